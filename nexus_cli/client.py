@@ -7,11 +7,23 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
 from nexus_cli.config.server_token import UNIX
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import AskResult
+    from nexus_cli.core.json_types.context_report import ContextReport
+    from nexus_cli.core.json_types.server_results import (
+        AgentList,
+        CompactResult,
+        CreatedAgent,
+        ListedAgent,
+        MessageList,
+        TokenUsage,
+    )
 
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 60.0
@@ -63,25 +75,27 @@ class Client:
         allow: str | None = None,
         cwd: str | None = None,
         recipe: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> CreatedAgent:
         """Make an agent; return its `agent_id` and `session`."""
-        return await self._object(
+        made: CreatedAgent = await self.call(
             "create_agent", agent_id=agent_id, system_prompt=system_prompt, model=model, allow=allow, cwd=cwd,
             recipe=recipe,
         )  # fmt: skip
+        return made
 
-    async def list_agents(self) -> list[dict[str, Any]]:
+    async def list_agents(self) -> list[ListedAgent]:
         """Return the agents with `agent_id`, `session`, `state`, `model`, `used`."""
-        found: list[dict[str, Any]] = (await self._object("list_agents"))["agents"]
-        return found
+        found: AgentList = await self.call("list_agents")
+        return found["agents"]
 
     async def destroy_agent(self, agent_id: str) -> None:
         """Stop an agent and forget it; its session stays."""
         await self.call("destroy_agent", agent_id=agent_id)
 
-    async def send(self, agent_id: str, content: str) -> dict[str, Any]:
+    async def send(self, agent_id: str, content: str) -> AskResult:
         """Run a turn and return its result; a failed turn is a `CallError` with code -32004."""
-        return await self._object("send", agent_id=agent_id, content=content)
+        result: AskResult = await self.call("send", agent_id=agent_id, content=content)
+        return result
 
     async def stream(self, agent_id: str, content: str) -> AsyncIterator[dict[str, Any]]:
         """Run a turn and yield its events, the last of them the result."""
@@ -105,21 +119,25 @@ class Client:
         """Answer a question: `once`, `session` or `no`."""
         await self.call("approve", agent_id=agent_id, id=id, answer=answer, words=words)
 
-    async def compact(self, agent_id: str, instructions: str | None = None) -> dict[str, Any]:
+    async def compact(self, agent_id: str, instructions: str | None = None) -> CompactResult:
         """Summarize older messages; return tokens `before` and `after`, and `why` it was not done."""
-        return await self._object("compact", agent_id=agent_id, instructions=instructions)
+        result: CompactResult = await self.call("compact", agent_id=agent_id, instructions=instructions)
+        return result
 
-    async def get_tokens(self, agent_id: str) -> dict[str, int]:
+    async def get_tokens(self, agent_id: str) -> TokenUsage:
         """Return the tokens of the window by part."""
-        return await self._object("get_tokens", agent_id=agent_id)
+        result: TokenUsage = await self.call("get_tokens", agent_id=agent_id)
+        return result
 
-    async def get_context(self, agent_id: str) -> dict[str, Any]:
+    async def get_context(self, agent_id: str) -> ContextReport:
         """Return what the next request holds."""
-        return await self._object("get_context", agent_id=agent_id)
+        result: ContextReport = await self.call("get_context", agent_id=agent_id)
+        return result
 
-    async def get_messages(self, agent_id: str, offset: int | None = None, limit: int | None = None) -> dict[str, Any]:
+    async def get_messages(self, agent_id: str, offset: int | None = None, limit: int | None = None) -> MessageList:
         """Return `messages` of the session, the oldest first, and their `total`."""
-        return await self._object("get_messages", agent_id=agent_id, offset=offset, limit=limit)
+        result: MessageList = await self.call("get_messages", agent_id=agent_id, offset=offset, limit=limit)
+        return result
 
     async def shutdown(self) -> None:
         """End the server; running turns finish their step."""
@@ -149,10 +167,6 @@ class Client:
                 return _result(await _answer(response))
 
     # -- inside --------------------------------------------------------------------------------------------------
-
-    async def _object(self, method: str, **params: Any) -> dict[str, Any]:
-        result: dict[str, Any] = await self.call(method, **params)
-        return result
 
     def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": dict(params)}

@@ -13,8 +13,8 @@ from nexus_cli.core.run import AGENT_NAME
 from nexus_cli.core.services import Plans, Spaces
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.running_workers import RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
-from nexus_cli.session.worker_slot import RunningWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -74,12 +74,16 @@ def problems(checkout: Path, scratch: Path) -> list[str]:
     wrong = []
     if not defaults_dir().is_relative_to(package) or files(defaults_dir()) != files(checkout / "defaults"):
         wrong.append(f"the defaults found in {defaults_dir()} are not those of the checkout")
+    if not (package / "docs").is_dir() or files(package / "docs") != files(checkout / "nexus_cli" / "docs"):
+        wrong.append("the pages of `nexus docs` are not those of the checkout")
     environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(scratch), "NEXUS_HOME": str(scratch / "nexus")}
     nexus = str(Path(sysconfig.get_path("scripts")) / "nexus")
     version = importlib.metadata.version("nexus-cli")
     for command, expected in (
         ([nexus, "--version"], version),
         ([nexus, "doctor"], ""),
+        ([nexus, "docs", "settings"], "max_steps"),
+        ([nexus, "docs", "glossary"], "epoch"),
         ([sys.executable, "-m", "nexus_cli", "--version"], version),
         ([sys.executable, "-m", "pip", "check"], ""),
     ):

@@ -1,6 +1,6 @@
 """The shape of the product, read from its source: import order, what may print, sizes, names, what stays out.
 
-Owns the yardsticks of the design; leaves style to ruff and types to mypy. Reads whatever rooms exist.
+Owns the yardsticks of the source; leaves style to ruff and types to mypy. Reads whatever rooms exist.
 """
 
 from __future__ import annotations

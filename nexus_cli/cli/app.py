@@ -1,7 +1,7 @@
 """The command line as a whole: the table of commands, plain `nexus`, errors.
 
 A command's module is imported when the command is used. Every error becomes one line on stderr and an exit status
-(interface.md section 4).
+(`nexus docs exit-status`).
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ GROUPS = {
         "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
         "doctor": "Check what works here, what does not, and how to fix it.",
         "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
+        "docs": "Print a page of the documentation: settings, commands, json, exit-status, ...",
     },
     "What a request holds, and what it costs": {
         "context": "Show what the next request holds, to the token, or what request N held.",

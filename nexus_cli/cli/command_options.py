@@ -1,4 +1,4 @@
-"""The options that `nexus` and `nexus ask` share (interface.md section 2), declared once, and their values."""
+"""The options that `nexus` and `nexus ask` share (`nexus docs commands`), declared once, and their values."""
 
 from __future__ import annotations
 

@@ -64,7 +64,5 @@ def show_context(
         resume=found or "", save=False, interactive=terminal,
     )  # fmt: skip
     if diff and found is not None:
-        value = request_difference(ledger, found, settings, step)
-        return print_report(value, between_text, json=json)
-    value = context_report(options, settings, found, step, services=SERVICES)
-    return print_report(value, context_text, json=json)
+        return print_report(request_difference(ledger, found, settings, step), between_text, json=json)
+    return print_report(context_report(options, settings, found, step, services=SERVICES), context_text, json=json)

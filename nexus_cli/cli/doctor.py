@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -29,7 +29,7 @@ from nexus_cli.cli.warm import warm_report
 from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
 from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.misplaced_keys import misplaced_notice
-from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root
+from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root, with_tilde
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
@@ -42,6 +42,9 @@ from nexus_cli.reports.text.status import doctor_text, warm_line
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
 from nexus_cli.sandbox.inspect_walls import inspect_walls
 from nexus_cli.tools.registry import discover_tools
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import CheckObject, DoctorReport
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -267,7 +270,7 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
     for name, profile in found["profiles"].items():
         if name == "none":
             continue
-        writes = ", ".join(map(_short, profile["writes"]))
+        writes = ", ".join(map(with_tilde, profile["writes"]))
         said = "as write, with network" if name == "net" else f"writes {writes}; no network"
         if profile["problem"]:
             checks.append(Check(f"profile {name}", "broken", f"{said}; it does not start: {profile['problem']}"))
@@ -285,11 +288,6 @@ def _sandbox_hint(setting: str) -> str:
         return ""
     install = "Install bubblewrap (apt install bubblewrap, dnf install bubblewrap, ...)"
     return f"{install}, or boot a kernel with Landlock: 5.13 or newer, with landlock in its list of lsm="
-
-
-def _short(path: str) -> str:
-    home = os.path.expanduser("~").rstrip("/")
-    return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
 
 
 def _terminal(look: CheckInput) -> Check:
@@ -359,7 +357,12 @@ def doctor(json: Json = False) -> int:
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     ok = all(check.status != "broken" for check in checks)
     model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)
-    value: dict[str, Any] = {"version": 1, "ok": ok, "model": model, "sandbox": walls}
-    value["checks"] = [asdict(check) for check in checks]
+    value: DoctorReport = {
+        "version": 1,
+        "ok": ok,
+        "model": model,
+        "sandbox": walls,
+        "checks": cast("list[CheckObject]", [asdict(check) for check in checks]),
+    }
     print_report(value, doctor_text, json=json)
     return 0 if ok else 1

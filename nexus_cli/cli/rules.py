@@ -9,14 +9,14 @@ import typer
 
 from nexus_cli.cli.command_options import Json, level_option, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_text
-from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.text.permissions import CONFINED, name_origin
 from nexus_cli.rules.decide import CommandDecision, Level, decide_command
 from nexus_cli.rules.edit_rules import add_rule, remove_rule
-from nexus_cli.rules.rule_set import PermissionRule, RuleSet, read_rules, with_tilde
+from nexus_cli.rules.rule_set import PermissionRule, RuleSet, read_rules
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.print.stream import write_stderr_line

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
@@ -34,6 +34,9 @@ from nexus_cli.runs.service_triggers import Service, load_services, service_valu
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import ServeLine
 
 MOST_FILES = 4096
 """Open files: agents, connections, workers and their requests hold one each. Many systems give 1,024."""
@@ -210,7 +213,7 @@ class _Run:
         if self._host not in {"", *LOOPBACK}:
             write_stderr_line(f"nexus: listening on {self._host}: whoever reads along has the token; prefer a tunnel")
         listed = [service_value(one, url) for one in services]
-        value = {"url": url, "token_file": str(path), "pid": os.getpid(), "services": listed}
+        value: ServeLine = {"url": url, "token_file": str(path), "pid": os.getpid(), "services": listed}
         text = json_text(value, escaped=True) if json else f"nexus serves {url} (token: {path})"
         Stream(1).write(f"{text}\n")
         for one in [] if json else listed:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
+    from nexus_cli.core.json_types.ask_result import AskResult
     from nexus_cli.ui.print.terminal_turn import TerminalTurn
 
 NOT_KEPT = "Nothing was saved to continue from: ask again, or ask for less"
@@ -251,7 +252,7 @@ class _Turn:
         return format_resume_line(self._session, "nexus ask", self._run.options.shared)
 
 
-def _failure_result(error: NexusError) -> dict[str, Any]:
+def _failure_result(error: NexusError) -> AskResult:
     from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (few runs end so)
 
     return failure_result(error)

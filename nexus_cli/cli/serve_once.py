@@ -15,6 +15,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import describe_run
 
 if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import ServeOnceReport
     from nexus_cli.core.request import Provider
     from nexus_cli.runs.runner import Runner
 
@@ -107,7 +108,7 @@ def _print(runs: list[Run], note: str, json: bool) -> int:
     status = 0 if all(run.state != FAILED for run in runs) else 1
     out = Stream(1)
     if json:
-        value = {
+        value: ServeOnceReport = {
             "version": 1, "ok": not status, "exit": status, "runs": [describe_run(run) for run in runs],
             "held_back": note or None,
         }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The result object of a run that a signal ends before there is a session (interface.md sections 6 and 7).
+"""The result object of a run that a signal ends before there is a session (`nexus docs json`).
 
 Reads the command line without the parser, which may not be imported yet, or has stopped at a wrong word. Like
 `process` it imports only what Python itself has loaded. Every other result is made elsewhere.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -62,7 +63,7 @@ def trust(
     return 0
 
 
-def _confirm(value: dict[str, object], json: bool) -> bool:
+def _confirm(value: Mapping[str, Any], json: bool) -> bool:
     """Ask in a terminal; True without one, where the command itself is the answer."""
     if not _terminal():
         return True
@@ -88,5 +89,5 @@ def _revoke(folder: Path, json: bool) -> int:
     return 0
 
 
-def _show(value: dict[str, object], json: bool) -> None:
+def _show(value: Mapping[str, Any], json: bool) -> None:
     print_report(value, trust_text, json=json)

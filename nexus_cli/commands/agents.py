@@ -13,8 +13,8 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers
+from nexus_cli.session.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.session.session import Session
-from nexus_cli.session.worker_slot import AT_WORK, RunningWorkers
 
 STEER, STOP, REVIEW = "steer", "stop", "review"
 APPLY, DISCARD, LATER = "apply", "discard", "later"

@@ -77,9 +77,9 @@ async def explain_decision(context: CommandContext, rest: str) -> None:
             raise usage_error("why", rest, why, f"/why lists the newest decisions; the limits are {', '.join(NAMES)}")
         context.show("decision", value)
     else:
-        value = decisions_report(require_record(context))
-        if value["decisions"]:
-            context.show("decisions", value)
+        newest = decisions_report(require_record(context))
+        if newest["decisions"]:
+            context.show("decisions", newest)
         context.show("why", limits_report(context.session.state))
 
 

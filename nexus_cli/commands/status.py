@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES
 from nexus_cli.config.settings import LoadedSettings, quote_part, shown_value, split_key
@@ -57,13 +57,13 @@ async def show_config(context: CommandContext, rest: str) -> None:
         return
     loaded = await asyncio.to_thread(_load, context)
     found = [
-        {"key": key, "value": shown_value(key, value), "origin": _with_tilde(loaded.origins[key])}
+        {"key": key, "value": shown_value(key, value), "origin": with_tilde(loaded.origins[key])}
         for key, value in loaded.values.items()
         if rest.casefold() in key
     ]
     if not found:
         raise usage_error("config", rest, "no setting with a value has this in its name", "/config lists all")
-    path = _with_tilde(str(places().settings))
+    path = with_tilde(str(places().settings))
     context.show("settings", {"version": 1, "settings": found, "path": path})
 
 
@@ -75,7 +75,7 @@ async def _change_setting(context: CommandContext, key: str, value: str) -> None
     """Write the setting, and name what overrides it here."""
     await asyncio.to_thread(write_setting, places(), defaults_dir(), key, value)
     path = str(places().settings)
-    context.say(f"Set {key} in {_with_tilde(path)}. /reload applies it to this session.")
+    context.say(f"Set {key} in {with_tilde(path)}. /reload applies it to this session.")
     loaded = await asyncio.to_thread(_load, context)
     name = ".".join(map(quote_part, split_key(key)))
     if (origin := loaded.origins.get(name, path)) != path:
@@ -87,11 +87,6 @@ def _value_of(text: str) -> str:
     value = text.strip().removeprefix("=").strip()
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
     return value[1:-1] if quoted else value
-
-
-def _with_tilde(path: str) -> str:
-    home = os.path.expanduser("~").rstrip("/")
-    return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
 
 
 def _complete_key(context: CommandContext) -> Sequence[str]:

@@ -36,7 +36,7 @@ async def show_timeline(context: CommandContext, rest: str) -> None:
 
 def _load_timeline(
     ledger: Ledger, session: str, subjects: Mapping[str, str], form: str | None, named: str, last: int
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     if form == "space":
         from nexus_cli.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
 

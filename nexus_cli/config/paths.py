@@ -1,4 +1,4 @@
-"""Folders and files of a person (`NEXUS_HOME` or platformdirs, interface.md section 5), a project and the package."""
+"""Folders and files of a person (`NEXUS_HOME` or platformdirs, `nexus docs settings`), a project and the package."""
 
 from __future__ import annotations
 
@@ -93,3 +93,9 @@ def project_root(folder: Path) -> Path:
         return folder
     never = (root.anchor, os.path.realpath(os.path.expanduser("~")))
     return folder if root != folder and os.path.realpath(root) in never else root
+
+
+def with_tilde(path: str) -> str:
+    """Return `path` with `~` for the home folder."""
+    home = os.path.expanduser("~").rstrip("/")
+    return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path

@@ -1,7 +1,7 @@
 """The settings: their values, and how files and environment are merged into them.
 
 Defaults are data (`defaults/config.toml`), the personal `config.toml` is merged over them, `NEXUS_MODEL` over both
-(interface.md section 5). `nexus_cli.cli` owns the options of the command line and writes the file.
+(`nexus docs settings`). `nexus_cli.cli` owns the options of the command line and writes the file.
 """
 
 from __future__ import annotations

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import BudgetObject, PressureLevel, UsedObject
 
 HIGH_PRESSURE = 0.6
 CRITICAL_PRESSURE = 0.8
@@ -24,9 +27,15 @@ class UsedTokens:
         """Return the sum of all layers."""
         return self.system + self.tools + self.history + self.event
 
-    def to_json(self) -> dict[str, int]:
+    def to_json(self) -> UsedObject:
         """Return the layers and their total as JSON."""
-        return {**asdict(self), "total": self.total}
+        return {
+            "system": self.system,
+            "tools": self.tools,
+            "history": self.history,
+            "event": self.event,
+            "total": self.total,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +75,12 @@ class TokenBudget:
         return self.available - self.used.total
 
     @property
-    def pressure(self) -> str:
+    def pressure(self) -> PressureLevel:
         """Return `normal`, `high` from 60 %, or `critical` from 80 %."""
         return self.pressure_beyond(0)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON (interface.md section 8)."""
+    def to_json(self) -> BudgetObject:
+        """Return it as JSON (`nexus docs json`)."""
         return {
             "window": self.window,
             "reserve_reply": self.reserve_reply,
@@ -82,7 +91,7 @@ class TokenBudget:
             "pressure": self.pressure,
         }
 
-    def pressure_beyond(self, found: int) -> str:
+    def pressure_beyond(self, found: int) -> PressureLevel:
         """Return the same of what is used beyond `found` tokens, in the room that these leave."""
         share = (self.used.total - found) / max(1, self.available - found)
         return "critical" if share >= CRITICAL_PRESSURE else "high" if share >= HIGH_PRESSURE else "normal"

@@ -85,7 +85,7 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
 
     Cuts lie at line ends where that costs little, and never inside a combining sequence. `count` is called once with
     the whole text and a bounded number of times with about `cap` tokens of it. A cap too small for the marker gives
-    the marker alone, and no text where even that does not fit. Follows design law 5: the hole is visible.
+    the marker alone, and no text where even that does not fit. Follows law 5: the hole is visible.
     """
     whole = count(text)
     if whole <= cap:

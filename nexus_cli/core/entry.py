@@ -119,11 +119,11 @@ class Epoch:
     tool_choice: str = "auto"
     effort: str = ""
     sections: str = "[]"
-    """Sections of the system text: JSON, the `sections` of interface.md section 8."""
+    """Sections of the system text: JSON, the `sections` of `nexus docs json`."""
 
 
 class Cause(StrEnum):
-    """The reason why something was left out of a request (interface.md section 8)."""
+    """The reason why something was left out of a request (`nexus docs json`)."""
 
     SECTION_BUDGET = "section_budget"
     TRUNCATION = "truncation"

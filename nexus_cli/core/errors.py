@@ -1,4 +1,4 @@
-"""Errors that a person can repair, and the exit status of each kind (interface.md section 4)."""
+"""Errors that a person can repair, and the exit status of each kind (`nexus docs exit-status`)."""
 
 from __future__ import annotations
 

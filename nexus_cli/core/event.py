@@ -1,4 +1,4 @@
-"""Events of a session for its front ends: one closed union, the types of interface.md section 7.
+"""Events of a session for its front ends: one closed union, the types of `nexus docs json`.
 
 A front end matches on the class and ends in `assert_never`; `kind` is the `type` of the JSON lines. A class is named
 after its `kind`, with the suffix `Event` where a value of `core.message` has that name.
@@ -51,7 +51,7 @@ class StepStart:
 class ContextPlan:
     kind: ClassVar[str] = "context.plan"
     plan: Mapping[str, Any]
-    """Sections with tokens, budget, drops: the keys of interface.md section 8."""
+    """Sections with tokens, budget, drops: the keys of `nexus docs json`."""
 
 
 @dataclass(frozen=True, slots=True)

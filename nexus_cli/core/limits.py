@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.errors import NexusError
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import LimitObject
 
 LEVELS = ("read", "edit", "run", "all")
 """What runs without asking, from the least to everything: reading, also edits, also confined commands, everything."""
@@ -126,8 +129,8 @@ class Bound:
     said: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The value of each layer that names it, by the name of the layer."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form (interface.md section 8)."""
+    def to_json(self) -> LimitObject:
+        """Return the JSON form (`nexus docs json`)."""
         said = {layer: json_value(value) for layer, value in self.said.items()}
         return {"name": self.name, "value": json_value(self.value), "bound_by": self.bound_by, "said": said}
 

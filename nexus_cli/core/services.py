@@ -130,7 +130,7 @@ class Assembly(Protocol):
     """The session's next request, as far as its model may see it."""
 
     def held(self) -> Mapping[str, Any]:
-        """Return `budget`, `sections` and `drops` as they are now, with the keys of interface.md section 8."""
+        """Return `budget`, `sections` and `drops` as they are now, with the keys of `nexus docs json`."""
         ...
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def canonical(value: Any) -> bytes:
-    """Return one JSON line without its newline: UTF-8, no spaces, keys in the given order (design.md section 2)."""
+    """Return one JSON line without its newline: UTF-8, no spaces, keys in the given order (laws 1 and 8)."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -6,7 +6,7 @@ No other file asks the token estimator for the size of a request.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from nexus_cli.context.tokens.estimator import Anchor
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
@@ -15,6 +15,10 @@ from nexus_cli.lane.cache.sent_request import cache_life_of
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_meter
 from nexus_cli.lane.spending import left_over
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import SectionObject
+    from nexus_cli.core.json_types.stream_lines import PlanObject
 
 
 def window_request(lane_state: LaneState) -> NextRequest:
@@ -106,10 +110,10 @@ def answer_cap(lane_state: LaneState) -> int:
     return lane_state.spending.output_cap(info, expected)
 
 
-def context_plan(lane_state: LaneState) -> dict[str, Any]:
-    """Return what is about to be sent: the `context.plan` of interface.md section 7."""
+def context_plan(lane_state: LaneState) -> PlanObject:
+    """Return what is about to be sent: the `context.plan` of `nexus docs json`."""
     request = window_request(lane_state)
-    sections = list(request.sections)
+    sections = cast("list[SectionObject]", list(request.sections))
     return {
         "step": lane_state.step + 1,
         "epoch": request.epoch.id,
@@ -117,7 +121,7 @@ def context_plan(lane_state: LaneState) -> dict[str, Any]:
         "budget": request.budget.to_json(),
         "sections": sections,
         "entries": len(request.items),
-        "drops": [one["drop"] for one in sections if one.get("drop")],
-        "facts": list(lane_state.facts),
+        "drops": [drop for one in sections if (drop := one["drop"])],
+        "facts": [dict(fact) for fact in lane_state.facts],
         "limits": request.limits[0].to_json(),
     }

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.context.window.entry_ranges import EntryRange
 from nexus_cli.context.window.lane import item_of
@@ -15,6 +15,10 @@ from nexus_cli.core.entry import Drop, ItemForm, Memo, WindowItem
 from nexus_cli.lane.backoff import UNDONE
 from nexus_cli.lane.section_drops import KIND as LEFT_OUT
 from nexus_cli.ledger import Ledger
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import DropObject
+    from nexus_cli.core.json_types.context_report import DropsReport
 
 Memos = Callable[[str], Iterable[Memo]]
 """The memos of a lane of one kind."""
@@ -25,13 +29,13 @@ UNIT = "counted"
 budget it is the unit of `counted` and `full_counted`."""
 
 
-def drop_value(drop: Drop) -> dict[str, Any]:
-    """Return a drop with the keys of interface.md section 8, and its time and recalls."""
+def drop_value(drop: Drop) -> DropObject:
+    """Return a drop with the keys of `nexus docs json`, and its time and recalls."""
     return {
         "id": drop.id,
         "what": drop.what,
         "tokens": drop.tokens,
-        "cause": str(drop.cause),
+        "cause": drop.cause.value,
         "recall": drop.id,
         "at": drop.at,
         "uncounted_bytes": drop.uncounted,
@@ -39,7 +43,7 @@ def drop_value(drop: Drop) -> dict[str, Any]:
     }
 
 
-def session_drops(ledger: Ledger, session: str) -> dict[str, Any]:
+def session_drops(ledger: Ledger, session: str) -> DropsReport:
     """Return the listing of a session that is not open here."""
     log = ledger.log(session)
     drops = log.drops()
@@ -50,7 +54,7 @@ def session_drops(ledger: Ledger, session: str) -> dict[str, Any]:
 
 def window_drops(
     session: str, drops: Sequence[Drop], items: Iterable[WindowItem], memos: Memos, sections: str = ""
-) -> dict[str, Any]:
+) -> DropsReport:
     """Return the drops of a session, oldest first, with the number still left out, and of those asked for again.
 
     The window `items`, the `memos` of its lane and the `sections` of its epoch say what is back; drops of those
@@ -65,7 +69,7 @@ def window_drops(
     return {
         "version": 1,
         "session": session,
-        "drops": [drop_value(drop) | {"back": drop.id in returned, "unit": UNIT} for drop in drops],
+        "drops": [{**drop_value(drop), "back": drop.id in returned, "unit": UNIT} for drop in drops],
         "left_out": len(out),
         "recalled": sum(1 for drop in out if drop.recalls),
     }

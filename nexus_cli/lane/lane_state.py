@@ -137,7 +137,7 @@ class LaneState:
     confirmed: bool = False
     """The window was asked of the provider in this session, and is not doubted any more."""
     event: Sequence[Mapping[str, Any]] = ()
-    """The event sections of the next request, until it is sent: the `sections` of interface.md section 8."""
+    """The event sections of the next request, until it is sent: the `sections` of `nexus docs json`."""
     facts: Sequence[Mapping[str, Any]] = ()
     """The remembered facts among them: `id`, `slot` and `text` of each."""
     work: WorkLog = field(default_factory=lambda: WorkLog(find_tool))

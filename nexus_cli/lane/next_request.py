@@ -26,10 +26,10 @@ from nexus_cli.lane.cache.sent_request import SentRequest
 from nexus_cli.provider.prompt_cache import CacheLife
 
 Sections = Sequence[Mapping[str, Any]]
-"""The `sections` of interface.md section 8, with tokens by our own count."""
+"""The `sections` of `nexus docs json`, with tokens by our own count."""
 PLAN = "plan"
 """Memo of a request that sent event sections: `epoch`, `told` (section id to the hash of its whole text), `pool`,
-`raised` and `sections` as in interface.md section 8. Its entry is the newest one that the request held."""
+`raised` and `sections` as in `nexus docs json`. Its entry is the newest one that the request held."""
 LimitsInForce = tuple[Limits, Sequence[Bound]]
 """Limits, and which layer bound each."""
 

@@ -1,4 +1,4 @@
-"""The limits of one turn: steps, tokens, dollars, checked before the money is spent (interface.md section 2)."""
+"""The limits of one turn: steps, tokens, dollars, checked before the money is spent (`nexus docs recipes`)."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict
 from nexus_cli.tools.registry import discover_tools
 
 if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import CommandPartObject
     from nexus_cli.rules.decide import CommandDecision
     from nexus_cli.rules.denied_files import DeniedFiles
     from nexus_cli.rules.rule_set import PermissionRule, RuleSet
@@ -75,7 +76,7 @@ class Permission:
         """Return the rule that decided with its origin, for a person; "" where none did."""
         return f"{self.rule} ({self.origin})" if self.rule else ""
 
-    def shown_parts(self) -> tuple[list[dict[str, Any]], int]:
+    def shown_parts(self) -> tuple[list[CommandPartObject], int]:
         """Return parts of a command line as JSON, at most `MOST_PARTS`, and how many more there are.
 
         Those that ask or are refused are taken first; the order is that of the line.

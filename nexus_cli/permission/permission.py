@@ -1,4 +1,4 @@
-"""Decide whether a call runs, a person is asked first, or it is refused (interface.md section 2).
+"""Decide whether a call runs, a person is asked first, or it is refused (`nexus docs rules`).
 
 Pure: looks where paths lead and changes nothing. The session asks, and refuses where nobody can be asked.
 """

@@ -1,7 +1,8 @@
 """The limits of a run as far as they concern tool calls: filters, step counts, signals, repeated calls.
 
 Asks nobody and runs nothing: permission and execution belong to `dispatch`. Everything is counted from the log of the
-run, so that a resumed turn counts on. A refusal is a tool result that says why; no schema is taken away (design 1.3).
+run, so that a resumed turn counts on. A refusal is a tool result that says why; no schema is taken away
+(`nexus docs recipes`).
 Signals (seed D) bind only in a recipe with `signals = true`; elsewhere pressure is displayed and errors are a notice.
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.window.rewrite_cost import miss_cost
@@ -19,13 +19,15 @@ from nexus_cli.lane.request_history import LaneRequests, RequestPair, read_lanes
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 
-Value = dict[str, Any]
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.cache_report import CacheLifeObject, CacheReport, CacheRow, CacheTotal, MissReport
+
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
 """Kinds of verdicts that are misses."""
 ELSEWHERE = "the first here; another session had sent the same beginning"
 
 
-def cache_report(ledger: Ledger, session: str, settings: Settings) -> Value:
+def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheReport:
     """Return a row per request, the main lane first, and the sums; raise `NexusError("usage", ...)` for an unknown
     session."""
     lanes = read_lanes(ledger, session, settings)
@@ -39,7 +41,7 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> Value:
     }
 
 
-def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> Value:
+def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> MissReport:
     """Return why request `step` of the main lane missed; without `step` the newest miss, else the newest request.
 
     Raise `NexusError("usage", ...)` if the request does not exist.
@@ -54,15 +56,11 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
     else:
         asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
     facts = main.facts(asked)
-    return {
-        "version": 1,
-        "session": ledger.session(session).id,
-        **_row(main, asked, facts),
-        **_details(main, asked, facts),
-    }
+    value = {"version": 1, "session": ledger.session(session).id, **_row(main, asked, facts)}
+    return cast("MissReport", value | _details(main, asked, facts))
 
 
-def _row(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> Value:
+def _row(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
     row, usage, verdict = asked.row, asked.row.usage, _verdict(asked, facts)
     dollars = miss_cost(lane.info(row), verdict.missed, usage) if usage and verdict.missed else 0.0
     return {
@@ -104,7 +102,7 @@ def _first_reason(step: int, read: int) -> str:
     return ELSEWHERE if read else ""
 
 
-def _details(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> Value:
+def _details(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> dict[str, Any]:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     before, found = asked.before, facts.difference or lane.difference(asked)
     epochs = [lane.epoch(row.manifest.epoch) for row in (asked.row, before) if row]
@@ -130,7 +128,7 @@ def _details(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> Value
     }
 
 
-def _life_value(life: CacheLife | None) -> Value | None:
+def _life_value(life: CacheLife | None) -> CacheLifeObject | None:
     if life is None:
         return None
     return {
@@ -142,20 +140,21 @@ def _life_value(life: CacheLife | None) -> Value | None:
     }
 
 
-def _total(rows: Sequence[Value]) -> Value:
+def _total(rows: Sequence[CacheRow]) -> CacheTotal:
     told = [row for row in rows if row["read"] is not None]
     missed = [row for row in told if row["cause"] in BLAMED]
     costs = [row["cost_usd"] for row in missed]
-    total, read = sum(row["input"] for row in told), sum(row["read"] for row in told)
+    known = [cost for cost in costs if cost is not None]
+    total, read = sum(row["input"] or 0 for row in told), sum(row["read"] or 0 for row in told)
     return {
         "requests": len(rows),
         "unanswered": sum(1 for row in rows if row["cause"] == "unanswered"),
         "input": total,
         "read": read,
-        "written": sum(row["written"] for row in told),
+        "written": sum(row["written"] or 0 for row in told),
         "hit": round(read / total, 4) if total else None,
         "missed": sum(row["missed"] for row in missed),
-        "cost_usd": None if None in costs else round(sum(costs), 8),
+        "cost_usd": None if len(known) < len(costs) else round(sum(known), 8),
         "misses": len(missed),
         "ours": _count(missed, True),
         "not_ours": _count(missed, False),
@@ -163,11 +162,11 @@ def _total(rows: Sequence[Value]) -> Value:
     }
 
 
-def _count(rows: Iterable[Value], ours: bool | None) -> int:
+def _count(rows: Iterable[CacheRow], ours: bool | None) -> int:
     return sum(1 for row in rows if row["ours"] is ours)
 
 
-def _rewrites(ledger: Ledger, session: str) -> list[Value]:
+def _rewrites(ledger: Ledger, session: str) -> list[dict[str, Any]]:
     """Return the recorded price of every rewrite of the session's own."""
     found = ledger.log(session).memos("rewrite", own=True)
     return [{"at": memo.at, **memo.value} for memo in found]

@@ -1,13 +1,13 @@
-"""Report the next request or request N of a session (interface.md section 8). Sends nothing, writes nothing.
+"""Report the next request or request N of a session (`nexus docs json`). Sends nothing, writes nothing.
 
 A session's own epoch is shown as it was sent; without a session the first request of a new one is assembled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
@@ -24,12 +24,24 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.request_view import RequestView, largest_items, new_view, recorded_view, sent_view
 from nexus_cli.session.service_makers import ServiceMakers
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import (
+        ContextReport,
+        HistoryObject,
+        LimitObject,
+        SectionBudgetObject,
+        SectionObject,
+        ToolTokens,
+    )
+
 
 def context_report(
     options: Options, settings: Settings, session: str | None, step: int | None = None, *, services: ServiceMakers = ()
-) -> dict[str, Any]:
-    """Return the report as JSON; raise `NexusError("usage", ...)` if the session or request does not exist. `services`
-    are those with which a front end would open the session."""
+) -> ContextReport:
+    """Return the report as JSON; raise `NexusError("usage", ...)` if the session or request does not exist.
+
+    `services` are those with which a front end would open the session.
+    """
     if session is None:
         return request_value(new_view(options, settings, services))
     with closing(Ledger.look(ledger_place())) as ledger:
@@ -39,18 +51,19 @@ def context_report(
         return request_value(recorded_view(ledger, found, options, settings, services))
 
 
-def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> dict[str, Any]:
+def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> ContextReport:
     """Return the report of request `step` of a session in an open ledger; errors as in `context_report`."""
     return request_value(sent_view(ledger, ledger.find_session(session), settings, step))
 
 
-def request_value(view: RequestView) -> dict[str, Any]:
+def request_value(view: RequestView) -> ContextReport:
     """Return a request as JSON."""
     request = view.request
     used, counted, scale = request.budget.used, request.counted, request.messages_scale
     waiting = sum(item.tokens for item in request.waiting)
+    listed = window_drops("", view.drops, request.items, view.memos, request.epoch.sections)
     tools = _tools(view, used.tools)
-    sections = list(request.sections)
+    sections = cast("list[SectionObject]", list(request.sections))
     return {
         "version": 1,
         "session": view.session,
@@ -65,15 +78,17 @@ def request_value(view: RequestView) -> dict[str, Any]:
         "section_budget": _section_budget(view, sections),
         "sections": sections,
         "joins": {"system": used.system - sum(one["tokens"] for one in sections if one["layer"] == "system")},
-        "told": scale_sections(view.last_told, round(sum(one["tokens"] for one in view.last_told) * scale), scale),
+        "told": cast("list[SectionObject]", _told(view)),
         "history": _history(view),
         "attachments": _attachments(view),
         "tools": tools,
         "largest": largest_items(sections, tools, [*request.arranged, *request.waiting], scale),
         "waiting": {"texts": len(request.waiting), "tokens": round(waiting * scale), "counted": waiting},
         "cached": {"tokens": request.repeated},
-        **_left_out(view),
-        "limits": [dict(bound) for bound in view.bounds],
+        "drops": listed["drops"],
+        "left_out": listed["left_out"],
+        "recalled": listed["recalled"],
+        "limits": cast("list[LimitObject]", [dict(bound) for bound in view.bounds]),
         "notices": list(view.notices),
         "pending": view.row is None,
         "prefix_sha256": prefix_sha256(request.epoch, request.arranged),
@@ -88,13 +103,13 @@ def _attachments(view: RequestView) -> list[dict[str, Any]]:
     return [{"entry": memo.entry, **one} for memo in memos for one in memo.value["files"]]
 
 
-def _left_out(view: RequestView) -> dict[str, Any]:
-    """Return the drops, with those back in the window marked, and how many of the others were asked for again."""
-    listed = window_drops("", view.drops, view.request.items, view.memos, view.request.epoch.sections)
-    return {key: listed[key] for key in ("drops", "left_out", "recalled")}
+def _told(view: RequestView) -> list[dict[str, Any]]:
+    """Return the event sections sent last, in tokens of the budget."""
+    scale = view.request.messages_scale
+    return scale_sections(view.last_told, round(sum(one["tokens"] for one in view.last_told) * scale), scale)
 
 
-def _tools(view: RequestView, total: int) -> list[dict[str, Any]]:
+def _tools(view: RequestView, total: int) -> list[ToolTokens]:
     """Return the schemas; with their wrapping they sum to `total` tokens."""
     named = [(tool["function"]["name"], view.count(canonical(tool).decode())) for tool in view.request.epoch.tools]
     parts = apportion(total, [counted for _, counted in named])
@@ -104,7 +119,7 @@ def _tools(view: RequestView, total: int) -> list[dict[str, Any]]:
     ]
 
 
-def _section_budget(view: RequestView, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _section_budget(view: RequestView, sections: Sequence[SectionObject]) -> SectionBudgetObject:
     """Return the budget of the static sections and its use, by our own count. Only the shortest forms of sticky
     sections exceed it."""
     sent = [int(one["counted"]) + JOINT for one in sections if one["layer"] == "system" and one["form"] != "dropped"]
@@ -112,7 +127,7 @@ def _section_budget(view: RequestView, sections: Sequence[Mapping[str, Any]]) ->
     return {"tokens": tokens, "used": sum(sent), "raised": sum(sent) > tokens, "unit": UNIT}
 
 
-def _history(view: RequestView) -> dict[str, Any]:
+def _history(view: RequestView) -> HistoryObject:
     """Return figures of the entries in the window, whole or in part, and of the groups with one of them.
 
     A summary, a marker and a stub represent hidden entries and count for neither.

@@ -6,7 +6,7 @@ Read from the memos `DECISION` of the ledger. A call without one was let through
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
@@ -17,18 +17,21 @@ from nexus_cli.permission.approvals import DECISION
 from nexus_cli.session.limits_record import LEVEL_LAYER, LIMITS
 from nexus_cli.turn.dispatch import RESULT
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import DecisionObject, DecisionReport, DecisionsReport
+
 NEWEST = 20
 """Decisions that are listed where no id is given."""
 
 
-def decisions_report(log: LaneLog, most: int = NEWEST) -> dict[str, Any]:
+def decisions_report(log: LaneLog, most: int = NEWEST) -> DecisionsReport:
     """Return the newest decisions of a session, newest last; `more` counts those before them."""
     memos, limits = log.memos(DECISION), log.memos(LIMITS)
     rows = [_decision_value(memo, limits) for memo in memos[-most:]]
     return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
 
 
-def decision_report(log: LaneLog, call_id: str, tools: Mapping[str, Tool]) -> dict[str, Any] | None:
+def decision_report(log: LaneLog, call_id: str, tools: Mapping[str, Tool]) -> DecisionReport | None:
     """Return the decision on the call that `call_id` names, whole or by a prefix, None if there is none; `tools` by
     name.
 
@@ -55,15 +58,15 @@ def _find_id(call_id: str, known: Sequence[str]) -> str:
     return found[0] if found else ""
 
 
-def _decision_value(memo: Memo, limits: Sequence[Memo]) -> dict[str, Any]:
+def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
     made = {"profile": None, "rule": None, "parts": [], "answer": None, "ran": True, **memo.value}
     kind, _, name = str(made["from"]).partition(" ")
     if kind in ("level", "limit"):
         made["bound_by"] = _find_layer("allow" if kind == "level" else name, made["level"], memo.entry, limits)
-    return {**made, "at": memo.at}
+    return cast("DecisionObject", {**made, "at": memo.at})
 
 
-def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: Tool | None) -> dict[str, Any]:
+def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: Tool | None) -> DecisionObject:
     """Return what is known of a call without a memo: the level let it through, or it never came to a decision."""
     limits = log.memos(LIMITS)
     result = next((one for one in entries if one.kind is Kind.TOOL and one.message.tool_call_id == call.id), None)
@@ -72,8 +75,9 @@ def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: T
     ran = result is not None and bool(note.get("ran", True))
     level = _level_at(last.id, limits)
     subject = " ".join(str(call.arguments.get(tool.subject, "") if tool else call.raw).split())[:200]
-    value = {"id": call.id, "tool": call.name, "subject": subject, "ran": ran, "decision": None, "level": level}
-    value |= {"profile": None, "rule": None, "from": None, "parts": [], "answer": None}
+    value: dict[str, Any] = {"id": call.id, "tool": call.name, "subject": subject, "ran": ran}
+    value |= {"decision": None, "level": level, "profile": None, "rule": None, "from": None}
+    value |= {"parts": [], "answer": None}
     if ran:
         layer = _find_layer("allow", level, last.id, limits)
         value |= {"decision": "allow", "from": f"level {level}", "bound_by": layer, "why": ""}
@@ -81,7 +85,7 @@ def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: T
         value["why"] = "it has no result yet"
     else:
         value["why"] = f"it could not run: {result.message.content.strip()[:200]}"
-    return {**value, "at": last.at}
+    return cast("DecisionObject", {**value, "at": last.at})
 
 
 def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[Mapping[str, Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.tool import Effect, Tool
@@ -20,6 +21,9 @@ from nexus_cli.reports.context import request_value
 from nexus_cli.reports.request_view import RequestView, change_notice, first_view, last_told
 from nexus_cli.session.draft import prepare_next_request
 from nexus_cli.session.session_state import SessionState
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import ContextReport
 
 NAMES = tuple(f.name for f in fields(Limits))
 DOES = {
@@ -42,8 +46,8 @@ _RUNS_UNCONFINED = {
 }
 
 
-def live_report(state: SessionState) -> dict[str, Any]:
-    """Return the report of the next request of a session that runs here (interface.md section 8).
+def live_report(state: SessionState) -> ContextReport:
+    """Return the report of the next request of a session that runs here (`nexus docs json`).
 
     Raises `NexusError` if the ledger fails.
     """
@@ -52,13 +56,13 @@ def live_report(state: SessionState) -> dict[str, Any]:
     return request_value(first_view(state))
 
 
-def context_summary(state: SessionState) -> dict[str, Any]:
+def context_summary(state: SessionState) -> Mapping[str, Any]:
     """Return the report of the next request, with what its cache should hold now and when the window is rewritten."""
     value = live_report(state)
     used = value["budget"]["used"]["total"]
     cached = 0 if begins_epoch(state.lane_state) else window_request(state.lane_state).cached
     value["cached"]["expected"] = min(value["cached"]["tokens"], cached) if used else 0
-    return value | {"rewrite": next_rewrite(state.lane_state)}
+    return {**value, "rewrite": next_rewrite(state.lane_state)}
 
 
 def next_rewrite(lane_state: LaneState) -> dict[str, Any]:

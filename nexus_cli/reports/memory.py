@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.errors import NexusError
@@ -13,6 +13,9 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.session.memory.session_facts import AcceptedFacts
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import FactsReport
+
 HITS = 20
 NAME = 24
 """Characters of a session's name."""
@@ -20,7 +23,7 @@ NAME = 24
 
 def list_facts(
     ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
-) -> dict[str, Any]:
+) -> FactsReport:
     """Return all facts in `project` (None: in all of them), the newest first; `here` is the id of the asking
     session."""
     return facts_report(ledger, ledger.facts.list_facts(project, slots), here, project=project)
@@ -28,7 +31,7 @@ def list_facts(
 
 def search_facts(
     ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
-) -> dict[str, Any]:
+) -> FactsReport:
     """Return the kept facts that fit `text`, the best first; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
@@ -36,7 +39,7 @@ def search_facts(
     return facts_report(ledger, found[:HITS], here, more=len(found) > HITS, project=project, text=text, whole=True)
 
 
-def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> dict[str, Any]:
+def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> FactsReport:
     """Return facts as JSON with their origin in words: `source`, and `place` without the message.
 
     A forgotten fact also names the sessions in which it can still be read (`told_in`); `here` is one that is open.
@@ -52,13 +55,13 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
         told = {"told_in": find_sessions_with(ledger.db, fact)} if forgotten else {}
         said = {"statement": fact.statement, "waits": fact.waits}
         rows.append(asdict(fact) | said | {"source": source, "place": place or source} | told)
-    return {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows}
+    return cast("FactsReport", {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows})
 
 
-def acceptance_report(ledger: Ledger, done: AcceptedFacts, here: str = "") -> dict[str, Any]:
+def acceptance_report(ledger: Ledger, done: AcceptedFacts, here: str = "") -> FactsReport:
     """Return the accepted facts as JSON, with the facts `forgotten` for them."""
     gone = facts_report(ledger, done.forgotten, here, done="forgotten")
-    return facts_report(ledger, done.kept, here, done="kept") | {"here": here, "forgotten": gone["facts"]}
+    return {**facts_report(ledger, done.kept, here, done="kept"), "here": here, "forgotten": gone["facts"]}
 
 
 def list_proposals(ledger: Ledger, project: str) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
-from typing import Any
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from nexus_cli.config.settings import Settings
@@ -17,6 +17,9 @@ from nexus_cli.lane.open_session import load_model_info, readonly_ledger
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model, provider_of, takes_effort
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import ModelObject, ModelReport, ModelsReport
 
 _ANSWER = 1024 * 1024
 FIGURES = (
@@ -27,13 +30,13 @@ FIGURES = (
 
 def list_models(
     settings: Settings, environ: Mapping[str, str], servers: Sequence[LocalServer] | None = None
-) -> dict[str, Any]:
+) -> ModelsReport:
     """Return the chosen model, aliases, the models of the keys there are, and those of local servers.
 
     `servers` are those that answer on loopback; None searches for them.
     """
     chosen = unnamed_model(environ, settings)
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, ModelObject] = {}
     with readonly_ledger() as ledger:
         for name, why in _usable(settings, environ, chosen, local_servers() if servers is None else servers):
             row = rows[name] if name in rows else rows.setdefault(name, _figures(ledger, name, settings))
@@ -41,7 +44,7 @@ def list_models(
     return {"version": 1, "chosen": chosen or None, "models": list(rows.values())}
 
 
-def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
+def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> ModelReport:
     """Return one model by its name or alias; raise `NexusError("usage", ...)` if its provider is unknown."""
     model = resolve_alias(name, settings)
     check_model(model)
@@ -49,8 +52,13 @@ def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> dic
     with readonly_ledger() as ledger:
         row = _figures(ledger, model, settings)
     row["because"] = [why for usable, why in _usable(settings, environ, chosen, ()) if usable == model]
-    effort = {"provider": provider_of(model), "effort": takes_effort(model), "chosen": model == chosen}
-    return {"version": 1, **row, **effort}
+    return {
+        "version": 1,
+        **row,
+        "provider": provider_of(model),
+        "effort": takes_effort(model),
+        "chosen": model == chosen,
+    }
 
 
 def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
@@ -58,11 +66,11 @@ def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
     return [*settings.alias, *dict.fromkeys(keys_present(environ, settings).values())]
 
 
-def _figures(ledger: Ledger, name: str, settings: Settings) -> dict[str, Any]:
+def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
     """Return the figures of one model: tokens, and US dollars per million tokens."""
     info = load_model_info(ledger, name, settings)
     figures = {key: getattr(info, key) for key in FIGURES}
-    return {"name": name, "because": [], **figures, "window_told": info.window_refused}
+    return cast("ModelObject", {"name": name, "because": [], **figures, "window_told": info.window_refused})
 
 
 def _usable(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import WindowItem
@@ -12,11 +12,16 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
 
-SEEN = ("form", "tokens", "sha256")
-"""Reported keys of a section."""
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import (
+        DifferenceReport,
+        EntryDifference,
+        SectionDifference,
+        SeenSection,
+        ToolDifferences,
+    )
 
-
-def request_difference(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
+def request_difference(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> DifferenceReport:
     """Return the difference of request `step` (default: the newest) from the one before; raise `NexusError("usage",
     ...)` if the session or request does not exist."""
     found = ledger.find_session(session)
@@ -29,7 +34,7 @@ def request_difference(ledger: Ledger, session: str, settings: Settings, step: i
     return compare_requests(before, sent_view(ledger, found, settings, number))
 
 
-def compare_requests(before: RequestView | None, after: RequestView) -> dict[str, Any]:
+def compare_requests(before: RequestView | None, after: RequestView) -> DifferenceReport:
     """Return the difference as JSON; without `before` everything of `after` is new."""
     assert after.row is not None and after.session is not None, "only requests that were sent are compared"
     one, two = _entries(before), _entries(after)
@@ -68,7 +73,7 @@ def compare_requests(before: RequestView | None, after: RequestView) -> dict[str
     }
 
 
-def _sections(view: RequestView | None) -> dict[str, Mapping[str, Any]]:
+def _sections(view: RequestView | None) -> dict[str, SectionDifference]:
     """Return the sections of the system text by id. Event sections are reported apart: they stay where they were
     sent."""
     rows = [one for one in view.request.sections if one["layer"] == "system"] if view else []
@@ -80,8 +85,8 @@ def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
     return section["form"], section["sha256"], section["counted"]
 
 
-def _seen(section: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: section.get(key) for key in SEEN}
+def _seen(section: Mapping[str, Any]) -> SeenSection:
+    return {"form": section["form"], "tokens": section["tokens"], "sha256": section.get("sha256")}
 
 
 def _key(item: WindowItem) -> tuple[int, str, str]:
@@ -92,7 +97,7 @@ def _entries(view: RequestView | None) -> dict[tuple[int, str, str], WindowItem]
     return {_key(item): item for item in view.request.arranged} if view else {}
 
 
-def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> list[dict[str, Any]]:
+def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> list[EntryDifference]:
     if view is None:
         return []
     wanted = set(keys)
@@ -108,7 +113,7 @@ def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> lis
     ]
 
 
-def _tools(before: RequestView | None, after: RequestView) -> dict[str, list[str]]:
+def _tools(before: RequestView | None, after: RequestView) -> ToolDifferences:
     one = {str(tool["function"]["name"]): canonical(tool) for tool in (before.request.epoch.tools if before else ())}
     two = {str(tool["function"]["name"]): canonical(tool) for tool in after.request.epoch.tools}
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
@@ -29,6 +29,9 @@ from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import LargestPart, SectionObject, ToolTokens
 
 UNNOTED = "the limits that this request was sent under were not recorded at that time"
 Memos = Callable[[str], Sequence[Memo]]
@@ -196,8 +199,8 @@ def _merge_plans(plans: Sequence[Memo]) -> Sections:
 
 
 def largest_items(
-    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], items: Sequence[WindowItem], scale: float
-) -> list[dict[str, Any]]:
+    sections: Sequence[SectionObject], tools: Sequence[ToolTokens], items: Sequence[WindowItem], scale: float
+) -> list[LargestPart]:
     """Return the `MOST` largest parts, the largest first: `what`, `tokens`, and `entry` for history.
 
     `scale` converts tokens of `items` to those of the others.

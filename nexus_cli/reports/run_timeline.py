@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Run, Signal
@@ -20,11 +20,14 @@ from nexus_cli.ledger.lanes import END
 from nexus_cli.reports.runs import describe_run
 from nexus_cli.reports.timeline import LAST, NEXUS, Event, Row, SessionRecord, make_row, pick_newest
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.timeline_report import RunTimelineReport
+
 _NO_SESSION = {"session": "", "name": "", "model": "", "folder": "", "cursor": 0}
 _NO_USAGE = dict.fromkeys(("entries", "requests", "tokens", "input", "output", "cache_read", "drops"), 0)
 
 
-def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last: int = LAST) -> dict[str, Any]:
+def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last: int = LAST) -> RunTimelineReport:
     """Return the newest `last` rows of a run and of its session, oldest first; `subjects` as in `session_timeline`.
 
     Raises `NexusError("usage", ...)` for an unknown run.
@@ -35,7 +38,8 @@ def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last:
     totals = record.totals() if record else {**_NO_USAGE, "cost_usd": run.cost_usd, "known_usd": run.cost_usd or 0.0}
     newest = pick_newest(events, record.unread if record else 0, last, totals)
     facts = record.facts() if record else _NO_SESSION
-    return {"version": 1, "run": {**describe_run(run), "claims": run.fence}, **facts, **newest}
+    value = {"version": 1, "run": {**describe_run(run), "claims": run.fence}, **facts, **newest}
+    return cast("RunTimelineReport", value)
 
 
 def _find_record(ledger: Ledger, run: Run, subjects: Mapping[str, str], last: int) -> SessionRecord | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.window.groups import Dispatch, Done, next_step
 from nexus_cli.context.window.lane import item_of
@@ -21,6 +21,10 @@ from nexus_cli.ledger.search import search
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import ListedSession, SessionObject, SessionsReport
+    from nexus_cli.core.json_types.setup_reports import EntryObject, SearchHit, SearchReport, SessionReport
+
 PERSON = "person"
 NOTHING: Mapping[str, Any] = {
     "version": 1, "session": "", "short": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True,
@@ -28,7 +32,7 @@ NOTHING: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
+def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> SessionsReport:
     """Return the newest sessions of a folder, how many there are in total, and how many runs of `nexus ask` are left
     out of them; without a folder those of all folders, with the runs."""
     found = ledger.sessions(folder, limit, runs=folder is None)
@@ -36,15 +40,17 @@ def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) ->
     return _list_value(ledger, found, ledger.count_sessions(folder, runs=folder is None), runs)
 
 
-def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int = 50) -> dict[str, Any]:
+def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int = 50) -> SessionsReport:
     """Return the newest sessions of a project, or of all, in worktrees of this name, with the runs of `nexus ask`."""
     found = ledger.sessions_in_worktree(project, worktree)
     return _list_value(ledger, found[:limit], len(found), 0)
 
 
-def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: int) -> dict[str, Any]:
+def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: int) -> SessionsReport:
     short = ledger.short_ids([info.id for info in found])
-    values = [{**session_value(info), "short": end} for info, end in zip(found, short, strict=True)]
+    values: list[ListedSession] = [
+        {**session_value(info), "short": end} for info, end in zip(found, short, strict=True)
+    ]
     return {"version": 1, "sessions": values, "total": total, "runs": runs}
 
 
@@ -56,7 +62,7 @@ def short_id(ledger: Ledger | None, session: str) -> str:
         return session
 
 
-def show_session(ledger: Ledger, session: str) -> dict[str, Any]:
+def show_session(ledger: Ledger, session: str) -> SessionReport:
     """Return one session with its workers and every entry of its main lane."""
     info, log = ledger.session(session), ledger.log(session)
     entries = log.read(1, log.last_id())
@@ -64,26 +70,26 @@ def show_session(ledger: Ledger, session: str) -> dict[str, Any]:
     return {**session_value(info), "version": 1, "workers": workers, "entries": [entry_value(one) for one in entries]}
 
 
-def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> dict[str, Any]:
+def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
     """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
     found = search(ledger.db, text, folder, limit)
-    hits = [asdict(hit) for hit in found.hits]
+    hits = cast("list[SearchHit]", [asdict(hit) for hit in found.hits])
     return {
         "version": 1, "text": text, "folder": folder, "hits": hits, "more": found.more, "damaged": found.damaged,
     }  # fmt: skip
 
 
-def session_value(info: SessionInfo) -> dict[str, Any]:
+def session_value(info: SessionInfo) -> SessionObject:
     """Return a session as JSON."""
     value = asdict(info)
     value["entry_count"] = value.pop("entries")
     del value["main_lane"]
-    return value
+    return cast("SessionObject", value)
 
 
-def entry_value(entry: Entry) -> dict[str, Any]:
+def entry_value(entry: Entry) -> EntryObject:
     """Return an entry as JSON; images by name."""
     message = entry.message
     return {
@@ -92,7 +98,10 @@ def entry_value(entry: Entry) -> dict[str, Any]:
         "actor": entry.actor,
         "kind": str(entry.kind),
         "text": message.content,
-        "calls": [{"id": c.id, "name": c.name, "arguments": c.arguments, "raw": c.raw} for c in message.tool_calls],
+        "calls": [
+            {"id": call.id, "name": call.name, "arguments": dict(call.arguments), "raw": call.raw}
+            for call in message.tool_calls
+        ],
         "call": message.tool_call_id,
         "images": [part.name or part.media_type for part in message.parts],
         "preamble": entry.preamble,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from nexus_cli.context.sections.skills import count_untrusted, find_skills, read_guide
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import SkillObject, SkillsReport
 
-def list_skills(cwd: Path) -> dict[str, Any]:
+
+def list_skills(cwd: Path) -> SkillsReport:
     """Return every skill with its description and path, and how many do not count because the project is untrusted."""
     shown = [{key: value for key, value in asdict(skill).items() if key != "source"} for skill in find_skills(cwd)]
-    return {"version": 1, "skills": shown, "untrusted": count_untrusted(cwd)}
+    return {"version": 1, "skills": cast("list[SkillObject]", shown), "untrusted": count_untrusted(cwd)}
 
 
 def skill_guide(name: str, cwd: Path) -> str:

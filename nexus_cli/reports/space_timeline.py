@@ -11,7 +11,7 @@ a message that was carried here from another space, else None), `runs` (`[{"run"
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_name
@@ -19,8 +19,12 @@ from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.timeline import LAST, Row, make_row
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import EntityObject
+    from nexus_cli.core.json_types.timeline_report import SpaceTimelineReport
 
-def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: int = LAST) -> dict[str, Any]:
+
+def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: int = LAST) -> SpaceTimelineReport:
     """Return the newest `last` messages of a space, oldest first, with what is new to `reader`. Marks none as read."""
     messages = ledger.spaces.read(space, limit=last)
     total = ledger.spaces.count(space)
@@ -72,7 +76,7 @@ class _Agents:
         return self._names[key] if key is not None else ""
 
 
-def _member(entity: Entity) -> dict[str, str]:
+def _member(entity: Entity) -> EntityObject:
     return {"id": entity.id, "name": entity.name, "type": entity.kind}
 
 

@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.elide import RECALL
@@ -57,9 +57,12 @@ from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.ledger.sessions import SHOWN, TAKEN, WAIT
 from nexus_cli.permission.approvals import DECISION
 from nexus_cli.reports.workers import recorded_workers
-from nexus_cli.session.worker_slot import WORKER
+from nexus_cli.session.running_workers import WORKER
 from nexus_cli.turn.dispatch import RESULT
 from nexus_cli.turn.waiting import waiting_entry
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.timeline_report import TimelineCall, TimelineReport, TimelineRow
 
 LAST = 200
 """Rows that are listed unless another number is asked for."""
@@ -73,7 +76,7 @@ _TYPES = {"agent": "worker", "space": "space_message"}
 _TYPED = ("", "person", "stdin")
 """Sources of messages that came from the person."""
 
-Row = dict[str, Any]
+Row: TypeAlias = "TimelineRow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +90,14 @@ class Event:
     make: Callable[[], Row]
 
 
-def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], last: int = LAST) -> dict[str, Any]:
+def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], last: int = LAST) -> TimelineReport:
     """Return the newest `last` rows of a session, oldest first; `subjects` are the names of the tools' main arguments.
 
     Only the entries that can be among them are read.
     """
     record = SessionRecord(ledger, session, subjects, last)
-    return {"version": 1, **record.facts(), **pick_newest(record.events(), record.unread, last, record.totals())}
+    newest = pick_newest(record.events(), record.unread, last, record.totals())
+    return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
 
 
 def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +154,7 @@ class SessionRecord:
 def make_row(
     at: str,
     kind: str,
-    actor: Mapping[str, str],
+    actor: Mapping[str, Any],
     text: str,
     *,
     entry: int | None = None,
@@ -163,10 +167,11 @@ def make_row(
     **more: Any,
 ) -> Row:
     """Return a row with the keys that every row has, then those of its kind."""
-    return {
+    row = {
         "at": at, "kind": kind, "entry": entry, "actor": dict(actor), "text": first_line(text), "why": first_line(why),
         "seen": seen, "trigger": trigger, "tokens": tokens, "cost_usd": cost_usd, "seconds": seconds, **more,
     }  # fmt: skip
+    return cast("TimelineRow", row)
 
 
 def first_line(text: str) -> str:
@@ -212,7 +217,7 @@ class ReadEntries:
         self._triggers = _by_entry(log.memos(TRIGGER, first=first))
         self._calls = self._name_calls(log, subjects)
 
-    def _name_calls(self, log: LaneLog, subjects: Mapping[str, str]) -> dict[str, Row]:
+    def _name_calls(self, log: LaneLog, subjects: Mapping[str, str]) -> dict[str, TimelineCall]:
         """Return name and main argument of every call, by its id; with those whose results come first here."""
         entries, first = list(self.entries.values()), self.first
         while entries and entries[0].kind is Kind.TOOL and first > 1:
@@ -277,9 +282,9 @@ class ReadEntries:
         note, made = self._results.get(entry.id), self._decisions.get(entry.id, {})
         result, seconds = restore_result(entry.message.content, note or {})
         call = str(entry.message.tool_call_id)
-        subject = self._calls.get(call, {}).get("subject", "")
+        subject = self._calls[call]["subject"] if call in self._calls else ""
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
-        more: Row = {"recalled": [subject]} if recalls else {}
+        more: Mapping[str, Any] = {"recalled": [subject]} if recalls else {}
         return self._entry_row(
             entry, _actor(entry.actor), entry.message.content, why=str(made.get("why") or made.get("rule") or ""),
             seconds=None if note is None else seconds, call=call,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.settings import LoadedSettings, shown_value
@@ -18,13 +18,16 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.recipes import INSIDE, folders
 from nexus_cli.tools.edit_preview import unified_diff
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import TrustItemObject, TrustItemState, TrustReport, TrustSetting
+
 ACTIVE = {
     "settings": "settings", "rule": "rules", "recipe": "recipes", "skill": "skills", "identity": "identity files",
 }  # fmt: skip
 """Kinds of items that have an effect once they are trusted, with what people call them."""
 
 
-def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> dict[str, Any]:
+def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> TrustReport:
     """Return `settings` (key, value, effect against the person's own), `refused` keys, `files`, `items`, `problems`,
     `state`; what can be `active` once it is trusted, and what is `unsupported` then too.
 
@@ -57,14 +60,14 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
     }
 
 
-def _items(project: Path, found: Configuration) -> Iterator[dict[str, str]]:
+def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
     """Yield kind and name of every item with its state and what is different since it was trusted, as a unified diff.
 
     A state is `trusted`, `changed`, `new` (all of them, of a project that was never trusted) or `removed`.
     """
     in_force, before = trusted_keys(project, found), trusted_texts(project)
     for key, item in found.items.items():
-        state = "trusted" if key in in_force else "changed" if key in before else "new"
+        state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
         now = {name: part_text(data) for name, data in item.parts.items()}
         diff = _diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
         yield {"kind": item.kind, "name": one_line(item.name), "state": state, "diff": diff}
@@ -86,7 +89,7 @@ def _diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None])
     return "".join(diffs)
 
 
-def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings) -> dict[str, Any]:
+def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings) -> TrustSetting:
     mine = loaded.values.get(key)
     met = apply_project(loaded, said, "").values.get(key)
     yours = shown_value(key, mine) if mine is not None else mine

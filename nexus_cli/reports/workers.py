@@ -6,7 +6,7 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.worker_slot import AT_WORK, UNKNOWN, WORKER
+from nexus_cli.session.running_workers import AT_WORK, UNKNOWN, WORKER
 
 SHOWN = (
     "id", "session", "task", "recipe", "state", "doing", "steps", "seconds", "tokens", "cost_usd", "changed",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import Trigger
@@ -37,6 +37,17 @@ from nexus_cli.session.event_json import EventNumbers, event_value, to_json_valu
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
 from nexus_cli.turn.waiting import WAITING
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import AskResult
+    from nexus_cli.core.json_types.context_report import ContextReport
+    from nexus_cli.core.json_types.server_results import (
+        Acknowledged,
+        AgentActivity,
+        CompactResult,
+        MessageList,
+        TokenUsage,
+    )
 
 MOST_WAITING = 16
 """Messages of one agent that may wait for their turn."""
@@ -69,7 +80,7 @@ class AgentDispatcher:
         self._ending = False
 
     @property
-    def state(self) -> str:
+    def state(self) -> AgentActivity:
         """`idle`, `running`, `asking` or `waiting`."""
         if self.approver.is_asking:
             return "asking"
@@ -84,17 +95,17 @@ class AgentDispatcher:
 
     # -- turns -------------------------------------------------------------------------------------------------
 
-    async def send(self, content: str) -> dict[str, Any]:
+    async def send(self, content: str) -> AskResult:
         """Run a turn after those that run or wait; return its result object, raise `RpcError` if it failed.
 
         Without content it goes on with a turn that was cut short.
         """
-        result: dict[str, Any] = await asyncio.shield(self.begin_turn(content))
-        if result["error"]:
-            raise RpcError(TURN_FAILED, result["error"]["message"], result["error"])
+        result = await asyncio.shield(self.begin_turn(content))
+        if error := result["error"]:
+            raise RpcError(TURN_FAILED, error["message"], error)
         return result
 
-    def begin_turn(self, content: str, listener: Listener | None = None) -> asyncio.Task[dict[str, Any]]:
+    def begin_turn(self, content: str, listener: Listener | None = None) -> asyncio.Task[AskResult]:
         """Start or queue a turn; return the task that ends with its result object.
 
         `listener` gets the events of this turn alone, numbered from 0, and ends with the result. It runs to its end
@@ -121,14 +132,14 @@ class AgentDispatcher:
         if len(self._works) > MOST_WAITING:
             raise RpcError(BUSY, f"{MOST_WAITING} messages wait for this agent already")
 
-    async def _turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> dict[str, Any]:
+    async def _turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> AskResult:
         try:
             return (await self._run_turn(trigger, own, ahead))[1]
         finally:
             if own is not None:
                 own.listener.end()
 
-    async def _run_turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> tuple[Outcome, dict[str, Any]]:
+    async def _run_turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> tuple[Outcome, AskResult]:
         while self.unheard:
             self._publish(self.unheard.pop(0), own)
         if ahead:
@@ -140,7 +151,7 @@ class AgentDispatcher:
                 event = TurnEnd(ended)
             self._publish(event, own)
         assert ended is not None, "every turn ends with its outcome"
-        result: dict[str, Any] = to_json_value(self.session.result(ended))
+        result: AskResult = to_json_value(self.session.result(ended))
         self.approver.forget()
         self._questions = {key: item for key, item in self._questions.items() if self.approver.is_waiting(key)}
         self.feed.add("result", result)
@@ -203,7 +214,7 @@ class AgentDispatcher:
             self.approver.forget(key)
             self._questions.pop(key, None)
 
-    async def steer(self, content: str) -> dict[str, Any]:
+    async def steer(self, content: str) -> Acknowledged:
         """Say something to the running turn."""
         if not content.strip():
             raise RpcError(INVALID_PARAMS, "content has no words")
@@ -212,17 +223,17 @@ class AgentDispatcher:
         self.session.steer(content, source="client")
         return {"ok": True}
 
-    async def cancel(self) -> dict[str, Any]:
+    async def cancel(self) -> Acknowledged:
         """Stop the running turn; messages that wait come next."""
         self.session.cancel()
         return {"ok": True}
 
-    async def approve(self, id: str, answer: str, words: str = "") -> dict[str, Any]:
+    async def approve(self, id: str, answer: str, words: str = "") -> Acknowledged:
         """Answer a question."""
         self.approver.answer(id, answer, words)
         return {"ok": True}
 
-    async def compact(self, instructions: str = "") -> dict[str, Any]:
+    async def compact(self, instructions: str = "") -> CompactResult:
         """Summarize older messages, after the turns that run or wait."""
         self._check_room()
         done: CompactionDone = await asyncio.shield(self._begin(self._compact(instructions)))
@@ -236,16 +247,15 @@ class AgentDispatcher:
 
     # -- reports -----------------------------------------------------------------------------------------------
 
-    async def get_tokens(self) -> dict[str, Any]:
+    async def get_tokens(self) -> TokenUsage:
         """Return the tokens of the window by part."""
-        return dict(self.context.get_token_usage())
+        return cast("TokenUsage", dict(self.context.get_token_usage()))
 
-    async def get_context(self) -> dict[str, Any]:
+    async def get_context(self) -> ContextReport:
         """Return what the next request holds."""
-        report: dict[str, Any] = await asyncio.to_thread(live_report, self.session.state)
-        return report
+        return await asyncio.to_thread(live_report, self.session.state)
 
-    async def get_messages(self, offset: int = 0, limit: int = 100) -> dict[str, Any]:
+    async def get_messages(self, offset: int = 0, limit: int = 100) -> MessageList:
         """Return messages of the whole session, the oldest first, and how many there are."""
         timeline = self.context.lane.timeline
         total = timeline.last

@@ -15,6 +15,18 @@ from typing import Any
 from nexus_cli import __version__
 from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_types.ask_result import AskResult
+from nexus_cli.core.json_types.context_report import ContextReport
+from nexus_cli.core.json_types.json_schema import json_schema
+from nexus_cli.core.json_types.server_results import (
+    Acknowledged,
+    AgentList,
+    CompactResult,
+    CreatedAgent,
+    DestroyedAgent,
+    MessageList,
+    TokenUsage,
+)
 from nexus_cli.core.limits import LEVEL_NAMES, LEVELS
 from nexus_cli.rpc.client_approver import ANSWERS
 from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING
@@ -33,8 +45,6 @@ from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool
 MOST_OFFSET = 2**53 - 1
 Schema = Mapping[str, Any]
 TEXT: Schema = {"type": "string"}
-NUMBER: Schema = {"type": "integer"}
-OK: Schema = {"type": "object", "properties": {"ok": {"const": True}}, "required": ["ok"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,8 @@ class Method:
     name: str
     about: str
     params: tuple[Param, ...] = ()
-    result: Schema = field(default_factory=lambda: OK)
+    result: type = Acknowledged
+    """The `TypedDict` of its result."""
     errors: tuple[int, ...] = ()
     """Codes of ours that it can end with."""
     of_agent: bool = True
@@ -92,17 +103,10 @@ class Method:
 AGENT_ID = Param("agent_id", "The agent.", required=True)
 
 
-def _object(**properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
 def _number(least: int, most: int) -> Schema:
     return {"type": "integer", "minimum": least, "maximum": most}
 
 
-_STATES: Schema = {"enum": ["idle", "running", "asking", "waiting"]}
-_RESULT: Schema = {"type": "object", "description": "The result object of `nexus ask --json`."}
-_AGENT = _object(agent_id=TEXT, session=TEXT, state=_STATES, model=TEXT, used=NUMBER)
 _CONTENT = Param("content", "The words of the person.", required=True)
 
 METHODS: Mapping[str, Method] = {
@@ -123,18 +127,18 @@ METHODS: Mapping[str, Method] = {
                 Param("cwd", "Its working folder; the server's without one."),
                 Param("recipe", "The recipe of the session."),
             ),
-            _object(agent_id=TEXT, session=TEXT),
+            CreatedAgent,
             (BUSY, REFUSED),
             of_agent=False,
         ),
         Method(
-            "list_agents", "List the agents.", (), _object(agents={"type": "array", "items": _AGENT}), of_agent=False
+            "list_agents", "List the agents.", (), AgentList, of_agent=False
         ),
         Method(
             "destroy_agent",
             "Stop an agent and forget it. Its session stays.",
             (AGENT_ID,),
-            _object(destroyed={"const": True}),
+            DestroyedAgent,
             (NO_SUCH_AGENT,),
             of_agent=False,
         ),
@@ -143,7 +147,7 @@ METHODS: Mapping[str, Method] = {
             "Run a turn. With `Accept: text/event-stream` the answer is its events, the last of them the result. "
             "A busy agent takes it afterwards; empty content goes on with a turn that was cut short.",
             (_CONTENT,),
-            _RESULT,
+            AskResult,
             (NO_SUCH_AGENT, BUSY, TURN_FAILED),
         ),
         Method(
@@ -172,21 +176,21 @@ METHODS: Mapping[str, Method] = {
             "compact",
             "Summarize older messages.",
             (Param("instructions", "What the summary has to keep."),),
-            _object(before=NUMBER, after=NUMBER, why=TEXT),
+            CompactResult,
             (NO_SUCH_AGENT, BUSY),
         ),
         Method(
             "get_tokens",
             "Return the tokens of the window.",
             (),
-            _object(system=NUMBER, tools=NUMBER, messages=NUMBER, total=NUMBER, budget=NUMBER, available=NUMBER),
+            TokenUsage,
             (NO_SUCH_AGENT,),
         ),
         Method(
             "get_context",
             "Return what the next request holds, as `nexus context --json` does.",
             (),
-            {"type": "object"},
+            ContextReport,
             (NO_SUCH_AGENT, REFUSED),
         ),
         Method(
@@ -196,7 +200,7 @@ METHODS: Mapping[str, Method] = {
                 Param("offset", "Messages to skip.", _number(0, MOST_OFFSET)),
                 Param("limit", "Messages to return; 100 without it.", _number(1, MOST_MESSAGES)),
             ),
-            _object(messages={"type": "array", "items": {"type": "object"}}, total=NUMBER),
+            MessageList,
             (NO_SUCH_AGENT,),
         ),
         Method("shutdown", "End the server: running turns finish their step.", of_agent=False),
@@ -250,7 +254,7 @@ class PoolMethods:
         allow: str | None = None,
         cwd: str = "",
         recipe: str = "",
-    ) -> dict[str, Any]:
+    ) -> CreatedAgent:
         """See `METHODS`."""
         if self.is_stopping:
             raise RpcError(BUSY, STOPPING)
@@ -260,7 +264,7 @@ class PoolMethods:
         made = await self.pool.create(agent_id, AgentConfig("", system_prompt, model, allow, folder, recipe))
         return {"agent_id": made.agent_id, "session": made.session.id}
 
-    async def list_agents(self) -> dict[str, Any]:
+    async def list_agents(self) -> AgentList:
         """See `METHODS`."""
         return {
             "agents": [
@@ -275,13 +279,13 @@ class PoolMethods:
             ]
         }
 
-    async def destroy_agent(self, agent_id: str) -> dict[str, Any]:
+    async def destroy_agent(self, agent_id: str) -> DestroyedAgent:
         """See `METHODS`."""
         self.find_agent(agent_id)
         await self.pool.destroy(agent_id)
         return {"destroyed": True}
 
-    async def shutdown(self) -> dict[str, Any]:
+    async def shutdown(self) -> Acknowledged:
         """See `METHODS`."""
         self.is_stopping = True
         self._shutdown()
@@ -312,6 +316,6 @@ def _describe(method: Method) -> dict[str, Any]:
             }
             for param in method.all_params
         ],
-        "result": {"name": f"{method.name}_result", "schema": dict(method.result)},
+        "result": {"name": f"{method.name}_result", "schema": json_schema(method.result)},
         "errors": [{"code": code, "message": MEANINGS[code]} for code in method.errors],
     }

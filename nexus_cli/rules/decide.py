@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import CommandLine, SimpleCommand, Word, find_hidden_sign, read_command_line
@@ -21,6 +21,9 @@ from nexus_cli.rules.free_commands import FREE
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import CommandPartObject, RulesTestReport
 
 Level = Literal["read", "edit", "run", "all"]
 Profile = Literal["read", "write", "net", "none"]
@@ -49,8 +52,8 @@ class CommandPart:
     """`built in`, `level read`, or file and line of the rule."""
     why: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form (interface.md section 11)."""
+    def to_json(self) -> CommandPartObject:
+        """Return the JSON form (`nexus docs rules`)."""
         return {"command": list(self.command), "decision": self.decision, "rule": self.rule, "from": self.source}
 
 
@@ -67,8 +70,8 @@ class CommandDecision:
     prefixes: tuple[str, ...] = ()
     """Allow rules that "always" would store, one for each part that asks; () where that must not be offered."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form (interface.md section 11)."""
+    def to_json(self) -> RulesTestReport:
+        """Return the JSON form (`nexus docs rules`)."""
         return {
             "decision": self.decision,
             "profile": self.profile,

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.config import trust
-from nexus_cli.config.paths import Places
+from nexus_cli.config.paths import Places, with_tilde
 from nexus_cli.config.project_settings import FILE, FOLDER, read_project
 from nexus_cli.config.protected_places import fold_name
 from nexus_cli.config.setting_rules import SettingValue
@@ -29,6 +29,9 @@ from nexus_cli.rules.bash_syntax import Word, find_hidden_sign, read_command_lin
 from nexus_cli.rules.check_free import keeps_form
 from nexus_cli.rules.free_commands import GIT_FLAGS, GIT_VALUED
 from nexus_cli.rules.wrappers import program_name, system_name
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import RuleObject
 
 Decision = Literal["allow", "ask", "deny"]
 DECISIONS: tuple[Decision, ...] = ("deny", "ask", "allow")
@@ -77,7 +80,7 @@ class PermissionRule:
         """Return the setting that lists it."""
         return rules_key(self.decision, self.folder)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> RuleObject:
         """Return the rule as `nexus rules list --json` has it."""
         return {
             "decision": self.decision, "rule": self.text, "file": self.file, "line": self.line, "from": self.origin,
@@ -491,9 +494,3 @@ def _read_parts(signs: list[str]) -> list[GlobPart]:
 def _quote(text: str) -> str:
     shown = "".join(char if char.isprintable() else "?" for char in text)
     return f"`{shown if len(shown) <= 80 else shown[:77] + '...'}`"
-
-
-def with_tilde(file: str) -> str:
-    """Return a path with `~` for the home folder."""
-    home = os.path.expanduser("~")
-    return f"~{file[len(home) :]}" if home != "/" and file.startswith(home + "/") else file

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import RunSettings
 from nexus_cli.config.worktree_record import project_identity
@@ -23,6 +23,15 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.runs.fire_plans import instruction_facts
 from nexus_cli.runs.plan_times import CronTimes, first_time
 from nexus_cli.session.session import Session
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import (
+        LastRun,
+        ScheduleObject,
+        ScheduleReport,
+        SchedulesReport,
+        ScheduleState,
+    )
 
 RECIPE = "tick_autonomous"
 """Recipe of a plan's runs unless it names one (seed D: work without being asked)."""
@@ -111,10 +120,10 @@ def fire_now(ledger: Ledger, plan: Plan) -> int:
     return key
 
 
-def plan_value(plan: Plan, now: float, last: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def plan_value(plan: Plan, now: float, last: LastRun | None = None) -> ScheduleObject:
     """Return a plan as JSON has it; `last` is its newest run."""
     options = plan.options
-    state = "paused" if plan.paused else "done" if plan.next_at is None else "active"
+    state: ScheduleState = "paused" if plan.paused else "done" if plan.next_at is None else "active"
     return {
         "id": plan.id, "name": plan.name, "prompt": plan.prompt, "state": state, "cron": plan.cron, "zone": plan.zone,
         "next_at": _utc(plan.next_at), "in": None if plan.next_at is None else format_duration(plan.next_at - now),
@@ -126,20 +135,20 @@ def plan_value(plan: Plan, now: float, last: Mapping[str, Any] | None = None) ->
     }  # fmt: skip
 
 
-def plans_report(ledger: Ledger) -> dict[str, Any]:
+def plans_report(ledger: Ledger) -> SchedulesReport:
     """Return all plans, those whose time comes first at the beginning."""
     now = ledger.runs.now()
     plans = ledger.plans.list_plans()
     return {"version": 1, "plans": [plan_value(plan, now, _last_run(ledger, plan)) for plan in plans]}
 
 
-def plan_report(ledger: Ledger, plan: Plan, done: str, run: str = "") -> dict[str, Any]:
+def plan_report(ledger: Ledger, plan: Plan, done: str, run: str = "") -> ScheduleReport:
     """Return one plan and what was `done` with it: `added`, `removed`, `paused`, `resumed`, or `queued`, its `run`."""
     value = plan_value(plan, ledger.runs.now(), _last_run(ledger, plan))
     return {"version": 1, "done": done, "run": run, "plans": [value]}
 
 
-def _last_run(ledger: Ledger, plan: Plan) -> dict[str, Any] | None:
+def _last_run(ledger: Ledger, plan: Plan) -> LastRun | None:
     found = ledger.runs.list_runs(limit=1, plan=plan.key)
     return {"id": found[0].id, "state": found[0].state, "at": found[0].updated} if found else None
 
@@ -259,7 +268,7 @@ class PlanService(Plans):
         ledger.plans.remove(plan.key)
         return ToolResult(f"{plan.id} is removed")
 
-    def _own_plans(self, ledger: Ledger) -> list[dict[str, Any]]:
+    def _own_plans(self, ledger: Ledger) -> list[ScheduleObject]:
         """Return the plans of this project."""
         here, now = str(project_identity(self._session.folder)), ledger.runs.now()
         found = [one for one in ledger.plans.list_plans() if one.next_at is not None]

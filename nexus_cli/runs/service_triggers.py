@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file, write_error
@@ -25,6 +25,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.session import Session
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import ServiceObject
 
 RECIPE = "tick_event"
 """Recipe of a service's runs unless it names one (seed D: something happened and is dealt with)."""
@@ -161,7 +164,7 @@ async def begin_service(session: Session, run: Run) -> Trigger:
     return Trigger(text, source="service", pasted=(text,), actor="nexus", facts=facts)
 
 
-def service_value(service: Service, url: str) -> dict[str, str]:
+def service_value(service: Service, url: str) -> ServiceObject:
     """Return a service as `nexus serve --json` lists it."""
     return {"name": service.name, "url": f"{url}/trigger/{service.name}", "token_file": str(service.token_file)}
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import Places
 from nexus_cli.config.settings import SandboxSettings
@@ -18,12 +18,15 @@ from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.sandbox.profile import PROFILES, Profile, TempFolder, make_profile
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import ProfileObject, SandboxReport
+
 STARTS = 7
 """Starts of `true` that are timed for each profile; their median counts."""
 TEMP = "$TMPDIR"
 
 
-def inspect_walls(settings: SandboxSettings, own: Places, project: Path, cwd: Path) -> dict[str, Any]:
+def inspect_walls(settings: SandboxSettings, own: Places, project: Path, cwd: Path) -> SandboxReport:
     """Return `backend`, `why`, `walls` that held just now, `abi`, and `profiles` by name.
 
     A profile has what it `writes`, `network`, `hides` (what exists and cannot be read), `notes`, and `start_ms`: the
@@ -32,7 +35,7 @@ def inspect_walls(settings: SandboxSettings, own: Places, project: Path, cwd: Pa
     """
     probe = find_backend(settings.backend, own=own, project=project, keep=False)
     names = PROFILES if probe.backend is not Backend.NONE else ("none",)
-    profiles: dict[str, Any] = {}
+    profiles: dict[str, ProfileObject] = {}
     temp = TempFolder(own)
     try:
         for name in names:
@@ -43,21 +46,33 @@ def inspect_walls(settings: SandboxSettings, own: Places, project: Path, cwd: Pa
             profiles[name] = _profile_value(made, probe)
     finally:
         temp.close()
-    return {**probe.to_json(), "abi": probe.abi, "profiles": profiles}
+    return {
+        "backend": str(probe.backend),
+        "why": probe.why,
+        "walls": list(probe.walls),
+        "abi": probe.abi,
+        "profiles": profiles,
+    }
 
 
-def _profile_value(profile: Profile, probe: BackendProbe) -> dict[str, Any]:
+def _profile_value(profile: Profile, probe: BackendProbe) -> ProfileObject:
     writes = ["/"] if profile.name == "none" else [*map(str, profile.writable), TEMP]
-    value = {"writes": writes, "network": profile.network, "hides": _existing(profile.hidden)}
-    value["notes"] = list(profile.notes)
+    value: ProfileObject = {
+        "writes": writes,
+        "network": profile.network,
+        "hides": _existing(profile.hidden),
+        "notes": list(profile.notes),
+        "start_ms": None,
+        "problem": "",
+    }
     try:
         confinement = Confinement(profile, probe)
         try:
-            return value | {"start_ms": _measure_start(confinement), "problem": ""}
+            return {**value, "start_ms": _measure_start(confinement)}
         finally:
             confinement.close()
     except (OSError, subprocess.SubprocessError) as error:
-        return value | {"start_ms": None, "problem": str(error)}
+        return {**value, "problem": str(error)}
 
 
 def _existing(paths: Iterable[Path]) -> list[str]:

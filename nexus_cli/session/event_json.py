@@ -1,4 +1,4 @@
-"""The JSON of events and results (interface.md sections 6 and 7), for `--stream-json` and the server."""
+"""The JSON of events and results (`nexus docs json`), for `--stream-json` and the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cache
 from pathlib import PurePath
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from nexus_cli.core.approval import Allow, Defer, Deny
 from nexus_cli.core.clock import format_utc, local_now
@@ -16,6 +16,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ContextDrop, Event, ToolQueue
 from nexus_cli.core.message import ToolResult
 from nexus_cli.lane.drop_list import drop_value
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import AskResult
 
 _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
 
@@ -77,7 +80,7 @@ def _field_types(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def failure_result(error: NexusError) -> dict[str, Any]:
+def failure_result(error: NexusError) -> AskResult:
     """Return the result object of a run that ended before there was a session."""
     return {
         "type": "result",
@@ -101,13 +104,13 @@ def failure_result(error: NexusError) -> dict[str, Any]:
 
 
 def event_value(event: Event) -> tuple[str, dict[str, Any]] | None:
-    """Return type and fields of `event`; None if interface.md section 7 has no such type."""
+    """Return type and fields of `event`; None if `nexus docs json` has no such type."""
     mark = {}
     if isinstance(event, AgentEvent):
         mark, event = {"agent": event.agent, "lane": event.lane}, event.event
     if isinstance(event, ToolQueue):
         return None
-    same = drop_value(event.drop) if isinstance(event, ContextDrop) else {}
+    same: Mapping[str, Any] = drop_value(event.drop) if isinstance(event, ContextDrop) else {}
     return event.kind, {**mark, **same, **to_json_value(event)}
 
 

@@ -29,6 +29,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import RunFacts
+from nexus_cli.core.session_services import SessionServices
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import LaneState, Model
 from nexus_cli.lane.open_session import (
@@ -56,7 +57,6 @@ from nexus_cli.session.limits_record import SessionLimits, permission_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.service_makers import ServiceMakers, offered_services
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.dispatch import Dispatcher

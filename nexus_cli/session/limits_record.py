@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
@@ -26,12 +26,15 @@ from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.turn.dispatch import Dispatcher
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import LimitObject
+
 T = TypeVar("T")
 CHANGED = "the limits have changed"
 """How the line for the model begins."""
 PLAN_ENDS = "Plan mode is over. The plan above holds, as far as the next message does not change it."
 LIMITS = "limits"
-"""Memo: `recipe`, its `section_budget`, `limits` as in interface.md section 8, and the `window` and `max_output` of the
+"""Memo: `recipe`, its `section_budget`, `limits` as in `nexus docs json`, and the `window` and `max_output` of the
 model in tokens, as then known. It holds for the requests that were sent from then on."""
 
 LEVEL_LAYER = "/permissions"
@@ -161,8 +164,8 @@ class NextLimits:
         limits, bounds = tighten_by_signals(self.bounds, Signals(budget.pressure, event_class="communication"))
         return replace(self, limits=limits, bounds=bounds)
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the limits as interface.md section 8 has them."""
+    def to_json(self) -> list[LimitObject]:
+        """Return the limits as `nexus docs json` has them."""
         return [bound.to_json() for bound in self.bounds]
 
 

@@ -1,4 +1,4 @@
-"""`SessionLogger`: the log of one session for who puts a `Session` together from parts (interface.md section 9)."""
+"""`SessionLogger`: the log of one session for who puts a `Session` together from parts."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ own way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
@@ -21,6 +20,9 @@ from nexus_cli.lane.options import COMMAND_LINE
 from nexus_cli.permission.approvals import BY_RULE, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
 from nexus_cli.session.session_state import SessionState
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UsageObject
 
 PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
@@ -111,7 +113,7 @@ def _hint(row: Mapping[str, str], bound: Bound | None, by: Sequence[str], recipe
     return "; ".join(ways)
 
 
-def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, Any]:
+def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) -> AskResult:
     """Return what `--json` prints at the end of a turn; `drops` are those of the turn."""
     lane_state = state.lane_state
     request = next_request(lane_state)
@@ -136,12 +138,19 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
             "epoch": lane_state.lane.epoch.id,
         },
         "drops": [drop_value(drop) for drop in drops],
-        "denied": list(outcome.denied),
+        "denied": cast("list[DeniedCall]", list(outcome.denied)),
         "files_changed": list(outcome.changed),
-        "error": dict(outcome.error) if outcome.error else None,
+        "error": cast("ErrorObject", dict(outcome.error)) if outcome.error else None,
     }
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
-    """Return usage with the keys of interface.md section 6."""
-    return asdict(usage) | {"cost_usd": None if usage.cost_usd is None else round_dollars(usage.cost_usd)}
+def _usage(usage: Usage) -> UsageObject:
+    """Return usage with the keys of `nexus docs json`."""
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "reasoning": usage.reasoning,
+        "cost_usd": None if usage.cost_usd is None else round_dollars(usage.cost_usd),
+    }

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter
+from nexus_cli.core.session_services import SessionServices
 from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.session.memory.session_facts import SessionFacts
-from nexus_cli.session.session_services import SessionServices
 from nexus_cli.turn.waiting import SessionWaits
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Done
@@ -41,13 +41,16 @@ from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.outcome import outcome, result_object
+from nexus_cli.session.running_workers import RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
-from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.admit_trigger import admit_trigger
 from nexus_cli.turn.turn import deliver_steering, turn
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import AskResult
 
 CYCLE = ("read", "edit", "run", PLAN)
 """Levels that one key goes round."""
@@ -407,8 +410,8 @@ class Session:
             events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
 
-    def result(self, outcome: Outcome) -> dict[str, Any]:
-        """Return the object of interface.md section 6."""
+    def result(self, outcome: Outcome) -> AskResult:
+        """Return the object of `nexus docs json`."""
         newest = self._ends[-1][1] if self._ends else ()
         drops = next((drops for ended, drops in self._ends if ended is outcome), newest)
         return result_object(self.state, outcome, drops)

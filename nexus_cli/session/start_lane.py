@@ -10,8 +10,8 @@ from nexus_cli.core.services import RunFacts, Workers
 from nexus_cli.lane.compaction.context_fit import replan_sections
 from nexus_cli.lane.request_history import load_history
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
+from nexus_cli.session.running_workers import WORKER
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.worker_slot import WORKER
 
 
 async def start_lane(state: SessionState) -> None:

@@ -1,23 +1,34 @@
-"""Reports about spaces as values: who is in them, what was said, what a message led to (interface.md section 13)."""
+"""Reports about spaces as values: who is in them, what was said, what a message led to (`nexus docs runs`)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.core.run import Entity, Space, SpaceMessage
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import (
+        EntityObject,
+        ListedSpace,
+        PostReport,
+        SpaceMessageObject,
+        SpaceObject,
+        SpaceReport,
+        SpacesReport,
+    )
+
 COUNTED = 10_000
 """New messages that are counted; more are at least so many."""
 
 
-def list_spaces(ledger: Ledger, reader: Entity | None) -> dict[str, Any]:
+def list_spaces(ledger: Ledger, reader: Entity | None) -> SpacesReport:
     """Return all spaces, with the number of messages that are new to `reader` where that is a member."""
     return {"version": 1, "spaces": [_listed(ledger, space, reader) for space in ledger.spaces.list_spaces()]}
 
 
-def _listed(ledger: Ledger, space: Space, reader: Entity | None) -> dict[str, Any]:
+def _listed(ledger: Ledger, space: Space, reader: Entity | None) -> ListedSpace:
     takes_part = reader is not None and reader.key in {member.key for member in space.members}
     new = None
     if reader is not None and takes_part:
@@ -26,7 +37,7 @@ def _listed(ledger: Ledger, space: Space, reader: Entity | None) -> dict[str, An
     return {**space_json(space), "member": takes_part, "new": new, "newest": newest[0].at if newest else None}
 
 
-def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> dict[str, Any]:
+def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> SpaceReport:
     """Return the newest messages of a space as its member `reader` finds them, and mark them as read.
 
     Where the ledger can only be read they stay new.
@@ -43,7 +54,7 @@ def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> dict[
     }  # fmt: skip
 
 
-def posted_json(posted: Posted) -> dict[str, Any]:
+def posted_json(posted: Posted) -> PostReport:
     """Return a message that was posted, and what followed from it."""
     return {
         "version": 1, "message": message_json(posted.message, is_seen=True),
@@ -52,7 +63,7 @@ def posted_json(posted: Posted) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def space_json(space: Space) -> dict[str, Any]:
+def space_json(space: Space) -> SpaceObject:
     """Return a space with its members."""
     return {
         "id": space.id, "name": space.name, "project": space.project, "at": space.at,
@@ -60,12 +71,12 @@ def space_json(space: Space) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def entity_json(who: Entity) -> dict[str, Any]:
+def entity_json(who: Entity) -> EntityObject:
     """Return somebody who takes part."""
     return {"id": who.id, "name": who.name, "type": who.kind}
 
 
-def message_json(message: SpaceMessage, *, is_seen: bool) -> dict[str, Any]:
+def message_json(message: SpaceMessage, *, is_seen: bool) -> SpaceMessageObject:
     """Return one message."""
     return {
         "id": message.id, "at": message.at, "sender": entity_json(message.sender), "text": message.text,

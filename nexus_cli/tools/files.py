@@ -20,7 +20,7 @@ from nexus_cli.core.real_files import is_there, open_at, open_folder, status_at
 from nexus_cli.core.tool import ToolContext
 
 HARD_LIMIT = 64 * 1024 * 1024
-"""Bytes of one file or one output that are kept (design law 5); what lies beyond is counted."""
+"""Bytes of one file or one output that are kept (law 5); what lies beyond is counted."""
 
 _KINDS = (
     (stat.S_ISFIFO, "a FIFO"),

@@ -1,4 +1,4 @@
-"""A tool call's way: find, validate, limits, permission, commit "started", run, clip, record (design section 3).
+"""A tool call's way: find, validate, limits, permission, commit "started", run, clip, record (`nexus docs tools`).
 
 Every failure on that way is a tool result. Calls of one message that only read run together; the window keeps their
 results in call order.
@@ -20,6 +20,7 @@ from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import StartLog
+from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
@@ -55,7 +56,6 @@ from nexus_cli.permission.run_limits import (
     restrictions,
     tighten_by_signals,
 )
-from nexus_cli.session.session_services import SessionServices
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_arguments
@@ -97,7 +97,7 @@ class Dispatcher:
     """Tokens that a side run found in its window when it began: its pressure is that of what it adds itself. A fork
     made because the window is full is not restricted for that."""
     denied: list[dict[str, str]] = field(default_factory=list)
-    """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, `allow`, the
+    """Refused calls of this turn, as `nexus docs json` wants them: `id`, `tool`, `subject`, `why`, `allow`, the
     level at which the call would have run ("": at none), and `limit`, which refused it, or what stands in its place."""
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""

@@ -1,4 +1,4 @@
-"""The loop: what comes next is decided from the tail of the window alone (design section 3).
+"""The loop: what comes next is decided from the tail of the window alone (`session/README.md`).
 
 Calls without results are dispatched; when the last word is not the assistant's, the model is asked; else the turn is
 done. So going on after a kill, a deferred approval or an interrupt is the same path as going on.

@@ -15,8 +15,8 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.usage import Usage
+from nexus_cli.session.running_workers import ASKING, AT_WORK, FAILED, FINISHED, RUNNING, STOPPED, UNKNOWN, WAITING
 from nexus_cli.session.session import Session
-from nexus_cli.session.worker_slot import ASKING, AT_WORK, FAILED, FINISHED, RUNNING, STOPPED, UNKNOWN, WAITING
 
 SHOWN_TASK = 80
 """Characters of a task in a list."""

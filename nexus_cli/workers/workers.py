@@ -2,7 +2,7 @@
 own in the same ledger.
 
 A worker's requests begin with the bytes of its parent's: system text and tools are those of the parent's epoch, what
-the task forbids is refused at dispatch (design section 1.3). What it is and did stands as memos in the parent's lane,
+the task forbids is refused at dispatch (`nexus docs recipes`). What it is and did stands as memos in the parent's lane,
 so that a process that takes the session up again knows it.
 """
 
@@ -35,9 +35,9 @@ from nexus_cli.lane.work_notes import note_worker_call
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.running_workers import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER, RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
-from nexus_cli.session.worker_slot import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER, RunningWorkers
 from nexus_cli.workers.first_message import first_message
 from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
 

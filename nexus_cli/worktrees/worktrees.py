@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import (
@@ -28,6 +28,9 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import WorktreeCondition, WorktreeObject
 
 LONGEST = 60
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -209,9 +212,9 @@ def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = 
         raise failure(f"worktree {record.name} cannot be compared", error) from error
 
 
-def describe_worktree(record: WorktreeRecord) -> dict[str, Any]:
+def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
     """Return a worktree as JSON. Raises nothing: what is wrong with it is its `problem`."""
-    value: dict[str, Any] = {
+    value: WorktreeObject = {
         "name": record.name, "project": str(record.source), "folder": str(record.folder), "branch": record.branch,
         "created": record.created, "state": "missing", "in_use": False, "files": 0, "added": 0, "removed": 0,
         "commits": 0, "kept": [], "problem": "",
@@ -222,11 +225,13 @@ def describe_worktree(record: WorktreeRecord) -> dict[str, Any]:
         require_folder(record)
         state = inspect_worktree(record)
     except (GitError, OSError, NexusError) as error:
-        return value | {"state": "unreadable", "problem": str(error)}
+        return {**value, "state": "unreadable", "problem": str(error)}
     counts = state.counts
-    name = "empty" if state.is_empty(record) else "applied" if state.is_applied(record) and counts.files else "changed"
-    return value | {
-        "state": name, "in_use": is_in_use(record), "files": counts.files, "added": counts.added,
+    name: WorktreeCondition = (
+        "empty" if state.is_empty(record) else "applied" if state.is_applied(record) and counts.files else "changed"
+    )
+    return {
+        **value, "state": name, "in_use": is_in_use(record), "files": counts.files, "added": counts.added,
         "removed": counts.removed, "commits": state.commits, "kept": list(state.kept),
     }  # fmt: skip
 

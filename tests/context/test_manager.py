@@ -1,4 +1,4 @@
-"""`ContextManager` alone, as seed A and the interface describe it."""
+"""`ContextManager` alone, as seed A and `context/README.md` describe it."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def both(options: Options, settings: Settings) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+def both(options: Options, settings: Settings) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     """What a new session sent, what the report had said before, and what it says of the request afterwards."""
     services = (WORKERS, PLANS)
     before = context_report(options, settings, None, services=services)

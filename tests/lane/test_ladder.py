@@ -44,7 +44,7 @@ def small(provider: Played, folder: Path, session: str = "", window: int = 8_000
     return open_session(asked, settings(window), approver=None, provider=provider)
 
 
-def shown(folder: Path, session: str, step: int | None = None, window: int = 8_000) -> dict[str, Any]:
+def shown(folder: Path, session: str, step: int | None = None, window: int = 8_000) -> Mapping[str, Any]:
     return context_report(Options(folder, MODEL), settings(window), session, step)
 
 

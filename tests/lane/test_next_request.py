@@ -32,6 +32,7 @@ from nexus_cli.core.event import (
     ToolResultEvent,
     TurnEnd,
 )
+from nexus_cli.core.json_types.ask_result import ContextFigures
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
@@ -109,14 +110,20 @@ async def agrees(session: Session, *, other: bool = True) -> int:
         "sent anew": prepare_next_request(session.state).tokens,
         "the tool": session_state.dispatcher.services[Assembly].held()["budget"]["used"]["total"],
         "preview": found[0]["before"],
-        "result": session.result(ended)["context"]["used"],
+        "result": figures_of(session, ended)["used"],
         "status line again": session.status().used,
     }
     if other:
         figures["nexus context"] = on_record(session, session_state.dispatcher.cwd, session.model)
     assert len(set(figures.values())) == 1, figures
-    assert value["basis"] == status.basis == session.result(ended)["context"]["basis"]
+    assert value["basis"] == status.basis == figures_of(session, ended)["basis"]
     return status.used
+
+
+def figures_of(session: Session, outcome: Outcome) -> ContextFigures:
+    found = session.result(outcome)["context"]
+    assert found is not None
+    return found
 
 
 def planned(session: Session, events: list[Event]) -> None:
@@ -134,7 +141,7 @@ def test_after_messages_results_and_reports_every_place_says_the_same(tmp_path: 
                 events = await turn(session, words)
                 used = await agrees(session)
                 end = next(event for event in events if isinstance(event, TurnEnd))
-                assert session.result(end.outcome)["context"]["used"] == used
+                assert figures_of(session, end.outcome)["used"] == used
             planned(session, await turn(session, "look"))
 
     asyncio.run(live())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -53,6 +54,12 @@ class Nobody:
         return Deny()
 
 
+def as_json(value: object) -> dict[str, Any]:
+    """A report as a script reads it."""
+    found: dict[str, Any] = json.loads(json.dumps(value))
+    return found
+
+
 @dataclass
 class Wire(Played):
     """Keeps each first request of a turn together with what the session showed before that turn."""
@@ -99,7 +106,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
         if self.saved and not self.state.lane_state.lane.items:
             text = trigger if isinstance(trigger, str) else trigger.text
             self.goes_along(lambda: [text])
-            made.shown.append((self.id, live_report(self.state)))
+            made.shown.append((self.id, as_json(live_report(self.state))))
             self.goes_along(list)
         async for one in run(self, trigger):
             yield one
@@ -182,7 +189,7 @@ def test_another_process_shows_what_a_session_sends(here: Path, wire: Wire, way:
     if member:
         join()
     options = Options(here, MODEL, **PLAIN[way])
-    before = context_report(replace(options, save=False), SETTINGS, None, services=SERVICES)
+    before = as_json(context_report(replace(options, save=False), SETTINGS, None, services=SERVICES))
     turn(opened(wire, here, **PLAIN[way]))
     [shown] = wire.check()
     told = ("tools", "sections", "prefix_sha256", "recipe", "limits", "notices", "section_budget")

@@ -1,4 +1,4 @@
-"""What asks and what runs by itself (interface.md section 2), judged by where paths lead."""
+"""What asks and what runs by itself (`nexus docs rules`), judged by where paths lead."""
 
 from __future__ import annotations
 

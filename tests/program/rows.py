@@ -1,4 +1,4 @@
-"""The exit-status table of the interface as data: how each row is reached, and what it must end with."""
+"""The table of `nexus docs exit-status` as data: how each row is reached, and what it must end with."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def test_the_record_stands_beside_its_message_and_is_shown(tmp_path: Path) -> No
     session = opened(Played(script), tmp_path)
     trigger = Trigger(TEXT, parts=(Part("image/png", b"\x89PNG\r\n\x1a\n", "shot.png"),), files=FILES)
 
-    async def turn() -> dict[str, Any]:
+    async def turn() -> Mapping[str, Any]:
         async for _ in session.run(trigger):
             pass
         value = context_summary(session.state)
@@ -65,7 +66,7 @@ def test_the_record_stands_beside_its_message_and_is_shown(tmp_path: Path) -> No
 def test_a_message_without_files_has_no_record(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
 
-    async def turn() -> dict[str, Any]:
+    async def turn() -> Mapping[str, Any]:
         async for _ in session.run("hello"):
             pass
         value = context_summary(session.state)

@@ -45,7 +45,7 @@ class Counting(Played):
                 yield delta
 
 
-def shown(folder: Path, session: str | None, step: int | None = None, **options: Any) -> dict[str, Any]:
+def shown(folder: Path, session: str | None, step: int | None = None, **options: Any) -> Mapping[str, Any]:
     return context_report(Options(folder, **({"model": MODEL} | options)), SETTINGS, session, step)
 
 

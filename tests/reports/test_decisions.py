@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +59,18 @@ def played(folder: Path, *steps: Any, person: Person | None = None, allow: str =
     return session
 
 
-def decided(session: Session) -> list[dict[str, Any]]:
+def decided(session: Session) -> list[Any]:
     with the_ledger() as ledger:
         value = decisions_report(ledger.log(session.id))
     for width in (20, 80, 2**30):
         decisions_text(value, width)
-    rows: list[dict[str, Any]] = value["decisions"]
+    rows: list[Any] = [*value["decisions"]]
     return rows
 
 
-def explained(session: Session, call_id: str) -> dict[str, Any]:
+def explained(session: Session, call_id: str) -> Mapping[str, Any]:
     with the_ledger() as ledger:
-        value = decision_report(ledger.log(session.id), call_id, discover_tools()) or {}
+        value: Mapping[str, Any] = decision_report(ledger.log(session.id), call_id, discover_tools()) or {}
     for width in (20, 80) if value else ():
         decision_text(value, width)
     return value

@@ -69,7 +69,7 @@ def play(ledger: Ledger) -> tuple[int, Space]:
 
 def test_a_run_is_queued_claimed_waits_is_signalled_and_ends(ledger: Ledger) -> None:
     key, _ = play(ledger)
-    value = run_timeline(ledger, f"run-{key}", {})
+    value: Any = run_timeline(ledger, f"run-{key}", {})
     kinds = [row["kind"] for row in value["rows"]]
     assert kinds == [
         "queued", "start", "user", "claimed", "assistant", "waiting", "signal", "user", "resumed", "running",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,12 @@ BEGUN = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
 STEPS = ("user", "call", "answer", "request", "unanswered", "drop", "pin", "goal", "epoch", "title")
 
 
-def timeline(session: str, last: int = 10_000) -> dict[str, Any]:
+def timeline(session: str, last: int = 10_000) -> Mapping[str, Any]:
     with the_ledger() as ledger:
         return session_timeline(ledger, session, SUBJECTS, last)
 
 
-def rows_of(value: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+def rows_of(value: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     return [row for row in value["rows"] if row["kind"] == kind]
 
 
@@ -109,7 +109,7 @@ class Play:
     def note(self, kind: str, value: dict[str, Any]) -> None:
         self.log.record_memo(Memo(kind, self.now(), self.log.last_id(), value))
 
-    def timeline(self, last: int = 10_000) -> dict[str, Any]:
+    def timeline(self, last: int = 10_000) -> Mapping[str, Any]:
         return session_timeline(self.ledger, self.session, SUBJECTS, last)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
@@ -97,7 +98,8 @@ def test_a_request_counts_for_the_model_that_it_was_sent_to(tmp_path: Path) -> N
     session = open_session(asked, Settings(), approver=None, provider=Played(lambda request: "answer"))
     assert say(session, "two")[1].ok
     with the_ledger() as ledger:
-        value, spent = usage_report(ledger), cost_report(ledger, session.id)
+        value: Mapping[str, Any] = usage_report(ledger)
+        spent = cost_report(ledger, session.id)
     assert {one["model"] for one in value["models"]} == {"openai/quick", MODEL}
     for one in spent["models"]:
         (same,) = (other for other in value["models"] if other["model"] == one["name"])

@@ -1,8 +1,9 @@
-"""What `nexus context` adds to the shape of interface.md section 8: what is largest, and what was sent before."""
+"""What `nexus context` adds to the shape of `nexus docs json`: what is largest, and what was sent before."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report
 
 
-def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> dict[str, Any]:
+def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> Mapping[str, Any]:
     return context_report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
 
 

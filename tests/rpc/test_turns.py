@@ -11,14 +11,17 @@ from typing import Any
 
 import aiohttp
 import pytest
+from json_shape import problems
 from rpc.serving import MODEL, TOKEN, Answering, Reply, Served, serving, until, words
 
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import places
+from nexus_cli.core.json_types.ask_result import AskResult
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import client_approver, dispatcher, event_feed
 from nexus_cli.rpc.client_approver import NOBODY
+from nexus_cli.rpc.methods import METHODS
 
 
 def shell_then_done(request: Request) -> Reply:
@@ -36,7 +39,7 @@ async def collect(events: Any, into: list[dict[str, Any]]) -> None:
 async def test_send_answers_with_the_result_object(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         made = await served.client.create_agent("a")
-        result = await served.client.send("a", "hello")
+        result: Any = await served.client.send("a", "hello")
         assert (result["type"], result["version"], result["ok"], result["exit"]) == ("result", 1, True, 0)
         assert result["text"] == "echo hello" and result["session"] == made["session"] and result["model"] == MODEL
         (listed,) = await served.client.list_agents()
@@ -490,7 +493,7 @@ async def test_fifty_turns_at_once_none_is_lost_and_each_session_keeps_its_order
     async with serving(tmp_path) as served:
         for agent in range(25):
             await served.client.create_agent(f"a{agent}", system_prompt="x")
-        turns: list[asyncio.Task[dict[str, Any]]] = []
+        turns: list[asyncio.Task[AskResult]] = []
         for turn in range(2):
             for agent in range(25):
                 turns.append(asyncio.create_task(served.client.send(f"a{agent}", f"{agent}-{turn}")))
@@ -591,3 +594,17 @@ async def test_an_agent_that_waits_says_so_and_goes_on_by_itself(tmp_path: Path)
         assert messages[-1]["content"] == "the build has passed"
         run = Ledger.look(places().ledger).runs.of_session(made["session"])
         assert run is not None and (run.state, run.report) == ("done", "the build has passed")
+
+
+async def test_every_result_has_the_type_that_is_described(tmp_path: Path) -> None:
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("create_agent", {"agent_id": "a"}), ("list_agents", {}), ("send", {"agent_id": "a", "content": "hello"}),
+        ("get_tokens", {"agent_id": "a"}), ("get_context", {"agent_id": "a"}), ("get_messages", {"agent_id": "a"}),
+        ("compact", {"agent_id": "a"}), ("cancel", {"agent_id": "a"}), ("destroy_agent", {"agent_id": "a"}),
+        ("shutdown", {}),
+    ]  # fmt: skip
+    assert {name for name, _ in steps} == METHODS.keys() - {"steer", "approve"}, "which return the same as cancel"
+    async with serving(tmp_path) as served:
+        for name, params in steps:
+            result = await served.client.call(name, **params)
+            assert [*problems(result, METHODS[name].result)] == [], name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,11 @@ def writing(path: Path) -> Played:
     return Played(script)
 
 
-def shown(folder: Path, session: str, step: int | None = None, **options: Any) -> dict[str, Any]:
+def shown(folder: Path, session: str, step: int | None = None, **options: Any) -> Mapping[str, Any]:
     return context_report(Options(folder, MODEL, **options), SETTINGS, session, step)
 
 
-def limits(value: dict[str, Any]) -> dict[str, Any]:
+def limits(value: Mapping[str, Any]) -> dict[str, Any]:
     return {one["name"]: (one["value"], one["bound_by"]) for one in value["limits"]}
 
 

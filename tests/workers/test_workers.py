@@ -71,7 +71,7 @@ def test_a_worker_is_a_row_of_the_timeline_and_its_own_session_was_begun_by_an_a
     with closing(Ledger.open(places().ledger)) as ledger:
         value = session_timeline(ledger, _root_id(), {})
         (row,) = (row for row in value["rows"] if row["kind"] == "worker")
-        own = session_timeline(ledger, row["session"], {})
+        own = session_timeline(ledger, str(row["session"]), {})
     (worker,) = _ledger_workers(_root_id())
     assert (row["worker"], row["session"], row["state"], row["text"]) == ("w1", worker.id, "finished", "ONE")
     assert row["actor"]["type"] == "agent" and row["cost_usd"] == worker.cost_usd

@@ -109,7 +109,7 @@ class ChangedSections:
         return "\n".join(map(as_note, self.texts))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return its sections for interface.md section 8."""
+        """Return its sections for `nexus docs json`."""
         return [one.to_json(cached=False) for one in self.plan.chosen if not one.is_off]
 
     def facts(self) -> list[Mapping[str, str]]:

@@ -28,7 +28,7 @@ from nexus_cli.core.services import Footprint, Goal, SeenFile
 
 FOLDER = "contributors"
 MOST_INSTRUCTIONS = 16_384
-"""Tokens of all instruction layers together, and at most a quarter of the budget (design section 1)."""
+"""Tokens of all instruction layers together, and at most a quarter of the budget."""
 
 Value: TypeAlias = Any
 """Value read by a contributor: plain JSON data, so that it can be stored and rendered again."""

@@ -101,7 +101,7 @@ class SectionChoice:
         return join_why(self.why, (f"{beyond:,} bytes of its file are not read",) if beyond else ())
 
     def to_json(self, *, cached: bool) -> dict[str, Any]:
-        """Return one element of `sections` in interface.md section 8, with the hash of the text that is sent."""
+        """Return one element of `sections` in `nexus docs json`, with the hash of the text that is sent."""
         return self.section.to_json() | {
             "multiplier": self.multiplier,
             "score": self.section.score(self.multiplier),

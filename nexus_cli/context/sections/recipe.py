@@ -36,7 +36,7 @@ class Recipe:
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Contributor or section id to the text that replaces it; in a fork it is the appended instruction."""
     section_budget: int | None = None
-    """Tokens of all static sections; None: the design's 16,384 and 25 % of the budget. Only ever lowers that."""
+    """Tokens of all static sections; None: the built-in 16,384 and 25 % of the budget. Only ever lowers that."""
     limits: Limits = NONE
     source: str = field(default="", compare=False)
     """The file that defines it."""

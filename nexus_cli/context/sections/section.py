@@ -1,4 +1,4 @@
-"""One piece of text that we add to a request, and its position (seeds D and E, design.md section 1).
+"""One piece of text that we add to a request, and its position (seeds D and E).
 
 The texts come from contributors (`nexus_cli.context.sections.contributors`); which form is sent is the planner's choice
 (`nexus_cli.context.sections.planner`).
@@ -127,7 +127,7 @@ class Section:
         return replace(self, forms=(self.full, *(form.replace(DROP, drop_id) for form in self.forms[1:])))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys of interface.md section 8 that do not depend on a request."""
+        """Return the keys of `nexus docs json` that do not depend on a request."""
         return {
             "id": self.id,
             "layer": str(self.layer),

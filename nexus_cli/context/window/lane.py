@@ -1,4 +1,4 @@
-"""A lane: one line of requests, with its log, its epoch, the window and the cursor (design 1.1).
+"""A lane: one line of requests, with its log, its epoch, the window and the cursor (`nexus docs context`).
 
 The window is the epoch's head and every item appended since. Only `rewrite` begins a new epoch; everything else
 appends. What was sent is rendered once (`Wire`) and never again. What we add to a message may also be in a head,

@@ -1,4 +1,4 @@
-"""From items to the messages on the wire, and their canonical lines (design section 2).
+"""From items to the messages on the wire, and their canonical lines (laws 1 and 8).
 
 Pure and incremental: what was rendered is never rendered again. The wire rules of the epoch insert bridging messages as
 a function of two neighbours; opaque material goes back only to its own provider and model.

@@ -1,4 +1,4 @@
-"""The log of one lane: append, read by range; nothing in it ever changes (seed C's timeline, design 1.1).
+"""The log of one lane: append, read by range; nothing in it ever changes (seed C's timeline).
 
 `Timeline` gives entries their ids and times; where they are kept is the `Log`'s affair. `MemoryLog` keeps them in this
 process, for a `ContextManager` without a session.

@@ -117,7 +117,7 @@ def _refuse_if_hopeless(lane_state: LaneState) -> None:
 def _refuse_if_too_large(lane_state: LaneState) -> None:
     """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer. It is not sent.
 
-    Until then request and pairs go before the budget, whose reserves are for such a case (design section 2).
+    Until then request and pairs go before the budget, whose reserves are for such a case (`nexus docs context`).
     """
     estimate, expected, info = window_request(lane_state).tokens, window_request(lane_state).most, lane_state.model.info
     if left_over(info, expected) >= lane_state.least_output:

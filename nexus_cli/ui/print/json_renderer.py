@@ -1,6 +1,6 @@
 """Print one result object (`--json`) or an event per line (`--stream-json`) for `nexus ask` on stdout.
 
-Shapes are those of interface.md sections 6 and 7; on a terminal everything beyond ASCII is escaped.
+Shapes are those of `nexus docs json`; on a terminal everything beyond ASCII is escaped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class JsonLinesRenderer(JsonRenderer):
         self._numbers = EventNumbers(clock)
 
     def feed(self, event: Event) -> None:
-        """Print `event` on one line, if interface.md section 7 has its type: a queued call follows as `tool.call`."""
+        """Print `event` on one line, if `nexus docs json` has its type: a queued call follows as `tool.call`."""
         if (value := self._numbers.event_line(event)) is not None:
             self._print(value)
 

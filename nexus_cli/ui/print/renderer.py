@@ -19,7 +19,7 @@ class Renderer(Protocol):
         """Show `event`, or keep what it says for the end."""
 
     def end(self, result: Mapping[str, Any]) -> None:
-        """End the turn; `result` is the object of interface.md section 6."""
+        """End the turn; `result` is the object of `nexus docs json`."""
 
 
 class PlainRenderer:

@@ -12,7 +12,7 @@ from typing import Any
 from nexus_cli.core.event import CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.limits import LEVELS, name_level
 from nexus_cli.reports.text.lines import Value, dollars, plural, short, short_dollars
-from nexus_cli.session.worker_slot import AT_WORK
+from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cut, one_line, wrap
 
 NAMED = 5

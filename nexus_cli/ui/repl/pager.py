@@ -6,12 +6,13 @@ import asyncio
 import os
 import shlex
 import signal
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 from weakref import WeakSet
 
 from nexus_cli.config.programs import find_named_program, find_program
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 
 SPARE = 4
@@ -20,11 +21,27 @@ LARGE = 200_000
 """Characters from which on a text is sanitized in a thread."""
 _LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
 """How a pager ends that the person has left."""
-PAGED: WeakSet[ReplView] = WeakSet()
+
+
+class PagerView(Protocol):
+    """The terminal, as far as a pager takes it over."""
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+
+    def put(self, text: str) -> None:
+        """Print `text`."""
+
+    async def outside(self, work: Callable[[], Awaitable[int]]) -> int:
+        """Run `work` while it has the terminal."""
+
+
+PAGED: WeakSet[PagerView] = WeakSet()
 """The views on which a text is paged now."""
 
 
-async def show_in_pager(view: ReplView, text: str, *, at_end: bool = False) -> None:
+async def show_in_pager(view: PagerView, text: str, *, at_end: bool = False) -> None:
     """Show all of `text`: by `PAGER` (else `less`) where it is longer than the terminal, else printed.
 
     With `at_end` the pager opens however short it is, `less` at its last line. Printed as well where the pager fails.

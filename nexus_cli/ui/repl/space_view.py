@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nexus_cli.commands import parse
 from nexus_cli.config.settings import Settings
@@ -28,6 +28,9 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplView
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import SpaceMessageObject
 
 T = TypeVar("T")
 AnswerAgents = Callable[[asyncio.Event], Awaitable[None]]
@@ -321,7 +324,7 @@ class SpaceChat:
             self.view.notify(one_line(f"{message.sender.name} in {self._space.name}: {message.text[:100]}"))
 
 
-def _shortened(message: dict[str, Any]) -> dict[str, Any]:
+def _shortened(message: SpaceMessageObject) -> SpaceMessageObject:
     """Return a message for the screen: of a long text the beginning."""
     text = message["text"]
     if len(text) <= SHOWN:

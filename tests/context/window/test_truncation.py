@@ -1,4 +1,4 @@
-"""Truncation against an oracle written from seed A's text and the exceptions of the interface, and its elisions."""
+"""Truncation against an oracle written from seed A's text and the exceptions to it, and its elisions."""
 
 from __future__ import annotations
 

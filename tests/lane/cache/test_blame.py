@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def listing(request: Any, step: int) -> Any:
     return "done" if step % 4 == 0 else [("bash", {"command": f"seq {step}000 {step}300"})]
 
 
-def told(session: str, step: int | None = None) -> dict[str, Any]:
+def told(session: str, step: int | None = None) -> Mapping[str, Any]:
     with the_ledger() as ledger:
         return miss_report(ledger, session, SETTINGS, step)
 
@@ -152,7 +152,7 @@ def test_a_change_at_the_beginning_is_ours_until_the_cache_is_surely_gone(tmp_pa
         assert (named, found.ours) == (cause, cause == "section"), "nothing before it was left to be read"
 
 
-def switching(folder: Path, *pauses: float) -> tuple[CacheResult, dict[str, Any]]:
+def switching(folder: Path, *pauses: float) -> tuple[CacheResult, Mapping[str, Any]]:
     """What is told of the first request after the last of some switches between two models, with hours before each."""
     provider: Remembering = working(listing)
     session, found = "", list[CacheResult]()

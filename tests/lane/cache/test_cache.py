@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,12 +49,12 @@ def listing(request: Any, step: int) -> Any:
     return "done" if step % 4 == 0 else [("bash", {"command": f"seq {step}000 {step}300"})]
 
 
-def told(session: str, step: int | None = None, settings: Settings = SETTINGS) -> dict[str, Any]:
+def told(session: str, step: int | None = None, settings: Settings = SETTINGS) -> Mapping[str, Any]:
     with the_ledger() as ledger:
         return miss_report(ledger, session, settings, step)
 
 
-def every(session: str) -> dict[str, Any]:
+def every(session: str) -> Mapping[str, Any]:
     with the_ledger() as ledger:
         return cache_report(ledger, session, SETTINGS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def turn(session: Session, *said: str) -> list[Event]:
     return asyncio.run(live())
 
 
-def told(session: str, step: int | None = None) -> dict[str, Any]:
+def told(session: str, step: int | None = None) -> Mapping[str, Any]:
     with the_ledger() as ledger:
         return miss_report(ledger, session, SETTINGS, step)
 

@@ -1,4 +1,4 @@
-"""JSON forms of events: every type of the union has one, and it is what interface.md section 7 names."""
+"""JSON forms of events: every type of the union has one, and it is what `nexus docs json` names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The operating rules (seed E's contract) and how to work with the tools at hand, both from `defaults/prompts`.
 
 The contract is our own first text of every system prompt. It is not in NEXUS.md, so that a person's own file of two
-lines does not switch it off (design section 1). Each line of `tool_guide.md` begins with the tools that it is about,
+lines does not switch it off. Each line of `tool_guide.md` begins with the tools that it is about,
 and is sent only where all of them are at hand. What a tool does and takes is its schema's to say.
 """
 

@@ -1,0 +1,98 @@
+"""The pages of `nexus docs`: those in `nexus_cli/docs`, and those made here from what they describe.
+
+Settings come from `defaults/config.toml`, commands, slash commands and keys from their tables, JSON from its types
+(`json_page`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from nexus_cli.config.paths import PACKAGE, defaults_dir
+
+TOPICS: Mapping[str, str] = {
+    "settings": "every setting, its default and what it does",
+    "commands": "commands, options, slash commands and keys",
+    "json": "the objects of --json, --stream-json and the server",
+    "exit-status": "exit status and error kinds",
+    "rules": "what runs without asking: levels and rules",
+    "sandbox": "what commands can reach, and what the sandbox does not stop",
+    "context": "what a request holds, and the nine laws",
+    "recipes": "which sections and limits a kind of run has",
+    "tools": "what the model can call, and how to add a tool",
+    "plugins": "what can be added without changing nexus",
+    "runs": "scheduled and waiting work, services, spaces, the server",
+    "glossary": "the words of nexus, each in a line or two",
+}
+"""Every page with its line in the list."""
+
+_SETTING = re.compile(r'#? ?(\[[\w."~/-]+\]|[\w."*() -]+ = .+)')
+"""A line of config.toml that sets something, or shows how; all other comments are text."""
+
+
+def page_text(topic: str) -> str:
+    """Return the Markdown of one of `TOPICS`."""
+    made = _MADE.get(topic)
+    return made() if made else _read_page(topic)
+
+
+def _read_page(topic: str) -> str:
+    return (PACKAGE / "docs" / f"{topic}.md").read_text(encoding="utf-8")
+
+
+def settings_page() -> str:
+    """Return the written page, then defaults/config.toml: its comments as text, its settings as blocks of TOML."""
+    page = [_read_page("settings")]
+    for block in (defaults_dir() / "config.toml").read_text(encoding="utf-8").split("\n\n"):
+        for is_setting, lines in groupby(block.splitlines(), lambda line: bool(_SETTING.fullmatch(line))):
+            if is_setting:
+                page += ["```toml", *lines, "```", ""]
+            else:
+                page += [*(line.removeprefix("# ") for line in lines), ""]
+    return "\n".join(page)
+
+
+def commands_page() -> str:
+    """Return all commands with their options, then the slash commands and the keys of the REPL."""
+    from nexus_cli.cli import app  # noqa: PLC0415  (it names this command's module)
+    from nexus_cli.commands import discover  # noqa: PLC0415
+    from nexus_cli.commands.command import GROUPS  # noqa: PLC0415
+    from nexus_cli.commands.help import KEYS  # noqa: PLC0415
+
+    page = ["# Commands and keys", "", *_describe_command(app.build(completion=False), "nexus")]
+    for title, names in app.GROUPS.items():
+        page += [f"## {title}", ""]
+        for name in names:
+            page += _describe_command(app.load_command(name), f"nexus {name}")
+    page += ["## At the prompt", ""]
+    commands = [one for one in discover().values() if not one.is_former]
+    for command in sorted(commands, key=lambda one: GROUPS.index(one.group)):
+        usage = f"/{command.name} {command.usage}".rstrip()
+        page += [f"- `{usage}`: {' '.join(command.help.split())}"]
+    page += ["", "## Keys", "", "| key | what it does |", "|---|---|"]
+    page += [f"| `{keys}` | {what} |" for keys, what in KEYS]
+    return "\n".join(page)
+
+
+def _describe_command(command: Any, path: str) -> Iterator[str]:
+    """Yield the lines of a command and its subcommands."""
+    context = command.context_class(command, info_name=path)
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield from (f"### {path} {usage}", "", (command.help or "").strip(), "")
+    records = (param.get_help_record(context) for param in command.get_params(context) if param.name != "help")
+    options = [f"- `{names}`: {' '.join(about.split())}" for names, about in filter(None, records) if about]
+    yield from [*options, ""] if options else []
+    for name, part in getattr(command, "commands", {}).items():
+        yield from _describe_command(part, f"{path} {name}")
+
+
+def _json_page() -> str:
+    from nexus_cli.cli.json_page import json_page  # noqa: PLC0415  (the types, and the table of the server's methods)
+
+    return json_page()
+
+
+_MADE: Mapping[str, Callable[[], str]] = {"settings": settings_page, "commands": commands_page, "json": _json_page}

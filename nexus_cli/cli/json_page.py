@@ -1,0 +1,132 @@
+"""The page `json` of `nexus docs`, made from the types of `core/json_types` and the texts in their source."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from types import NoneType, UnionType
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from nexus_cli.core.json_types import (
+    ask_result,
+    cache_report,
+    context_report,
+    report_types,
+    setup_reports,
+    stream_lines,
+)
+from nexus_cli.core.json_types import timeline_report as timeline
+from nexus_cli.rpc.methods import METHODS
+
+REPORTS = (
+    context_report.ContextReport, context_report.DifferenceReport, context_report.DropsReport,
+    report_types.SessionsReport, report_types.UsageReport,
+    report_types.DecisionsReport, report_types.DecisionReport, report_types.RulesTestReport,
+    report_types.ModelsReport, report_types.ModelReport, report_types.RunsReport, report_types.RunReport,
+    report_types.SchedulesReport, report_types.ScheduleReport, report_types.SpacesReport, report_types.SpaceReport,
+    report_types.PostReport, timeline.TimelineReport, timeline.RunTimelineReport, timeline.SpaceTimelineReport,
+    report_types.DoctorReport, cache_report.CacheReport, cache_report.MissReport, cache_report.ReplayReport,
+    setup_reports.SessionReport, setup_reports.SearchReport, setup_reports.FactsReport, setup_reports.SkillsReport,
+    setup_reports.RulesReport, setup_reports.ConfigReport, setup_reports.StatusReport, setup_reports.WorktreesReport,
+    setup_reports.ServeLine, report_types.ServeOnceReport, report_types.NewSpaceReport, setup_reports.TrustReport,
+    setup_reports.RevokedTrust,
+)  # fmt: skip
+LINES = (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
+_INTRO = """# JSON
+
+`--json` prints one object, `--stream-json` one object per line. New keys and types are added without notice: ignore
+those that you do not know. A key marked with `?` may be absent. Times are ISO 8601 in UTC, costs are US dollars.
+"""
+_STREAM = """Each line of `nexus ask --stream-json` has these keys and those of its `type`. The last line is always the
+result. The server sends the same objects as server-sent events.
+"""
+_SERVER = """The results of `POST /rpc`; `GET /openrpc.json` has the parameters, and the same results as JSON Schema.
+"""
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null", Any: "any"}
+
+
+def json_page() -> str:
+    """Return the page."""
+    shown: set[Any] = {stream_lines.StreamLine}
+    page = [_INTRO, "## nexus ask --json", "", *_describe([ask_result.AskResult], shown)]
+    page += ["## nexus ask --stream-json", "", _STREAM, *_table(stream_lines.StreamLine)]
+    page += _describe(LINES, shown)
+    page += ["## The server", "", _SERVER, "| method | result |", "|---|---|"]
+    page += [f"| `{method.name}` | {method.result.__name__} |" for method in METHODS.values()]
+    page += ["", *_describe([method.result for method in METHODS.values()], shown)]
+    page += ["## Reports", "", *_describe(REPORTS, shown)]
+    return "\n".join(page)
+
+
+def _describe(kinds: Iterable[Any], shown: set[Any]) -> Iterator[str]:
+    """Yield the sections of types, and of those in their keys, that are not shown yet."""
+    for kind in kinds:
+        if kind in shown:
+            continue
+        shown.add(kind)
+        name = get_type_hints(kind).get("type") if kind in LINES else None
+        yield from (f"### {get_args(name)[0] if name else kind.__name__}", "", *_text_of(kind), *_table(kind))
+        yield from _describe(_parts(kind), shown)
+
+
+def _text_of(kind: Any) -> list[str]:
+    return [inspect.cleandoc(kind.__doc__), ""] if kind.__doc__ else []
+
+
+def _parts(kind: Any) -> Iterator[Any]:
+    """Yield the types that the keys of `kind` name."""
+    for part in get_type_hints(kind).values() if is_typeddict(kind) else get_args(kind):
+        if is_typeddict(part):
+            yield part
+        elif get_origin(part) is not Literal:
+            yield from _parts(part)
+
+
+def _table(kind: Any) -> list[str]:
+    """Return the keys of a type; of a line without those that every line has."""
+    texts = _texts_of_keys(kind)
+    hints = get_type_hints(kind, include_extras=True)
+    if kind in LINES:
+        hints = {key: hint for key, hint in hints.items() if key not in stream_lines.StreamLine.__annotations__}
+    rows = [f"| `{key}`{'' if key in kind.__required_keys__ else '?'} | {_name(hint)} | {texts.get(key, '')} |"
+            for key, hint in hints.items()]  # fmt: skip
+    return ["| key | type | |", "|---|---|---|", *rows, ""]
+
+
+def _texts_of_keys(kind: Any) -> dict[str, str]:
+    """Return the strings below the keys of a type in its source, with those of the types that it extends."""
+    texts: dict[str, str] = {}
+    for base in (*getattr(kind, "__orig_bases__", ()), kind):
+        if not is_typeddict(base):
+            continue
+        module = ast.parse(inspect.getsource(sys.modules[base.__module__]))
+        found = (one for one in module.body if isinstance(one, ast.ClassDef) and one.name == base.__name__)
+        body = next((one.body for one in found), [])
+        for key, text in pairwise(body):
+            if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                texts[ast.unparse(key.target)] = " ".join(str(text.value.value).split())
+    return texts
+
+
+def _name(kind: Any) -> str:
+    """Return a type in words: `list of DropObject`, `string or null`."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is NotRequired:
+        return _name(parts[0])
+    if origin is Literal:
+        return ", ".join(f"`{json_literal(part)}`" for part in parts)
+    if origin in (UnionType, Union):
+        return " or ".join(_name(part) for part in parts)
+    if origin is list:
+        return f"list of {_name(parts[0])}"
+    if origin is dict:
+        return "object" if parts[1] is Any else f"object of {_name(parts[1])}"
+    return _PLAIN.get(kind) or str(kind.__name__)
+
+
+def json_literal(value: object) -> str:
+    """Return a literal as JSON has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

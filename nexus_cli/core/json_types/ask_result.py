@@ -1,0 +1,103 @@
+"""The object of `nexus ask --json`, and its parts."""
+
+from typing import Any, Literal, TypedDict
+
+
+class ErrorObject(TypedDict):
+    """Why a command ended with a status other than 0."""
+
+    kind: str
+    """See `nexus docs exit-status`."""
+    message: str
+    hint: str
+    """What to do; may be empty."""
+
+
+class UsageObject(TypedDict):
+    """Tokens and cost."""
+
+    input: int
+    """Including `cache_read` and `cache_write`."""
+    output: int
+    """Including `reasoning`."""
+    cache_read: int
+    cache_write: int
+    reasoning: int
+    cost_usd: float | None
+    """null where a price is unknown, never 0."""
+
+
+class ContextFigures(TypedDict):
+    """How full the window was."""
+
+    window: int
+    budget: int
+    used: int
+    basis: str
+    """`reported` by the provider, `estimate`, or `reported+estimate`."""
+    epoch: int
+
+
+class DropObject(TypedDict):
+    """Something left out of a request."""
+
+    id: str
+    what: str
+    tokens: int
+    cause: Literal[
+        "section_budget", "truncation", "compaction", "output_cap", "instruction_cap", "input_cap", "pruned", "limit"
+    ]
+    recall: str
+    """The id for `nexus drops show` and the tool `recall`."""
+    at: str
+    """ISO 8601, UTC."""
+    uncounted_bytes: int
+    """Bytes beyond the hard limit, which were not kept."""
+    recalls: int
+    """How often it was asked for again."""
+
+
+class DeniedCall(TypedDict):
+    """A refused tool call."""
+
+    id: str
+    tool: str
+    subject: str
+    """Its main argument on one line."""
+    why: str
+    allow: str
+    """The level that would allow it, if one would."""
+    limit: str
+    """The limit that refused it, if one did."""
+    by: str
+    """`rules`, `person`, `signals`, or the layers of the limit."""
+    hint: str
+
+
+class AskResult(TypedDict):
+    """The result of one turn: `nexus ask --json`, and the last line of `--stream-json`."""
+
+    type: Literal["result"]
+    version: Literal[1]
+    ok: bool
+    exit: int
+    """The exit status."""
+    text: str
+    """The text of the last step."""
+    data: Any
+    """Reserved; null."""
+    finish: str
+    """`stop`, or the kind of the error."""
+    session: str | None
+    """null where none was opened."""
+    model: str | None
+    steps: int
+    """Requests."""
+    seconds: float
+    usage: UsageObject
+    context: ContextFigures | None
+    drops: list[DropObject]
+    """Those of this turn."""
+    denied: list[DeniedCall]
+    files_changed: list[str]
+    error: ErrorObject | None

@@ -1,0 +1,413 @@
+"""The other reports that have `--json`."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+PermissionDecision = Literal["allow", "ask", "deny"]
+ScheduleState = Literal["active", "paused", "done"]
+RunState = Literal["queued", "running", "waiting_reply", "done", "failed", "cancelled"]
+SandboxName = Literal["read", "write", "net", "none"]
+
+
+class SessionObject(TypedDict):
+    """A session in a list."""
+
+    id: str
+    name: str
+    folder: str
+    project: str
+    model: str
+    recipe: str
+    created: str
+    """ISO 8601, UTC."""
+    updated: str
+    turns: int
+    parent: str | None
+    """The session that it was forked from."""
+    first_text: str
+    cost_usd: float | None
+    """null where a price is unknown."""
+    front: str
+    """`ask` for runs of `nexus ask`, `chat` for the terminal."""
+    known_usd: float
+    """Cost of the requests with a known price."""
+    spawner: str | None
+    worktree: str
+    entry_count: int
+
+
+class ListedSession(SessionObject):
+    """With the id that people are shown."""
+
+    short: str
+
+
+class SessionsReport(TypedDict):
+    """`nexus sessions list --json`."""
+
+    version: Literal[1]
+    sessions: list[ListedSession]
+    """Newest first."""
+    total: int
+    runs: int
+    """Runs of `nexus ask` in this folder that are not listed."""
+
+
+class UsageSumObject(TypedDict):
+    """What several requests used."""
+
+    sessions: int
+    requests: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    reasoning: int
+    known_usd: float
+    unpriced: int
+    """Requests without a known price."""
+    cost_usd: float | None
+
+
+class UsageByDay(UsageSumObject):
+    """Of a day."""
+
+    day: str
+
+
+class UsageByModel(UsageSumObject):
+    """Of a model."""
+
+    model: str
+
+
+class UsageByProject(UsageSumObject):
+    """Of a project."""
+
+    project: str
+
+
+class UsageReport(TypedDict):
+    """`nexus usage --json`."""
+
+    version: Literal[1]
+    zone: Literal["local", "UTC"]
+    since: str | None
+    total: UsageSumObject
+    days: list[UsageByDay]
+    models: list[UsageByModel]
+    projects: list[UsageByProject]
+
+
+CommandPartObject = TypedDict(
+    "CommandPartObject", {"command": list[str], "decision": PermissionDecision, "rule": str | None, "from": str}
+)
+
+
+class RulesTestReport(TypedDict):
+    """`nexus rules test --json`."""
+
+    decision: PermissionDecision
+    profile: SandboxName
+    parts: list[CommandPartObject]
+    why: str
+
+
+DecisionObject = TypedDict(
+    "DecisionObject",
+    {
+        "id": str,
+        "tool": str,
+        "subject": str,
+        "ran": bool,
+        "decision": PermissionDecision | None,
+        "level": str,
+        "profile": str | None,
+        "rule": str | None,
+        "from": str | None,
+        "parts": list[CommandPartObject],
+        "answer": str | None,
+        "why": str,
+        "at": str,
+        "bound_by": NotRequired[str],
+        "kind": NotRequired[str],
+        "said": NotRequired[str],
+        "more_parts": NotRequired[int],
+    },
+)
+
+
+class DecisionsReport(TypedDict):
+    """`nexus why --json`."""
+
+    version: Literal[1]
+    session: str
+    decisions: list[DecisionObject]
+    """Newest last."""
+    more: int
+
+
+class DecisionReport(DecisionObject):
+    """`nexus why ID --json`."""
+
+    version: Literal[1]
+    session: str
+
+
+class ModelObject(TypedDict):
+    """A model; prices are US dollars per million tokens."""
+
+    name: str
+    because: list[str]
+    """Why it is usable."""
+    window: int
+    max_output: int | None
+    input_price: float | None
+    output_price: float | None
+    cache_read_price: float | None
+    cache_write_price: float | None
+    cache: bool
+    images: bool
+    known: bool
+    window_told: bool
+
+
+class ModelsReport(TypedDict):
+    """`nexus model list --json`."""
+
+    version: Literal[1]
+    chosen: str | None
+    models: list[ModelObject]
+
+
+class ModelReport(ModelObject):
+    """`nexus model show NAME --json`."""
+
+    version: Literal[1]
+    provider: str
+    effort: bool
+    chosen: bool
+
+
+class RunObject(TypedDict):
+    """A run."""
+
+    id: str
+    state: RunState
+    type: str
+    title: str
+    session: str | None
+    waits_for: str | None
+    wake_at: str | None
+    resumes: int
+    created: str
+    updated: str
+    cost_usd: float | None
+    error: str | None
+
+
+class RunsReport(TypedDict):
+    """`nexus runs list --json`."""
+
+    version: Literal[1]
+    runs: list[RunObject]
+    """Newest first."""
+
+
+class SignalObject(TypedDict):
+    """Something that a run waited for has happened."""
+
+    at: str
+    kind: str
+    value: dict[str, Any]
+    taken: bool
+
+
+class RunReport(RunObject):
+    """`nexus runs show ID --json`, and `cancel`, `resume`."""
+
+    version: Literal[1]
+    trigger: dict[str, Any]
+    signals: list[SignalObject]
+    report: str
+    questions: list[dict[str, Any]]
+    done: NotRequired[str]
+    """What `cancel` or `resume` did."""
+
+
+class LastRun(TypedDict):
+    """The newest run of a schedule."""
+
+    id: str
+    state: str
+    at: str
+
+
+ScheduleObject = TypedDict(
+    "ScheduleObject",
+    {
+        "id": str,
+        "name": str,
+        "prompt": str,
+        "state": ScheduleState,
+        "cron": str,
+        "zone": str,
+        "next_at": str | None,
+        "in": str | None,
+        "last_at": str | None,
+        "missed": str,
+        "folder": str,
+        "model": str,
+        "recipe": str,
+        "allow": str,
+        "max_cost": float | None,
+        "max_cost_day": float | None,
+        "by": str,
+        "session": str,
+        "created": str,
+        "last_run": LastRun | None,
+    },
+)
+
+
+class SchedulesReport(TypedDict):
+    """`nexus schedule list --json`."""
+
+    version: Literal[1]
+    plans: list[ScheduleObject]
+
+
+class ScheduleReport(SchedulesReport):
+    """`nexus schedule add --json`, and `remove`, `pause`, `resume`, `run`."""
+
+    done: str
+    run: str
+
+
+class EntityObject(TypedDict):
+    """A person or an agent."""
+
+    id: str
+    name: str
+    type: str
+
+
+class SpaceObject(TypedDict):
+    """A space."""
+
+    id: str
+    name: str
+    project: str
+    at: str
+    members: list[EntityObject]
+
+
+class ListedSpace(SpaceObject):
+    """With what is new in it."""
+
+    member: bool
+    new: int | None
+    newest: str | None
+
+
+class SpacesReport(TypedDict):
+    """`nexus space list --json`."""
+
+    version: Literal[1]
+    spaces: list[ListedSpace]
+
+
+class SpaceMessageObject(TypedDict):
+    """A message in a space."""
+
+    id: str
+    at: str
+    sender: EntityObject
+    text: str
+    seen: bool
+    reply_to: str | None
+
+
+class SpaceReport(TypedDict):
+    """`nexus space read --json`."""
+
+    version: Literal[1]
+    space: SpaceObject
+    reader: EntityObject
+    unread_before: int
+    messages: list[SpaceMessageObject]
+
+
+class TriggeredRun(TypedDict):
+    """A run that a message started."""
+
+    name: str
+    run: str
+
+
+class PostReport(TypedDict):
+    """`nexus space post --json`."""
+
+    version: Literal[1]
+    message: SpaceMessageObject
+    triggered: list[TriggeredRun]
+    resumed: list[str]
+
+
+class NewSpaceReport(TypedDict):
+    """`nexus space create NAME --json`."""
+
+    version: Literal[1]
+    space: SpaceObject
+
+
+class ServeOnceReport(TypedDict):
+    """`nexus serve --once --json`."""
+
+    version: Literal[1]
+    ok: bool
+    exit: int
+    runs: list[RunObject]
+    held_back: str | None
+    """Why runs that are due did not begin."""
+
+
+class ProfileObject(TypedDict):
+    """A sandbox profile, tried on this system."""
+
+    writes: list[str]
+    network: bool
+    hides: list[str]
+    notes: list[str]
+    start_ms: float | None
+    problem: str
+
+
+class SandboxReport(TypedDict):
+    """The sandbox, tried on this system."""
+
+    backend: str
+    why: str
+    walls: list[str]
+    """What was tried and held."""
+    abi: int
+    """Version of Landlock."""
+    profiles: dict[str, ProfileObject]
+
+
+class CheckObject(TypedDict):
+    """One check."""
+
+    name: str
+    status: Literal["ok", "note", "broken"]
+    detail: str
+    hint: str
+
+
+class DoctorReport(TypedDict):
+    """`nexus doctor --json`."""
+
+    version: Literal[1]
+    ok: bool
+    model: str | None
+    sandbox: SandboxReport
+    checks: list[CheckObject]

@@ -1,0 +1,326 @@
+"""Reports on what is set up: status, rules, settings, skills, memory, worktrees, sessions in detail."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from nexus_cli.core.json_types.report_types import PermissionDecision, SessionObject
+
+RuleObject = TypedDict(
+    "RuleObject",
+    {"decision": PermissionDecision, "rule": str, "file": str, "line": int, "from": str, "folder": str | None},
+)
+
+
+class RulesReport(TypedDict):
+    """`nexus rules list --json`."""
+
+    version: Literal[1]
+    rules: list[RuleObject]
+    """The strictest first."""
+    problems: list[str]
+
+
+class SettingObject(TypedDict):
+    """A setting."""
+
+    value: Any
+    origin: str
+
+
+class ConfigReport(TypedDict):
+    """`nexus config show --json`."""
+
+    version: Literal[1]
+    settings: dict[str, SettingObject]
+
+
+class SkillObject(TypedDict):
+    """A skill."""
+
+    name: str
+    description: str
+    path: str
+    origin: Literal["personal", "project"]
+    shadowed: bool
+    """Another one of this name comes before it."""
+    problem: str
+
+
+class SkillsReport(TypedDict):
+    """`nexus skill list --json`."""
+
+    version: Literal[1]
+    skills: list[SkillObject]
+    untrusted: int
+    """Skills of a project that is not trusted."""
+
+
+class FactObject(TypedDict):
+    """A fact."""
+
+    id: str
+    slot: Literal["user", "project", "agent"]
+    text: str
+    at: str
+    state: str
+    actor: str
+    session: str
+    entry: int
+    quote: str
+    project: str
+    deleted: bool
+    accepted: str
+    replaces: list[str]
+    statement: str
+    """What requests are told."""
+    waits: bool
+    """There is something to accept."""
+    source: str
+    place: str
+    told_in: NotRequired[list[Any]]
+    """Of a forgotten fact: sessions that still have it."""
+
+
+class FactsReport(TypedDict):
+    """`nexus memory list --json`, and `search`, `add`, `accept`, `forget`."""
+
+    version: Literal[1]
+    facts: list[FactObject]
+    project: NotRequired[str | None]
+    more: NotRequired[bool]
+    text: NotRequired[str]
+    whole: NotRequired[bool]
+    done: NotRequired[str]
+    here: NotRequired[str]
+    forgotten: NotRequired[list[FactObject]]
+
+
+class CapabilityItem(TypedDict):
+    """A tool, skill, server or credential."""
+
+    name: str
+    state: str
+    why: str
+
+
+class CapabilityObject(TypedDict):
+    """Those of one kind."""
+
+    category: str
+    counts: dict[str, int]
+    items: list[CapabilityItem]
+
+
+class SkillName(TypedDict):
+    """A skill."""
+
+    name: str
+    description: str
+    origin: str
+
+
+class ServerState(TypedDict):
+    """A configured MCP server."""
+
+    name: str
+    state: str
+
+
+class UnsupportedFile(TypedDict):
+    """What nexus does not read."""
+
+    path: str
+    what: str
+
+
+class ProjectState(TypedDict):
+    """The project."""
+
+    folder: str
+    trust: str
+    skills_not_trusted: int
+    unsupported: list[UnsupportedFile]
+
+
+class SandboxState(TypedDict):
+    """The sandbox."""
+
+    backend: str
+    why: str
+    walls: list[str]
+
+
+class StatusReport(TypedDict):
+    """`nexus status --json`."""
+
+    version: Literal[1]
+    model: str | None
+    tools: list[str]
+    skills: list[SkillName]
+    servers: list[ServerState]
+    credentials: list[str]
+    """Names, never values."""
+    capabilities: list[CapabilityObject]
+    host: str
+    model_why: str
+    recipes: list[str]
+    project: ProjectState
+    memory: dict[str, int] | None
+    notices: list[str]
+    sandbox: SandboxState
+    allow: str
+    warm: dict[str, Any]
+
+
+class EntryCall(TypedDict):
+    """A call of a message."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    raw: str
+
+
+class EntryObject(TypedDict):
+    """An entry of a session."""
+
+    id: int
+    at: str
+    actor: str
+    kind: str
+    text: str
+    calls: list[EntryCall]
+    call: str | None
+    """Of a result: the call."""
+    images: list[str]
+    preamble: str
+    tokens: int
+
+
+class SessionReport(SessionObject):
+    """`nexus sessions show ID --json`."""
+
+    version: Literal[1]
+    workers: list[dict[str, Any]]
+    entries: list[EntryObject]
+
+
+class SearchHit(TypedDict):
+    """A place where the text was found."""
+
+    session: str
+    name: str
+    folder: str
+    entry: int
+    at: str
+    actor: str
+    snippet: str
+
+
+class SearchReport(TypedDict):
+    """`nexus sessions search TEXT --json`."""
+
+    version: Literal[1]
+    text: str
+    folder: str | None
+    hits: list[SearchHit]
+    more: bool
+    damaged: int
+    """Entries that could not be read."""
+
+
+WorktreeCondition = Literal["missing", "unreadable", "empty", "applied", "changed"]
+
+
+class WorktreeObject(TypedDict):
+    """A worktree."""
+
+    name: str
+    project: str
+    folder: str
+    branch: str
+    created: str
+    state: WorktreeCondition
+    in_use: bool
+    files: int
+    added: int
+    removed: int
+    commits: int
+    kept: list[str]
+    problem: str
+
+
+class WorktreesReport(TypedDict):
+    """`nexus worktree list --json`."""
+
+    version: Literal[1]
+    project: str | None
+    worktrees: list[WorktreeObject]
+
+
+class ServiceObject(TypedDict):
+    """A service of the server."""
+
+    name: str
+    url: str
+    token_file: str
+
+
+class ServeLine(TypedDict):
+    """`nexus serve --json`."""
+
+    url: str
+    token_file: str
+    pid: int
+    services: list[ServiceObject]
+
+
+class TrustSetting(TypedDict):
+    """A setting of the project."""
+
+    key: str
+    value: Any
+    effect: str
+
+
+class TrustFile(TypedDict):
+    """A file of the project's configuration."""
+
+    name: str
+    bytes: int
+
+
+TrustItemState = Literal["trusted", "changed", "new", "removed"]
+
+
+class TrustItemObject(TypedDict):
+    """What is trusted by itself."""
+
+    kind: str
+    name: str
+    state: TrustItemState
+    diff: str
+
+
+class TrustReport(TypedDict):
+    """`nexus trust --json`."""
+
+    version: Literal[1]
+    project: str
+    state: str
+    settings: list[TrustSetting]
+    refused: list[str]
+    """Keys that a project cannot set."""
+    files: list[TrustFile]
+    items: list[TrustItemObject]
+    active: list[str]
+    unsupported: list[str]
+    problems: list[str]
+
+
+class RevokedTrust(TypedDict):
+    """`nexus trust --revoke --json`."""
+
+    version: Literal[1]
+    project: str
+    revoked: bool
+    state: str

@@ -1,0 +1,394 @@
+"""The lines of `nexus ask --stream-json`, which are also the events of the server.
+
+Each has the fields of its class in `core/event.py`; `tests/program/test_json_types.py` compares the two.
+"""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UsageObject
+from nexus_cli.core.json_types.context_report import BudgetObject, SectionObject
+
+
+class StreamLine(TypedDict):
+    """What every line has. Ignore types and keys that you do not know."""
+
+    v: Literal[1]
+    seq: int
+    """From 0, without gaps."""
+    at: str
+    """ISO 8601, UTC."""
+    agent: NotRequired[str]
+    """The worker whose event it is, such as `w1`."""
+    lane: NotRequired[str]
+    """That worker's session."""
+
+
+class CallObject(TypedDict):
+    """A tool call of the model."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    raw: str
+    """The arguments as they came, where they were no JSON object."""
+
+
+class ResultObject(TypedDict):
+    """The result of a tool call."""
+
+    output: str
+    error: str
+    """Instead of output, where the call failed."""
+    changed: list[str]
+    """Files that it created, changed or deleted."""
+    uncounted: int
+    """Bytes of output beyond the hard limit."""
+    denied: bool
+    cites: str
+    """The drop that was recalled."""
+    status: int | None
+    """Exit status of a command."""
+    ran: bool
+    stopped: bool
+    """The turn was stopped before the call had ended."""
+    diff: str
+    counts: dict[str, int]
+    more: bool
+    """`counts` stop at a limit."""
+    pipe: list[int]
+    """Exit statuses of the parts of a pipe."""
+    first_line: int | None
+    file: str
+    waits: dict[str, Any] | None
+    """What the run waits for from here on."""
+
+
+class QuestionObject(TypedDict):
+    """A call that needs permission."""
+
+    call: CallObject
+    what: str
+    why: str
+    detail: str
+    """A diff, or the whole command."""
+    always: str
+    """What an answer for the session covers."""
+    kind: str
+    """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send` or `confirm`."""
+    stores: list[str]
+    """Rules that can be stored."""
+    profile: str
+    """The sandbox profile of a command."""
+    parts: list[dict[str, Any]]
+    """Parts of a command, as in `nexus rules test --json`."""
+    more_parts: int
+    rule: str
+    agent: str
+    """The worker that asks."""
+
+
+class AllowObject(TypedDict):
+    """Yes."""
+
+    answer: Literal["allow"]
+    always: bool
+    stored: bool
+
+
+class DenyObject(TypedDict):
+    """No."""
+
+    answer: Literal["deny"]
+    why: str
+    said: bool
+    """False where nobody answered."""
+    by: str
+    stops: bool
+    """The turn ends after this step."""
+
+
+class DeferObject(TypedDict):
+    """Not now: the call stays open."""
+
+    answer: Literal["defer"]
+
+
+class OutcomeObject(TypedDict):
+    """The end of a turn."""
+
+    ok: bool
+    exit: int
+    text: str
+    finish: str
+    error: ErrorObject | None
+    steps: int
+    usage: UsageObject
+    seconds: float
+    denied: list[DeniedCall]
+    changed: list[str]
+
+
+class DropDetails(TypedDict):
+    """A drop as the ledger has it."""
+
+    id: str
+    what: str
+    tokens: int
+    cause: str
+    at: str
+    entries: list[int] | None
+    """First and last entry that it stands for."""
+    text: str | None
+    uncounted: int
+    recalls: int
+    after: int
+    """The newest entry when it was left out."""
+
+
+class PlanObject(TypedDict):
+    """A request before it is sent."""
+
+    step: int
+    epoch: int
+    basis: str
+    budget: BudgetObject
+    sections: list[SectionObject]
+    entries: int
+    drops: list[str]
+    facts: list[dict[str, str]]
+    limits: dict[str, Any]
+
+
+class SessionStartLine(StreamLine):
+    """A session was opened."""
+
+    type: Literal["session.start"]
+    session: str
+    model: str
+    recipe: str
+    resumed: bool
+
+
+class TurnStartLine(StreamLine):
+    """A turn begins."""
+
+    type: Literal["turn.start"]
+    text: str
+    """Empty where a turn is resumed."""
+
+
+class TurnSteerLine(StreamLine):
+    """A message sent during the turn has been delivered."""
+
+    type: Literal["turn.steer"]
+    text: str
+
+
+class StepStartLine(StreamLine):
+    """A request is prepared."""
+
+    type: Literal["step.start"]
+    step: int
+
+
+class ContextPlanLine(StreamLine):
+    """What the request holds."""
+
+    type: Literal["context.plan"]
+    plan: PlanObject
+
+
+class TextDeltaLine(StreamLine):
+    """Text of the answer."""
+
+    type: Literal["text.delta"]
+    text: str
+
+
+class ThinkingDeltaLine(StreamLine):
+    """Text of the model's reasoning."""
+
+    type: Literal["thinking.delta"]
+    text: str
+
+
+class ToolCallLine(StreamLine):
+    """A call begins."""
+
+    type: Literal["tool.call"]
+    call: CallObject
+    subject: str
+
+
+class ToolOutputLine(StreamLine):
+    """Live output of a call."""
+
+    type: Literal["tool.output"]
+    call_id: str
+    text: str
+
+
+class ToolResultLine(StreamLine):
+    """A call has ended."""
+
+    type: Literal["tool.result"]
+    call: CallObject
+    result: ResultObject
+    tokens: int
+    seconds: float
+
+
+class ApprovalAskLine(StreamLine):
+    """A call waits for permission."""
+
+    type: Literal["approval.ask"]
+    question: QuestionObject
+
+
+class ApprovalAnswerLine(StreamLine):
+    """The answer to that."""
+
+    type: Literal["approval.answer"]
+    call_id: str
+    answer: AllowObject | DenyObject | DeferObject
+
+
+class ContextDropLine(StreamLine):
+    """Something was left out."""
+
+    type: Literal["context.drop"]
+    drop: DropDetails
+    id: str
+    what: str
+    tokens: int
+    cause: str
+    recall: str
+    uncounted_bytes: int
+    recalls: int
+
+
+class ContextRecallLine(StreamLine):
+    """The model read something that was left out."""
+
+    type: Literal["context.recall"]
+    drop_id: str
+    tokens: int
+
+
+class CacheExpectLine(StreamLine):
+    """How much of the request the provider's cache should hold."""
+
+    type: Literal["cache.expect"]
+    tokens: int
+
+
+class CacheResultLine(StreamLine):
+    """How much of it was read from the cache."""
+
+    type: Literal["cache.result"]
+    expected: int
+    read: int
+    written: int
+    missed: int
+    """Tokens of the request before that were sent again."""
+    cost_usd: float | None
+    """What the miss cost."""
+    why: str
+    ours: bool | None
+    """Whether nexus caused the miss."""
+
+
+class CompactionStartLine(StreamLine):
+    """Older messages are summarized."""
+
+    type: Literal["compaction.start"]
+    cause: str
+    tokens: int
+
+
+class CompactionDoneLine(StreamLine):
+    """The summary was accepted, or not."""
+
+    type: Literal["compaction.done"]
+    ok: bool
+    before: int
+    after: int
+    why: str
+    kept: dict[str, Any] | None
+    cut: bool
+    cost_usd: float | None
+
+
+class RetryLine(StreamLine):
+    """A request is sent again."""
+
+    type: Literal["retry"]
+    attempt: int
+    wait: float
+    """Seconds."""
+    why: str
+    cut: bool
+    """The text so far is void."""
+
+
+class NoticeLine(StreamLine):
+    """Something to know."""
+
+    type: Literal["notice"]
+    text: str
+    warning: bool
+
+
+class StepEndLine(StreamLine):
+    """A reply is complete."""
+
+    type: Literal["step.end"]
+    step: int
+    finish: str
+    usage: UsageObject
+
+
+class TurnEndLine(StreamLine):
+    """The turn has ended."""
+
+    type: Literal["turn.end"]
+    outcome: OutcomeObject
+
+
+class AgentStateLine(StreamLine):
+    """A worker waits, works or has ended."""
+
+    type: Literal["agent.state"]
+    worker: dict[str, Any]
+
+
+class ResultLine(StreamLine, AskResult):
+    """Always the last line."""
+
+
+EventLine = (
+    SessionStartLine
+    | TurnStartLine
+    | TurnSteerLine
+    | StepStartLine
+    | ContextPlanLine
+    | TextDeltaLine
+    | ThinkingDeltaLine
+    | ToolCallLine
+    | ToolOutputLine
+    | ToolResultLine
+    | ApprovalAskLine
+    | ApprovalAnswerLine
+    | ContextDropLine
+    | ContextRecallLine
+    | CacheExpectLine
+    | CacheResultLine
+    | CompactionStartLine
+    | CompactionDoneLine
+    | RetryLine
+    | NoticeLine
+    | StepEndLine
+    | TurnEndLine
+    | AgentStateLine
+)
+"""Every line but the last."""

@@ -1,0 +1,203 @@
+"""`nexus docs`: every page prints, and what a page names exists: commands, options, settings, tools, error kinds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.conftest import Run
+
+from nexus_cli.cli import app
+from nexus_cli.cli.doc_pages import TOPICS, page_text
+from nexus_cli.commands import discover
+from nexus_cli.commands.help import KEYS
+from nexus_cli.config.paths import PACKAGE, defaults_dir
+from nexus_cli.config.setting_rules import RULES
+from nexus_cli.context.sections.recipe import load_recipe
+from nexus_cli.core.entry import Cause
+from nexus_cli.core.errors import EXIT_STATUS
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import ToolContext
+from nexus_cli.rpc.jsonrpc import MEANINGS
+from nexus_cli.rpc.methods import METHODS
+from nexus_cli.tools import builtin
+from nexus_cli.tools.registry import discover_tools
+
+WRITTEN = sorted(path.stem for path in (PACKAGE / "docs").glob("*.md"))
+
+
+def test_the_list_names_every_page_and_each_prints(nexus: Run) -> None:
+    listed = nexus("docs")
+    assert [line.split()[0] for line in listed.stdout.decode().splitlines()] == list(TOPICS)
+    for topic in ("settings", "context"):
+        done = nexus("docs", topic)
+        assert (done.returncode, done.stderr) == (0, b"") and done.stdout.decode() == page_text(topic).rstrip() + "\n"
+
+
+def test_an_unknown_page_is_one_line_that_names_them_all(nexus: Run) -> None:
+    done = nexus("docs", "setings")
+    assert (done.returncode, done.stdout) == (2, b"") and done.stderr.count(b"\n") == 1
+    assert all(topic.encode() in done.stderr for topic in TOPICS)
+
+
+def test_every_page_has_a_title_and_every_written_one_a_topic_and_a_fair_length() -> None:
+    assert set(WRITTEN) < set(TOPICS)
+    for topic in TOPICS:
+        assert page_text(topic).startswith("# "), topic
+    for topic in WRITTEN:
+        lines = (PACKAGE / "docs" / f"{topic}.md").read_text().splitlines()
+        assert 40 <= len(lines) <= 120, topic
+        assert max(len(line) for line in lines if "|" not in line) <= 120, topic
+
+
+def test_a_long_page_goes_through_the_pager_of_a_terminal(tmp_path: Path) -> None:
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\nsed 's/^/> /'\n")
+    pager.chmod(0o755)
+    controller, terminal = pty.openpty()
+    env = {**os.environ, "PAGER": str(pager), "TERM": "xterm"}
+    command = [sys.executable, "-m", "nexus_cli", "docs", "glossary"]
+    child = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=PACKAGE, env=env)
+    os.close(terminal)
+    shown = b""
+    while select.select([controller], [], [], 120)[0]:
+        try:
+            shown += os.read(controller, 65536)
+        except OSError:  # the terminal has closed
+            break
+    os.close(controller)
+    assert child.wait(timeout=120) == 0
+    assert shown.startswith(b"> # Glossary") and b"> | worktree |" in shown
+
+
+def blocks(topic: str, language: str = "") -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page_text(topic), re.MULTILINE | re.DOTALL)
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The words behind `nexus` of each command in code."""
+    code = [*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^(?:\$ )?(nexus .*)", text, re.MULTILINE)]
+    quoted = r"'[^']*'|\"[^\"]*\""
+    lines = [re.split(r"[|<>#]", re.sub(quoted, "TEXT", one))[0].split() for one in code if one.startswith("nexus ")]
+    return [words[1:] for words in lines]
+
+
+def unknown_words(words: list[str]) -> list[str]:
+    """What a command line names that the program does not have."""
+    command: Any = app.build(completion=False)
+    while words and not words[0].startswith("-"):
+        parts = command.list_commands(None) if command.name in ("nexus", None) else getattr(command, "commands", {})
+        if not parts:
+            break
+        if words[0].isupper():  # COMMAND
+            return []
+        if words[0] not in (*parts, *app.FORMER):
+            return words[:1]
+        command = command.get_command(None, words.pop(0))
+    options = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
+    return [word for word in words if re.match(r"--?[a-z]", word) and word not in options]
+
+
+@pytest.mark.parametrize("topic", WRITTEN)
+def test_every_command_option_and_setting_that_a_page_names_exists(topic: str) -> None:
+    text = page_text(topic)
+    assert [(words, bad) for words in commands_in(text) if (bad := unknown_words(list(words)))] == []
+    settings = tomllib.loads((defaults_dir() / "config.toml").read_text())
+    named = re.findall(r"`([a-z]+\.[a-z_]+)`", text)
+    assert [key for key in named if key.partition(".")[0] in settings and key not in RULES] == []
+    slashes = re.findall(r"`/([a-z]+)[ `]", text)
+    assert [name for name in slashes if name not in discover() and name not in ("rpc", "openrpc")] == []
+    assert [page for page in re.findall(r"nexus docs ([a-z-]+)", text) if page not in TOPICS] == []
+
+
+def test_a_wrong_command_on_a_page_would_be_found() -> None:
+    found = commands_in("`nexus sessions lst` and\nnexus drops show d3 --rang 1 > file\n`nexus ask --json x`")
+    assert [unknown_words(words) for words in found] == [["lst"], [], ["--rang"]]
+
+
+def test_the_page_of_settings_has_every_line_of_the_defaults() -> None:
+    page = set(page_text("settings").splitlines())
+    for line in (defaults_dir() / "config.toml").read_text().splitlines():
+        assert {line, line.removeprefix("# ")} & page
+    assert len(blocks("settings", "toml")) > 40
+    for block in blocks("settings", "toml"):
+        tomllib.loads(block)
+        tomllib.loads("".join(line.removeprefix("# ") for line in block.splitlines(keepends=True)))
+
+
+def test_the_page_of_commands_has_every_command_option_and_key() -> None:
+    page = page_text("commands")
+    for name in app.COMMANDS:
+        command = app.load_command(name)
+        assert f"### nexus {name} " in page
+        for part, child in getattr(command, "commands", {}).items():
+            assert f"### nexus {name} {part} " in page
+            assert all(param.opts[-1] in page for param in child.params if param.param_type_name == "option")
+    assert all(f"- `/{one.name}" in page for one in discover().values() if not one.is_former)
+    assert all(f"| `{keys}` |" in page for keys, _ in KEYS)
+
+
+def test_tables_of_pages_are_complete() -> None:
+    status = page_text("exit-status")
+    for kind, code in EXIT_STATUS.items():
+        assert re.search(rf"^\| {code} \|.*`{kind}`", status, re.MULTILINE), kind
+        assert f"| `{kind}` |" in status
+    table = page_text("tools").partition("## How")[0]
+    assert set(re.findall(r"`(\w+)`", table.partition("| tool |")[2].partition("\n\n")[0])) == set(discover_tools())
+    for name, tool in discover_tools().items():
+        assert re.search(rf"^\|.*`{name}`.*\| {tool.effect} \|$", table, re.MULTILINE), name
+    assert set(re.findall(r"`(\w+)`", page_text("context").partition("| cause of")[2])) >= set(Cause)
+    server = page_text("runs").partition("## The server")[2]
+    assert all(f"`{name}`" in server for name in METHODS)
+    assert all(f"| {code} |" in server for code in MEANINGS if -32010 < code <= -32001)
+    words = re.findall(r"^\| (\w[\w ]*) \|", page_text("glossary"), re.MULTILINE)[1:]
+    assert words == sorted(words)
+
+
+def test_the_example_of_a_tool_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (definition,), (source,) = blocks("tools", "json"), blocks("tools", "python")
+    folder, project = tmp_path / "tools", tmp_path / "project"
+    folder.mkdir()
+    project.mkdir()
+    (folder / "count_lines.json").write_text(definition)
+    (folder / "count_lines.py").write_text(source)
+    (project / "a.txt").write_text("1\n2\n3\n")
+    monkeypatch.setattr(builtin, "__path__", [*builtin.__path__, str(folder)])
+    tool = discover_tools()["count_lines"]
+    assert tool.paths == ("path",)
+    context = ToolContext(project, project, 1000, "c1", print)
+
+    async def run(path: str) -> ToolResult:
+        return await tool.run({"path": path}, context)
+
+    assert asyncio.run(run("a.txt")).output == "3 lines"
+    assert "b.txt" in asyncio.run(run("b.txt")).error
+
+
+def test_the_example_of_a_recipe_is_one(tmp_path: Path) -> None:
+    (text,) = blocks("recipes", "toml")
+    (tmp_path / "review.toml").write_text(text)
+    recipe = load_recipe("review", [tmp_path])
+    assert recipe.limits.categories == frozenset(("none", "read")) and recipe.multipliers["workspace"] == 0
+
+
+def test_examples_of_settings_are_accepted(nexus: Run, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "config").mkdir(parents=True)
+    texts = [block for topic in ("rules", "sandbox", "runs") for block in blocks(topic, "toml")]
+    assert len(texts) == 3
+    (home / "config" / "config.toml").write_text("\n".join(texts))
+    done = nexus("config", "show", "--json", env={"NEXUS_HOME": str(home)})
+    assert done.returncode == 0, done.stderr
+    shown = json.dumps(json.loads(done.stdout))
+    assert "git push" in shown and "NPM_TOKEN" in shown and "ci-failed" in shown

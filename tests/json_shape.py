@@ -1,0 +1,39 @@
+"""Compares JSON with the types of `nexus_cli/core/json_types`: no key too many, none missing, each of its type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+
+def problems(value: Any, kind: Any, where: str = "") -> Iterator[str]:
+    """Where `value` is not of type `kind`."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return
+    if is_typeddict(kind):
+        hints = get_type_hints(kind)
+        if not isinstance(value, dict):
+            yield f"{where}: {value!r} is no object"
+            return
+        yield from (f"{where}.{key} is not promised" for key in value.keys() - hints.keys())
+        yield from (f"{where}.{key} is missing" for key in kind.__required_keys__ - value.keys())
+        for key in value.keys() & hints.keys():
+            yield from problems(value[key], hints[key], f"{where}.{key}")
+    elif origin is Literal:
+        if value not in parts or isinstance(value, bool) != isinstance(parts[0], bool):
+            yield f"{where}: {value!r} is none of {parts}"
+    elif origin in (UnionType, Union):
+        if all(any(problems(value, part)) for part in parts):
+            yield f"{where}: {value!r} is none of {parts}"
+    elif origin is list:
+        for number, item in enumerate(value if isinstance(value, list) else [object()]):
+            yield from problems(item, parts[0], f"{where}[{number}]")
+    elif origin is dict:
+        for key, item in value.items() if isinstance(value, dict) else [("", object())]:
+            yield from problems(item, parts[1], f"{where}.{key}")
+    else:
+        good = (int, float) if kind is float else kind
+        if not isinstance(value, good) or (isinstance(value, bool) and kind is not bool):
+            yield f"{where}: {value!r} is no {kind.__name__}"

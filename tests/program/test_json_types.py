@@ -1,0 +1,235 @@
+"""`core/json_types`: what the program prints has the keys and types that are promised, no more and no fewer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints, is_typeddict
+
+import pytest
+from json_shape import problems
+from program.stage import PRICED, QUICK, Seen, Stage, calls, play, stage
+from worktrees.repository import make_project
+
+from nexus_cli.cli import app
+from nexus_cli.cli.doc_pages import page_text
+from nexus_cli.core.event import AgentEvent, Event, ToolQueue
+from nexus_cli.core.json_types import (
+    ask_result,
+    cache_report,
+    context_report,
+    report_types,
+    setup_reports,
+    stream_lines,
+    timeline_report,
+)
+from nexus_cli.core.json_types.json_schema import json_schema
+
+LINES = {
+    get_args(get_type_hints(kind)["type"])[0]: kind
+    for kind in (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
+}
+
+
+UNTYPED = ["nexus memory consolidate", "nexus warm status"]
+"""Commands whose objects have no type yet: for people rather than for programs."""
+SCRIPT: list[Any] = [
+    calls(("glob", {"pattern": "*"}), ("bash", {"command": "seq 1 60000"})),
+    calls(("bash", {"command": "touch made"}), ("recall", {"id": "d1", "range": "0:100"})),
+    calls(("agent", {"task": "look around"})),
+    "the worker's report",
+    "done",
+    "again",
+]
+
+
+def conversation(root: Path) -> dict[str, Any]:
+    with stage(root, SCRIPT) as place:
+        place.settings(QUICK + PRICED)
+        (place.folder / "NEXUS.md").write_text("Be brief.\n")
+        skill = place.nexus_home / "config" / "skills" / "release"
+        skill.mkdir(parents=True)
+        (skill / "SKILL.md").write_text("---\nname: release\ndescription: How to release.\n---\nRun make.\n")
+        place.run("rules", "add", "deny", "bash(git push *)")
+        told: dict[str, Any] = {"new": reports_of(place, ("context",))}
+        streamed = place.ask("--stream-json", "hi")
+        told["lines"] = [json.loads(line) for line in streamed.stdout.splitlines()]
+        told["result"] = place.ask("--json", "-c", "more").result
+        told["failed"] = place.ask("--json", "--modle").result
+        (denied,) = told["lines"][-1]["denied"]
+        told["reports"] = reports_of(
+            place, ("context",), ("context", "--step", "2"), ("context", "--diff"),
+            ("drops",), ("sessions", "list"), ("usage",), ("why",),
+            ("why", denied["id"]), ("rules", "test", "ls && git push"), ("model", "list"),
+            ("model", "show", "openai/gpt-4o"), ("doctor",), ("timeline",),
+            ("cache",), ("cache", "why"), ("replay",), ("sessions", "show", told["result"]["session"]),
+            ("sessions", "search", "done"), ("memory", "add", "tests run with make"), ("memory", "list"),
+            ("memory", "search", "make"), ("memory", "forget", "m1"), ("skill", "list"), ("rules", "list"),
+            ("config", "show"), ("status",),
+        )  # fmt: skip
+        return told
+
+
+def later(root: Path) -> dict[str, Any]:
+    script = {"default": calls(("wait_for", {"file": "ci.log", "timeout": "2 hours"}))}
+    with stage(root) as place:
+        place.settings(QUICK + PRICED + '[spaces]\nname = "Husam"\n')
+        place.script(script)
+        place.folder.rmdir()
+        make_project(place.folder)
+        place.ask("wait")
+        (place.folder / ".nexus").mkdir()
+        (place.folder / ".nexus" / "config.toml").write_text("model = 'x'\n[limits]\nmax_steps = 5\n")
+        (place.folder / ".nexus" / "SOUL.md").write_text("Be kind.\n")
+        write = calls(("write_file", {"path": "new.txt", "content": "x"}))
+        place.script({"rules": [{"when": {"last_role": "tool"}, "then": "done"}], "default": write})
+        place.ask("-w", "beside", "--allow", "edit", "change it")
+        return reports_of(
+            place, ("runs", "list"), ("runs", "show", "run-1"), ("timeline", "--run", "run-1"), ("runs", "cancel", "1"),
+            ("schedule", "add", "work", "--in", "2h"), ("schedule", "list"), ("space", "create", "alpha"),
+            ("space", "post", "alpha", "hello"), ("space", "list"), ("space", "read", "alpha"),
+            ("timeline", "--space", "alpha"), ("worktree", "list"), ("serve", "--once"), ("trust", "--revoke"),
+            ("trust", "."),
+        )  # fmt: skip
+
+
+def reports_of(place: Stage, *lines: tuple[str, ...]) -> dict[str, Any]:
+    found = {}
+    for words in lines:
+        done = place.run(*words, "--json")
+        assert done.stdout, (words, done.stderr)
+        found[" ".join(words[:2])] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return play(tmp_path_factory.mktemp, conversation, later)
+
+
+def check(found: Iterable[tuple[Any, Any]]) -> None:
+    assert [problem for value, kind in found for problem in problems(value, kind, kind.__name__)] == []
+
+
+def test_the_results_of_ask_have_their_type(seen: Seen) -> None:
+    told = seen["conversation"]
+    check((told[name], ask_result.AskResult) for name in ("result", "failed"))
+    assert told["lines"][-1]["drops"] and told["lines"][-1]["denied"] and told["failed"]["error"]
+
+
+def test_every_line_of_a_stream_has_the_type_that_it_names(seen: Seen) -> None:
+    lines = seen["conversation"]["lines"]
+    check((line, LINES[line["type"]]) for line in lines)
+    assert {line["type"] for line in lines} >= {
+        "session.start", "turn.start", "step.start", "context.plan", "text.delta", "tool.call", "tool.result",
+        "context.drop", "context.recall", "cache.expect", "cache.result", "step.end", "turn.end", "agent.state",
+        "result",
+    }  # fmt: skip
+    assert any("agent" in line for line in lines)
+
+
+REPORTS = {
+    "context": context_report.ContextReport, "context --step": context_report.ContextReport,
+    "context --diff": context_report.DifferenceReport,
+    "drops": context_report.DropsReport, "sessions list": report_types.SessionsReport,
+    "usage": report_types.UsageReport, "why": report_types.DecisionsReport,
+    "rules test": report_types.RulesTestReport, "model list": report_types.ModelsReport,
+    "model show": report_types.ModelReport, "doctor": report_types.DoctorReport,
+    "timeline": timeline_report.TimelineReport, "cache": cache_report.CacheReport, "cache why": cache_report.MissReport,
+    "replay": cache_report.ReplayReport, "sessions show": setup_reports.SessionReport,
+    "sessions search": setup_reports.SearchReport, "memory add": setup_reports.FactsReport,
+    "memory list": setup_reports.FactsReport, "memory search": setup_reports.FactsReport,
+    "memory forget": setup_reports.FactsReport, "skill list": setup_reports.SkillsReport,
+    "rules list": setup_reports.RulesReport, "config show": setup_reports.ConfigReport,
+    "status": setup_reports.StatusReport,
+}  # fmt: skip
+LATER = {
+    "runs list": report_types.RunsReport, "runs show": report_types.RunReport, "runs cancel": report_types.RunReport,
+    "timeline --run": timeline_report.RunTimelineReport, "schedule add": report_types.ScheduleReport,
+    "schedule list": report_types.SchedulesReport, "space list": report_types.SpacesReport,
+    "space post": report_types.PostReport, "space read": report_types.SpaceReport,
+    "timeline --space": timeline_report.SpaceTimelineReport, "worktree list": setup_reports.WorktreesReport,
+    "space create": report_types.NewSpaceReport, "serve --once": report_types.ServeOnceReport,
+    "trust --revoke": setup_reports.RevokedTrust, "trust .": setup_reports.TrustReport,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_on_a_session_has_its_type(seen: Seen, name: str) -> None:
+    check([(seen["conversation"]["reports"][name], REPORTS[name])])
+
+
+def test_a_decision_by_its_id_and_the_context_of_a_new_session_have_their_types(seen: Seen) -> None:
+    told = seen["conversation"]
+    (decision,) = [value for name, value in told["reports"].items() if name.startswith("why ")]
+    check([(decision, report_types.DecisionReport), (told["new"]["context"], context_report.ContextReport)])
+    assert told["reports"]["drops"]["drops"] and told["reports"]["context"]["drops"]
+    assert all(told["reports"][name] for name in ("cache", "sessions search"))
+    assert seen["later"]["worktree list"]["worktrees"] and told["reports"]["skill list"]["skills"]
+    assert told["reports"]["memory list"]["facts"] and told["reports"]["rules list"]["rules"]
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_a_report_on_runs_and_spaces_has_its_type(seen: Seen, name: str) -> None:
+    check([(seen["later"][name], LATER[name])])
+
+
+def plain_keys(kind: Any) -> Mapping[str, Any]:
+    return get_type_hints(kind)
+
+
+def test_every_event_has_a_line_with_its_fields() -> None:
+    """Also those that no test provokes: a new event, or a new field of one, needs its place in the types."""
+    events = {one.kind: one for one in get_args(Event) if one not in (AgentEvent, ToolQueue)}
+    assert events.keys() == LINES.keys() - {"result"}
+    base = plain_keys(stream_lines.StreamLine).keys() | {"type"}
+    for name, event in events.items():
+        same = plain_keys(ask_result.DropObject).keys() - {"at"} if name == "context.drop" else set()
+        assert {one.name for one in fields(event)} == plain_keys(LINES[name]).keys() - base - same, name
+        compare_fields(event, LINES[name])
+
+
+def compare_fields(record: Any, kind: Any) -> None:
+    """The records in an event have the keys of the types in its line."""
+    hints, promised = get_type_hints(record), plain_keys(kind)
+    for one in fields(record):
+        inner, wanted = hints[one.name], promised.get(one.name)
+        if is_dataclass(inner) and is_typeddict(wanted):
+            names = {item.name for item in fields(inner)}
+            assert names - {"full"} == plain_keys(wanted).keys(), (kind, one.name)
+            compare_fields(inner, wanted)
+
+
+def test_what_is_not_promised_is_found() -> None:
+    error = {"kind": "usage", "message": "x", "hint": ""}
+    assert not [*problems(error, ask_result.ErrorObject)]
+    wrong: list[Any] = [{**error, "more": 1}, {"kind": "usage"}, {**error, "hint": None}, [], None]
+    assert all([*problems(value, ask_result.ErrorObject)] for value in wrong)
+    assert [*problems(True, int)] and [*problems("1", float | None)] and not [*problems(1, float)]
+    assert [*problems([{"a": "x"}], list[dict[str, int]])] and [*problems({}, list[str])]
+
+
+def test_every_command_with_json_is_on_the_page() -> None:
+    page, found = page_text("json"), [*commands_with_json(app.build(completion=False), "nexus")]
+    assert len(found) > 40
+    named = {name: name.rpartition(" ") for name in found}
+    ways = {name: rf"`{name} [^`]*--json`|`{group} [^\n]*`{last}`" for name, (group, _, last) in named.items()}
+    assert [name for name, way in ways.items() if not re.search(way, page)] == UNTYPED
+
+
+def commands_with_json(command: Any, path: str) -> Iterator[str]:
+    if any("--json" in param.opts for param in command.params):
+        yield path
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from commands_with_json(command.get_command(None, name), f"{path} {name}")
+
+
+def test_a_schema_has_the_keys_of_its_type() -> None:
+    schema = json_schema(ask_result.AskResult)
+    assert schema["required"] == list(get_type_hints(ask_result.AskResult))
+    assert schema["properties"]["session"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    assert schema["properties"]["drops"]["items"]["properties"]["cause"]["enum"][0] == "section_budget"
+    assert "agent" not in json_schema(stream_lines.NoticeLine)["required"]
