@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli import __version__
-from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_NAMES, LEVELS
+from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.rpc.client_approver import ANSWERS
 from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING
 from nexus_cli.rpc.jsonrpc import (

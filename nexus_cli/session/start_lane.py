@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.event import Notice
-from nexus_cli.core.request import DEFAULT_EFFORT
 from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.context_fit import replan_sections
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits

@@ -15,11 +15,12 @@ from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, UNASKED, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.request import DEFAULT_EFFORT, ModelInfo
+from nexus_cli.core.request import ModelInfo
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
