@@ -25,7 +25,7 @@ from nexus_cli.provider.litellm_env import http_library, litellm_environment, si
 from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import model_info
-from nexus_cli.provider.open_stream import END, OpenStream, note_response
+from nexus_cli.provider.open_stream import END, OpenStream, note_request, note_response
 from nexus_cli.provider.stall import StallError
 
 REASONERS = re.compile(r"o\d")
@@ -86,6 +86,7 @@ def _fill_bodies() -> None:
     class AsyncOpenAI(adapter.AsyncOpenAI):  # type: ignore[misc]
         async def _prepare_request(self, request: Any) -> None:
             fill_body(request)
+            await note_request(request)
 
     adapter.AsyncOpenAI = AsyncOpenAI
 
@@ -188,6 +189,8 @@ class LitellmBackend:
                     raise
                 del made["reasoning_effort"]
                 await line.open(module.acompletion, made)
+            finally:
+                filling.set(None)
 
     def _walks(self, request: Request, where: Endpoint) -> bool:
         """Return True if the messages must go through litellm: everywhere but where the body is provably the same."""
@@ -212,5 +215,5 @@ class LitellmBackend:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients = {known: client for known, client in self._clients.items() if not known.is_closed()}
-            self._clients[loop] = _client_class()(event_hooks={"response": [note_response]})
+            self._clients[loop] = _client_class()(event_hooks={"request": [note_request], "response": [note_response]})
         return self._clients[loop]
