@@ -60,9 +60,9 @@ LAZY = {
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
     "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
     "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
-    "provider/litellm_backend.py": {"litellm"},
+    "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
     "context/tokens/counter.py": {"tiktoken"},
-    "context/manager.py": {"nexus_cli"},  # truncation: when the window is too full
+    "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
     "session/reports/request_view.py": {"nexus_cli"},
     "session/available_models.py": {"nexus_cli"},
     "session/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
@@ -70,7 +70,7 @@ LAZY = {
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction, a run that waits
     "session/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository
-    "session/session.py": {"nexus_cli"},  # a compaction on command
+    "session/session.py": {"nexus_cli"},  # a compaction on command, the end of a turn, the status line
     "ledger/sessions.py": {"difflib"},
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read, spaces, runs, plans
     "ledger/lane_log.py": {"nexus_cli"},  # a run begins or ends to wait
@@ -78,6 +78,14 @@ LAZY = {
     "commands/space.py": {"nexus_cli"},  # most sessions have no space
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/wait_conditions.py": {"nexus_cli"},  # a process of the system, where there is no /proc
+    "config/trust.py": {"nexus_cli"},  # the items of a project's files, which few have
+    "session/waiting.py": {"nexus_cli"},  # a session that waits
+    "session/start_lane.py": {"nexus_cli"},  # a resumed session
+    "session/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells
+    "session/context_tool_service.py": {"nexus_cli"},  # the list of drops, when the model asks for it
+    "session/memory/session_facts.py": {"nexus_cli"},  # the words behind a fact, when one is kept
+    "tools/files.py": {"nexus_cli"},  # the spelling of a path, once there is one
+    "tools/listing.py": {"nexus_cli"},  # ignore files, where git does not list the files
     "warm/place.py": {"nexus_cli", "tomllib"},
 }
 """Imports inside functions, by file. `cli/`, `ui/` and `__main__.py` may delay anything: `--help` must not load it."""

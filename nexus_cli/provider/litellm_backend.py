@@ -20,7 +20,6 @@ from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
-from nexus_cli.provider.failures import hint_for, to_provider_error
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
 from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
 from nexus_cli.provider.model_names import split_model_name
@@ -162,12 +161,16 @@ class LitellmBackend:
             for delta in reading.finish():
                 yield delta
         except StallError as error:
+            from nexus_cli.provider.failures import hint_for  # noqa: PLC0415  (few requests fail)
+
             why = f"no data for {request.stall_seconds:g} seconds"
             hint, begun = hint_for("network", request.model), reading.started
             raise ProviderError("network", why, hint, started=begun, transient=not begun, cut=begun) from error
         except ProviderError:
             raise
         except Exception as error:  # the seam: every class that litellm and the SDKs under it raise is sorted here
+            from nexus_cli.provider.failures import to_provider_error  # noqa: PLC0415  (as above)
+
             raise to_provider_error(error, model=request.model, started=reading.started) from error
         finally:
             await line.aclose()

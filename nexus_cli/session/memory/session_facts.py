@@ -24,7 +24,6 @@ from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_tex
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.relevance import rank_relevant
-from nexus_cli.session.memory.user_evidence import find_origin
 from nexus_cli.session.open_session import readonly_ledger
 from nexus_cli.session.user_messages import PERSON
 
@@ -81,6 +80,8 @@ class SessionFacts:
         """See `Facts`."""
         text = fact_text(text)
         self._require_saving("kept")
+        from nexus_cli.session.memory.user_evidence import find_origin  # noqa: PLC0415  (a fact is kept)
+
         origin = find_origin(self.ledger.log(self.session), quote)
         return self.ledger.facts.add(
             slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=format_utc(self.clock()),
