@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from nexus_cli import __version__
-from nexus_cli.cli import help_page, process, signal_result
+from nexus_cli.cli import process, signal_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,11 @@ def main() -> NoReturn:
     process.take_in_hand(sys.argv[1:])
     if sys.argv[1:] == ["--version"]:
         process.exit_process(0, f"nexus {__version__}\n")
-    if sys.argv[1:] in (["--help"], ["-h"]) and (page := help_page.read_help_page()):
-        process.exit_process(0, page)
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        from nexus_cli.cli.help_page import read_help_page  # noqa: PLC0415  (nothing else needs it)
+
+        if page := read_help_page():
+            process.exit_process(0, page)
     if signal_result.is_one_shot(sys.argv[1:]):
         from nexus_cli.warm import place  # noqa: PLC0415  (only a one-shot needs it)
 

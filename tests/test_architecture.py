@@ -86,6 +86,7 @@ LAZY = {
     "session/memory/session_facts.py": {"nexus_cli"},  # the words behind a fact, when one is kept
     "tools/files.py": {"nexus_cli"},  # the spelling of a path, once there is one
     "tools/listing.py": {"nexus_cli"},  # ignore files, where git does not list the files
+    "ledger/facts.py": {"nexus_cli"},  # the words of facts, once there are any
     "warm/place.py": {"nexus_cli", "tomllib"},
 }
 """Imports inside functions, by file. `cli/`, `ui/` and `__main__.py` may delay anything: `--help` must not load it."""

@@ -68,8 +68,6 @@ def rank_relevant(texts: Sequence[str], message: str, *, allow_common: bool = Fa
     have to be half of the text. With `allow_common` a message of two or more common words and no other ("run the
     tests") matches the texts that hold all of them.
     """
-    if not texts:
-        return []
     said = [word for word in _words(message) if word not in _STOP_WORDS]
     whole, plain = _weight(said), list(map(_plain, texts))
     least = min(1.0, whole) if allow_common and whole >= 2 * COMMON_WEIGHT else 1.0

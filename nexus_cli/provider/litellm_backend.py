@@ -12,7 +12,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from nexus_cli.core.errors import ProviderError
@@ -39,6 +40,8 @@ OWN_CLIENT = frozenset(
 
 _importing = threading.Lock()
 _litellm: Any = None
+_has_opened = False
+"""A request was made in this process."""
 
 
 def litellm() -> Any:
@@ -64,6 +67,21 @@ def litellm() -> Any:
             _fill_bodies()
             _litellm = module
     return _litellm
+
+
+@contextmanager
+def _collection_off() -> Iterator[None]:
+    """Switch garbage collection off within the block, if this is the first request of the process: the library imports
+    500 modules more with it."""
+    global _has_opened
+    collecting, _has_opened = gc.isenabled() and not _has_opened, True
+    if collecting:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _client_class() -> Any:
@@ -145,7 +163,8 @@ class LitellmBackend:
                 await asyncio.to_thread(litellm)
             with line.watch:
                 async with line.watch.waiting():
-                    await self._open(line, request, where, info)
+                    with _collection_off():
+                        await self._open(line, request, where, info)
                 if has_own_reasons(where):
                     reading.track_gemini_reasons(line.chunks)
                 while (chunk := await line.next_chunk()) is not END:

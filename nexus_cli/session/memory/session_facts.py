@@ -23,9 +23,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.ledger.relevance import rank_relevant
 from nexus_cli.session.open_session import readonly_ledger
-from nexus_cli.session.user_messages import PERSON
 
 ALL = "all"
 """The argument that means every proposal."""
@@ -74,6 +72,10 @@ class SessionFacts:
                 newest.setdefault(episode.title.casefold(), episode)
         except NexusError:
             return ()
+        if not newest:
+            return ()
+        from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (a new project has no past)
+
         return [list(newest.values())[index] for index in rank_relevant(list(newest), message)]
 
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
@@ -153,6 +155,8 @@ def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, se
 
     Raise `NexusError("usage", ...)` if the text is empty or too long.
     """
+    from nexus_cli.session.user_messages import PERSON  # noqa: PLC0415  (no request needs it)
+
     try:
         return ledger.facts.add(
             slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session
