@@ -45,7 +45,7 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 """Libraries that one file alone may import, and only when it must."""
 
 LAZY = {
-    "agents/workers.py": {"nexus_cli"},  # worktrees run git
+    "workers/workers.py": {"nexus_cli"},  # worktrees run git
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none
@@ -63,13 +63,13 @@ LAZY = {
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
     "context/tokens/counter.py": {"tiktoken"},
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
-    "session/reports/request_view.py": {"nexus_cli"},
-    "session/available_models.py": {"nexus_cli"},
-    "session/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
-    "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
+    "reports/request_view.py": {"nexus_cli"},
+    "lane/available_models.py": {"nexus_cli"},
+    "permission/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
+    "lane/compaction/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction, a run that waits
-    "session/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
-    "session/section_sources.py": {"nexus_cli"},  # the files of a repository
+    "turn/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
+    "lane/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command, the end of a turn, the status line
     "ledger/sessions.py": {"difflib"},
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read, spaces, runs, plans
@@ -79,9 +79,9 @@ LAZY = {
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/wait_conditions.py": {"nexus_cli"},  # a process of the system, where there is no /proc
     "config/trust.py": {"nexus_cli"},  # the items of a project's files, which few have
-    "session/waiting.py": {"nexus_cli"},  # a session that waits
+    "turn/waiting.py": {"nexus_cli"},  # a session that waits
     "session/start_lane.py": {"nexus_cli"},  # a resumed session
-    "session/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells
+    "lane/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells
     "session/context_tool_service.py": {"nexus_cli"},  # the list of drops, when the model asks for it
     "session/memory/session_facts.py": {"nexus_cli"},  # the words behind a fact, when one is kept
     "tools/files.py": {"nexus_cli"},  # the spelling of a path, once there is one
@@ -382,7 +382,7 @@ def test_names_of_files_are_nouns_of_the_design() -> None:
 
 REGISTRIES = {
     "cli", "commands", "tools/builtin", "context/sections/contributors",
-    "session/acts", "session/reports", "ui/reports",
+    "session/acts", "reports", "reports/text",
 }  # fmt: skip
 """Folders whose files are named after a command, tool, section, act or report; these may share their names."""
 SAME_NAMES = {
@@ -455,7 +455,7 @@ def test_one_module_says_how_large_a_request_is() -> None:
     wrong = [
         f"{name(path)}:{node.lineno} asks for {node.attr}"
         for path in product()
-        if room(path) != "context" and not name(path).startswith("session/next_request/")
+        if room(path) != "context" and not name(path).startswith("lane/")
         for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "meter" in ast.unparse(node.value)
     ]

@@ -11,7 +11,6 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.context.strategies import STRATEGIES, Strategy
 from nexus_cli.context.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.context.window.groups import (
     PLACEHOLDER,
@@ -22,6 +21,7 @@ from nexus_cli.context.window.groups import (
     is_request,
 )
 from nexus_cli.context.window.lane import EpochHeader, Lane, header_of, item_of
+from nexus_cli.context.window.strategies import STRATEGIES, Strategy
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import ItemForm, Kind, WindowItem

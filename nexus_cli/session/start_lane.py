@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.event import Notice
-from nexus_cli.session.context_fit import replan_sections
+from nexus_cli.lane.compaction.context_fit import replan_sections
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.worker_slot import WORKER
@@ -34,7 +34,7 @@ async def _resume(state: SessionState) -> None:
     lane_state, log, ledger, options = state.lane_state, state.record, state.ledger, state.options
     if log is None or ledger is None or options is None:
         return
-    from nexus_cli.session.cache.request_history import load_history  # noqa: PLC0415  (a session is resumed)
+    from nexus_cli.lane.request_history import load_history  # noqa: PLC0415  (a session is resumed)
 
     lane = lane_state.lane
     if not lane_state.model.effort and options.effort != DEFAULT_EFFORT:

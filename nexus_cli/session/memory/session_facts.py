@@ -22,8 +22,8 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
+from nexus_cli.lane.open_session import readonly_ledger
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.session.open_session import readonly_ledger
 
 ALL = "all"
 """The argument that means every proposal."""
@@ -155,7 +155,7 @@ def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, se
 
     Raise `NexusError("usage", ...)` if the text is empty or too long.
     """
-    from nexus_cli.session.user_messages import PERSON  # noqa: PLC0415  (no request needs it)
+    from nexus_cli.lane.user_messages import PERSON  # noqa: PLC0415  (no request needs it)
 
     try:
         return ledger.facts.add(

@@ -38,9 +38,9 @@ from nexus_cli.core.event import (
     TurnStart,
     WorkerState,
 )
-from nexus_cli.session.approvals import TAKEN_BACK
+from nexus_cli.permission.approvals import TAKEN_BACK
+from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
 from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
-from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 
 FACTS = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""
@@ -225,7 +225,7 @@ class ProgressLines:
         self._write(text if len(text) <= room else text[: room - 1] + "…", colour)
 
     def _line(self, text: str, colour: str = "") -> None:
-        from nexus_cli.ui.cells import one_line  # noqa: PLC0415  (once there is something to say)
+        from nexus_cli.text.cells import one_line  # noqa: PLC0415  (once there is something to say)
 
         self._write(one_line(text), colour)
 

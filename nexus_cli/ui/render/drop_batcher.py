@@ -36,7 +36,7 @@ def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
     `LOST` where there is none. Without a session the newest of the folder is meant."""
     if session is not None and not session.saved:
         return LOST
-    from nexus_cli.ui.reports.lines import SHORT_ID  # noqa: PLC0415  (once something was left out)
+    from nexus_cli.reports.text.lines import SHORT_ID  # noqa: PLC0415  (once something was left out)
 
     named = f" --session {session.id[:SHORT_ID]}" if session is not None else ""
     return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
@@ -44,7 +44,7 @@ def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
 
 def describe_drop(drop: Drop, how: str) -> str:
     """Return the line about one drop: what was left out, why, and `how` to see it."""
-    from nexus_cli.ui.reports.lines import name_cause, plural  # noqa: PLC0415  (as above)
+    from nexus_cli.reports.text.lines import name_cause, plural  # noqa: PLC0415  (as above)
 
     beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
     return (
