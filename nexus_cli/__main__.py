@@ -1,5 +1,5 @@
-"""The entry point: takes the process in hand, answers `--version` by itself, gives a one-shot to the warm process if
-there is one, and hands everything else to the app.
+"""The entry point: takes the process in hand, answers `--version` and `--help` by itself, gives a one-shot to the warm
+process if there is one, and hands everything else to the app.
 
 Nothing is imported from the working folder, and a signal ends the program cleanly while it still starts.
 """
@@ -21,6 +21,11 @@ def main() -> NoReturn:
     process.take_in_hand(sys.argv[1:])
     if sys.argv[1:] == ["--version"]:
         process.exit_process(0, f"nexus {__version__}\n")
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        from nexus_cli.cli.help_page import read_help_page  # noqa: PLC0415  (nothing else needs it)
+
+        if page := read_help_page():
+            process.exit_process(0, page)
     if signal_result.is_one_shot(sys.argv[1:]):
         from nexus_cli.warm import place  # noqa: PLC0415  (only a one-shot needs it)
 

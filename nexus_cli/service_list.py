@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
-from nexus_cli.core.run import AGENT_NAME
+from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.services import Plans, Spaces
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger

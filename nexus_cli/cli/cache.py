@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import MAX_INT, Json, SessionKey, whole_number
+from nexus_cli.cli.command_options import Json, SessionKey, whole_number
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
+from nexus_cli.core.limits import MAX_INT
 from nexus_cli.reports import cache as reports
 from nexus_cli.reports.text.usage import cache_text, miss_text
 

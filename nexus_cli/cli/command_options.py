@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nexus_cli.config import setting_rules
+from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVEL_NAMES, Limits, require_level
-from nexus_cli.core.request import DEFAULT_EFFORT, EFFORTS
+from nexus_cli.core.limits import LEVEL_NAMES, MAX_INT, Limits, require_level
 
 if TYPE_CHECKING:
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
 
-MAX_INT = setting_rules.MOST
-"""The largest whole number that an option takes."""
 CD_HINT = "This command works in the current folder: cd DIR first"
 """For the commands that have no --cd."""
 

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.command_options import MAX_INT, Json, Model, RecipeName, SessionKey, whole_number, working_folder
+from nexus_cli.cli.command_options import Json, Model, RecipeName, SessionKey, whole_number, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import MAX_INT
 from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report
 from nexus_cli.reports.request_diff import request_difference

@@ -16,6 +16,7 @@ from nexus_cli.provider.litellm_backend import litellm
 
 MODULES = (
     "nexus_cli.cli.run_turn",
+    "nexus_cli.session.outcome",
     "nexus_cli.ui.input.attached_files",
     "nexus_cli.config.misplaced_keys",
     "nexus_cli.config.project_settings",

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import MAX_INT, Json, SessionKey, whole_number
+from nexus_cli.cli.command_options import Json, SessionKey, whole_number
 from nexus_cli.cli.print_report import print_json, print_text
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import MAX_INT
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.sessions import replay_text
 from nexus_cli.session.replay import check

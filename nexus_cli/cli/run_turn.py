@@ -24,9 +24,7 @@ from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, Tu
 from nexus_cli.lane.model_call import KEPT
 from nexus_cli.lane.options import Options
 from nexus_cli.service_list import SERVICES
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
 from nexus_cli.ui.print.renderer import PlainRenderer, Renderer
@@ -136,6 +134,8 @@ class _Turn:
         except Exception as error:  # the resume command must be the last line whatever went wrong
             if self._run.options.shared.verbose:
                 sys.excepthook(type(error), error, error.__traceback__)
+            from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (few runs end so)
+
             self._remarks.error(report_bug(error).line)
             status = 1
         finally:
@@ -218,6 +218,8 @@ class _Turn:
             return outcome
         if outcome.error and outcome.error["hint"].startswith(KEPT) and not self._session.saved:
             outcome = replace(outcome, error={**outcome.error, "hint": NOT_KEPT})
+        from nexus_cli.session.outcome import PARTIAL  # noqa: PLC0415  (loaded by then)
+
         if outcome.error and outcome.error["kind"] in PARTIAL:
             outcome = replace(outcome, text="")
         if self._broken is not None:

@@ -15,9 +15,9 @@ from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
+from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger
-from nexus_cli.core.run import AGENT_NAME
 from nexus_cli.core.services import Spaces
 from nexus_cli.lane import capability_snapshot as reports
 from nexus_cli.lane.available_models import unnamed_model

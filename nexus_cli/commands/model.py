@@ -9,9 +9,9 @@ from typing import Any
 
 from nexus_cli.commands.arguments import describe_cache_miss, parse_choice, resume_options
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.request import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.lane.available_models import resolve_alias
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint

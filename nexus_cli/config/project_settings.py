@@ -23,7 +23,6 @@ from nexus_cli.config.settings import (
     load_settings,
     unknown_key_error,
 )
-from nexus_cli.config.unsupported import KINDS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
@@ -71,6 +70,8 @@ def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: 
     loaded = _apply_file(loaded, folder / FOLDER / FILE, data)
     if state == "trusted":
         return loaded
+    from nexus_cli.config.unsupported import KINDS  # noqa: PLC0415  (a project's files wait for trust)
+
     waiting = [item for key, item in found.items.items() if key not in in_force]
     pending = [name for item in waiting if item.kind not in KINDS for name in item.parts]
     if waiting and not pending and not found.problem:  # trust would change nothing: `config.unsupported` names it

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.core.limits import LEVEL_NAMES, LEVELS, MODES, name_level, parse_level
-from nexus_cli.core.request import DEFAULT_EFFORT, EFFORTS
+from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
+from nexus_cli.core.limits import LEVEL_NAMES, LEVELS, MAX_INT, MODES, name_level, parse_level
 
 SettingValue = str | int | float | bool | tuple[str, ...]
 BACKENDS = ("auto", "bwrap", "landlock", "seatbelt", "off", "required")
 THEMES = ("auto", "dark", "light")
 KEYS = ("emacs", "vi")
-MOST = 2**53
-"""The largest whole number of a setting or an option: what every reader of JSON can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def _one_of(words: tuple[str, ...]) -> Rule:
 LEVEL = Rule(str, _one_of(LEVEL_NAMES).expected, lambda value: value in LEVELS, parse_level, name_level)
 TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
-COUNT = Rule(int, f"a whole number from 1 to {MOST}", lambda value: 1 <= value <= MOST)
+COUNT = Rule(int, f"a whole number from 1 to {MAX_INT}", lambda value: 1 <= value <= MAX_INT)
 SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
 NAMES = Rule(tuple, 'a list of names of variables, such as ["NPM_TOKEN"]', lambda value: all(map(str.strip, value)))
 PATHS = Rule(
@@ -134,7 +132,7 @@ RULES: Mapping[str, Rule] = {
 """Every fixed key."""
 
 MODEL_RULES: Mapping[str, Rule] = {
-    "window": Rule(int, f"tokens, a whole number from 1000 to {MOST}", lambda value: 1000 <= value <= MOST),
+    "window": Rule(int, f"tokens, a whole number from 1000 to {MAX_INT}", lambda value: 1000 <= value <= MAX_INT),
     "max_output": COUNT,
     "input_price": PRICE,
     "output_price": PRICE,

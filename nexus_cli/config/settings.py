@@ -344,10 +344,13 @@ def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dic
     flat = [([FORMER_TABLES.get(parts[0], parts[0]), *parts[1:]], parts, value) for parts, value in _flatten(table)]
     flat.sort(key=lambda row: row[0] == row[1])  # the present name of a table wins over a former one
     for parts, written, value in flat:
-        line_number = find_line(text, written)
-        where = f"{path}, line {line_number}" if line_number else str(path)
         key = ".".join(quote_part(part) for part in parts)
-        values[key] = check_value(key, value, where)
+        try:
+            values[key] = check_value(key, value)
+        except NexusError:
+            line_number = find_line(text, written)
+            check_value(key, value, f"{path}, line {line_number}" if line_number else str(path))
+            raise
     return values
 
 

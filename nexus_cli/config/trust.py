@@ -15,16 +15,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file, write_error
-from nexus_cli.config.trust_items import TrustItem, keep_items, split_items
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_at, open_folder
+
+if TYPE_CHECKING:
+    from nexus_cli.config.trust_items import TrustItem
 
 FOLDER = ".nexus"
 SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
@@ -68,6 +70,8 @@ class Configuration:
     @property
     def items(self) -> dict[str, TrustItem]:
         """Return what each file can put into effect, by key."""
+        from nexus_cli.config.trust_items import split_items  # noqa: PLC0415  (few projects have such files)
+
         return split_items(self.files)
 
 
@@ -109,6 +113,8 @@ def trusted_configuration(project: Path, found: Configuration | None = None) -> 
     found = found or read_configuration(project)
     if not found.files:
         return Configuration({})
+    from nexus_cli.config.trust_items import keep_items  # noqa: PLC0415  (as above)
+
     return Configuration(keep_items(found.files, trusted_keys(project, found)))
 
 

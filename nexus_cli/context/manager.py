@@ -11,7 +11,6 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.context.compaction import is_blank_summary
 from nexus_cli.context.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.context.window.groups import (
     PLACEHOLDER,
@@ -184,6 +183,8 @@ class ContextManager:
         message is kept between the summary and them where they do not hold it. `ValueError` for a summary that is
         blank, or that makes the window larger and over the budget: everything is left as it was then.
         """
+        from nexus_cli.context.compaction import is_blank_summary  # noqa: PLC0415  (a compaction)
+
         if summary_message.role is not Role.USER or is_blank_summary(summary_message):
             raise ValueError("the summary has to be a user message with text")
         seen, preserved = self._visible_items(), [m for m in preserved_messages if m.role is not Role.SYSTEM]

@@ -10,15 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-def replace_surrogates(text: str) -> str:
-    """Return `text` with every lone surrogate replaced by U+FFFD, so that it can be stored and sent as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """An attached image."""

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 HIGH_PRESSURE = 0.6
 CRITICAL_PRESSURE = 0.8
 MAX_RESERVE = 8000
+REQUEST_FLOOR = 0.25
+"""Share of the budget below which the person's request is never cut."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,12 @@ class Entry:
         _check_message(self.message)
 
 
+PERSON = "person"
+"""The actor who is at this session."""
+AGENT_NAME = "nexus"
+"""Name in spaces of the agent that a person's own session speaks for."""
+
+
 def members_of(actor: str) -> list[tuple[str, str, str]]:
     """Return name, kind (`human` or `agent`) and id of each member of a space that an actor names."""
     return _MEMBER.findall(actor)
@@ -62,7 +68,7 @@ def members_of(actor: str) -> list[tuple[str, str, str]]:
 def is_person(actor: str) -> bool:
     """True if an actor is the person, or there is a person among the members of a space that it names: a compaction
     keeps their words."""
-    return actor == "person" or any(kind == "human" for _, kind, _ in members_of(actor))
+    return actor == PERSON or any(kind == "human" for _, kind, _ in members_of(actor))
 
 
 class ItemForm(StrEnum):

@@ -27,6 +27,8 @@ PLAN = "plan"
 MODES = ("single_action", "react_loop", "plan_execute")
 """Modes of a run, from the most restricted to the freest: one step of calls then the answer; calls step by step; also
 along a plan of its own. The upper two differ for workers: only a plan hands over work and goes on meanwhile."""
+MAX_INT = 2**53
+"""The largest whole number of a setting or an option: what every reader of JSON can hold."""
 CATEGORIES = ("none", "read", "edit", "run")
 """Effects of a tool, see `nexus_cli.core.tool.Effect`."""
 

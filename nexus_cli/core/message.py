@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from nexus_cli.core.attachment import Part as Part
-from nexus_cli.core.attachment import replace_surrogates as replace_surrogates
+from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
 
 
 class Role(StrEnum):

@@ -8,11 +8,6 @@ from typing import Any, Literal, Protocol
 
 from nexus_cli.core.usage import Usage
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""The efforts that litellm knows; which of them a model takes is for its provider to say."""
-DEFAULT_EFFORT = "default"
-"""The word for the model's own effort: none is sent."""
-
 
 @dataclass(frozen=True, slots=True)
 class Request:

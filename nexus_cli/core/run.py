@@ -26,8 +26,6 @@ APPROVAL = "approval"
 """Kind of the wait for a person who allows a call, and of the signal that answers it."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Stand behind the one entry that started a run, and behind what resolved a wait."""
-AGENT_NAME = "nexus"
-"""The agent of plain sessions."""
 SELF = "You"
 """The agent itself in its timeline: the name of nobody."""
 LONGEST_NAME = 64

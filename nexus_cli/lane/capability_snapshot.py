@@ -14,7 +14,6 @@ from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import FOLDER, trust_state, trusted_configuration
-from nexus_cli.config.unsupported import find_unsupported
 from nexus_cli.context.loader import ContextLoader, parse_servers
 from nexus_cli.context.sections.contributors.capabilities import BROKEN, READY, SETUP, STATES
 from nexus_cli.context.sections.recipe import recipe_names
@@ -83,6 +82,8 @@ def status(
     cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Sequence[str]
 ) -> dict[str, Any]:
     """Return the whole snapshot as JSON; its model is that of a run that names none."""
+    from nexus_cli.config.unsupported import find_unsupported  # noqa: PLC0415  (not in requests)
+
     model = unnamed_model(environ, settings)
     root = project_root(cwd)
     servers, problem = _servers(cwd)

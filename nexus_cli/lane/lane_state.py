@@ -17,9 +17,8 @@ from nexus_cli.context.tokens.content_kinds import WindowContents
 from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.lane import Lane, Notes
-from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
 from nexus_cli.context.work_record import WorkLog
-from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.budget import REQUEST_FLOOR, TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Epoch, WindowItem
 from nexus_cli.core.errors import ProviderError

@@ -11,6 +11,7 @@ import asyncio
 from copy import deepcopy
 from dataclasses import replace
 
+from nexus_cli.context.tokens.counter import first_texts
 from nexus_cli.core import event
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
@@ -80,6 +81,7 @@ async def _request_reply(
     info = lane_state.model.info
     first = lane_state.lane.timeline.last + 1
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
+    first_texts.release()  # before the model library is imported, so that it takes the same memory
     stream = lane_state.model.provider.stream(request)
     began = False
     try:

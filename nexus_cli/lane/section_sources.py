@@ -30,13 +30,13 @@ from nexus_cli.context.sysinfo import SERVER_MODE
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, ItemForm, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
+from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.tool import Effect
 from nexus_cli.lane.capability_snapshot import snapshot
 from nexus_cli.lane.goals import list_goals

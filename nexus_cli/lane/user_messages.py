@@ -14,12 +14,12 @@ from typing import Any
 
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.entry import Entry, ItemForm, Kind, Memo
+from nexus_cli.core.entry import PERSON, Entry, ItemForm, Kind, Memo
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.lane.user_input import PASTED, SOURCE, TRIGGER
 from nexus_cli.permission.approvals import DECISION
 
-PERSON, UNKNOWN = "person", "unknown"
+UNKNOWN = "unknown"
 AT_ONCE = 200
 """Entries that are read together."""
 FURTHEST = 4000

@@ -16,7 +16,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.relevance import rank_matches, rank_relevant
 
 ALL = 1 << 60
 """No table has so many rows."""
@@ -78,12 +77,18 @@ class FactTable:
         self, text: str, project: str | None = None, slots: Collection[MemorySlot] = (), limit: int = 20
     ) -> list[Fact]:
         """Return the kept facts that hold any word of `text`, the best match first."""
+        from nexus_cli.ledger.relevance import rank_matches  # noqa: PLC0415  (few sessions search)
+
         keys, texts = self._load_texts(project, slots)
         return self._load_facts([keys[index] for index in rank_matches(texts, text, limit)])
 
     def find_relevant(self, message: str, project: str, slot: MemorySlot, limit: int = 50) -> list[Fact]:
         """Return the kept facts of one slot that matter for what the person said, the most relevant first."""
         keys, texts = self._load_texts(project, (slot,))
+        if not texts:
+            return []
+        from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (a new project has no facts)
+
         return self._load_facts([keys[index] for index in rank_relevant(texts, message, allow_common=True)[:limit]])
 
     def accept(self, fact_id: str, at: str) -> Fact | None:

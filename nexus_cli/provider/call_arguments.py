@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.request import DEFAULT_EFFORT, ModelInfo, Request
+from nexus_cli.core.effort import DEFAULT_EFFORT
+from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.endpoint import Endpoint
 from nexus_cli.provider.message_lines import STAND_IN
 from nexus_cli.provider.model_table import takes_effort

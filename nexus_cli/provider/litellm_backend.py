@@ -12,7 +12,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from nexus_cli.core.errors import ProviderError
@@ -20,12 +21,11 @@ from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
-from nexus_cli.provider.failures import hint_for, to_provider_error
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
 from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import model_info
-from nexus_cli.provider.open_stream import END, OpenStream, note_response
+from nexus_cli.provider.open_stream import END, OpenStream, note_request, note_response
 from nexus_cli.provider.stall import StallError
 
 REASONERS = re.compile(r"o\d")
@@ -40,6 +40,8 @@ OWN_CLIENT = frozenset(
 
 _importing = threading.Lock()
 _litellm: Any = None
+_has_opened = False
+"""A request was made in this process."""
 
 
 def litellm() -> Any:
@@ -67,6 +69,21 @@ def litellm() -> Any:
     return _litellm
 
 
+@contextmanager
+def _collection_off() -> Iterator[None]:
+    """Switch garbage collection off within the block, if this is the first request of the process: the library imports
+    500 modules more with it."""
+    global _has_opened
+    collecting, _has_opened = gc.isenabled() and not _has_opened, True
+    if collecting:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
 def _client_class() -> Any:
     """Return litellm's HTTP client class without its second try: it repeats a request by itself after a lost
     connection."""
@@ -86,6 +103,7 @@ def _fill_bodies() -> None:
     class AsyncOpenAI(adapter.AsyncOpenAI):  # type: ignore[misc]
         async def _prepare_request(self, request: Any) -> None:
             fill_body(request)
+            await note_request(request)
 
     adapter.AsyncOpenAI = AsyncOpenAI
 
@@ -145,7 +163,8 @@ class LitellmBackend:
                 await asyncio.to_thread(litellm)
             with line.watch:
                 async with line.watch.waiting():
-                    await self._open(line, request, where, info)
+                    with _collection_off():
+                        await self._open(line, request, where, info)
                 if has_own_reasons(where):
                     reading.track_gemini_reasons(line.chunks)
                 while (chunk := await line.next_chunk()) is not END:
@@ -161,12 +180,16 @@ class LitellmBackend:
             for delta in reading.finish():
                 yield delta
         except StallError as error:
+            from nexus_cli.provider.failures import hint_for  # noqa: PLC0415  (few requests fail)
+
             why = f"no data for {request.stall_seconds:g} seconds"
             hint, begun = hint_for("network", request.model), reading.started
             raise ProviderError("network", why, hint, started=begun, transient=not begun, cut=begun) from error
         except ProviderError:
             raise
         except Exception as error:  # the seam: every class that litellm and the SDKs under it raise is sorted here
+            from nexus_cli.provider.failures import to_provider_error  # noqa: PLC0415  (as above)
+
             raise to_provider_error(error, model=request.model, started=reading.started) from error
         finally:
             await line.aclose()
@@ -188,6 +211,8 @@ class LitellmBackend:
                     raise
                 del made["reasoning_effort"]
                 await line.open(module.acompletion, made)
+            finally:
+                filling.set(None)
 
     def _walks(self, request: Request, where: Endpoint) -> bool:
         """Return True if the messages must go through litellm: everywhere but where the body is provably the same."""
@@ -212,5 +237,5 @@ class LitellmBackend:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients = {known: client for known, client in self._clients.items() if not known.is_closed()}
-            self._clients[loop] = _client_class()(event_hooks={"response": [note_response]})
+            self._clients[loop] = _client_class()(event_hooks={"request": [note_request], "response": [note_response]})
         return self._clients[loop]

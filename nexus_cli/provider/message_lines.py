@@ -49,3 +49,11 @@ def fill_body(request: Any) -> None:
     request.stream = type(request.stream)(body)
     request._content = body
     request.headers["Content-Length"] = str(len(body))
+
+
+def empty_body(request: Any) -> None:
+    """Free the body of an `httpx.Request` that is done with: the libraries keep requests in reference cycles, and a
+    process would hold dozens of bodies until the next full collection."""
+    if isinstance(getattr(request.stream, "_stream", None), bytes):
+        request.stream._stream = b""
+        request._content = b""

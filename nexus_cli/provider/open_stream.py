@@ -14,12 +14,21 @@ from hashlib import sha256
 from typing import Any, Final
 
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.provider.message_lines import empty_body
 from nexus_cli.provider.stall import StallWatch
 
+_requests: ContextVar[list[Any] | None] = ContextVar("requests", default=None)
 _responses: ContextVar[list[Any] | None] = ContextVar("responses", default=None)
 LAST_BYTES_SECONDS = 0.05
 END: Final = object()
 """Returned instead of a chunk at the end."""
+
+
+async def note_request(request: Any) -> None:
+    """Record the request for the stream that is being opened: a hook of the HTTP client."""
+    noted = _requests.get()
+    if noted is not None:
+        noted.append(request)
 
 
 async def note_response(response: Any) -> None:
@@ -33,6 +42,7 @@ class OpenStream:
     """The connection of one request."""
 
     def __init__(self, stall_seconds: float) -> None:
+        self._requests: list[Any] = []
         self._responses: list[Any] = []
         self._wrapper: Any = None
         self._plain = False
@@ -45,7 +55,7 @@ class OpenStream:
 
     async def open(self, call: Callable[..., Awaitable[Any]], made: Mapping[str, Any]) -> None:
         """Make the call and find the chunks of its answer."""
-        token = _responses.set(self._responses)
+        token, requests = _responses.set(self._responses), _requests.set(self._requests)
         try:
             self._wrapper = await call(**made)
             inner = getattr(self._wrapper, "completion_stream", None)
@@ -53,6 +63,7 @@ class OpenStream:
                 inner = await self._wrapper.fetch_stream()
         finally:
             _responses.reset(token)
+            _requests.reset(requests)
         self._plain = not hasattr(inner, "__aiter__")
         source: Any = self._wrapper if self._plain else inner
         if not hasattr(source, "__aiter__"):
@@ -86,7 +97,8 @@ class OpenStream:
         return self._plain and getattr(self._wrapper, "received_finish_reason", None) is None
 
     async def aclose(self) -> None:
-        """Close the sockets at once; an answer that was read whole leaves its connection for the next request."""
+        """Close the sockets at once, and free the bodies that were sent. An answer that was read whole leaves its
+        connection for the next request."""
         self._closing = True
         for closable in (*self._responses, self._wrapper):
             if hasattr(closable, "aclose"):
@@ -94,6 +106,8 @@ class OpenStream:
                     await closable.aclose()
                 except Exception:  # a seam: closing a broken connection may fail in any way, and nothing is lost by it
                     continue
+        for request in self._requests:
+            empty_body(request)
 
     def _keep(self, response: Any) -> None:
         """Read the last bytes of the openai SDK's response before it is closed after `[DONE]`.

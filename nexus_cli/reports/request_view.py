@@ -15,10 +15,11 @@ from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.request import DEFAULT_EFFORT, ModelInfo
+from nexus_cli.core.request import ModelInfo
 from nexus_cli.lane.estimate_anchor import anchor_on, take_anchor
 from nexus_cli.lane.next_request import PLAN, NextRequest, Sections, unreported_meter
 from nexus_cli.lane.open_session import load_model_info

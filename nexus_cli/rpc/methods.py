@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli import __version__
-from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types.ask_result import AskResult
 from nexus_cli.core.json_types.context_report import ContextReport
@@ -28,6 +27,7 @@ from nexus_cli.core.json_types.server_results import (
     TokenUsage,
 )
 from nexus_cli.core.limits import LEVEL_NAMES, LEVELS
+from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.rpc.client_approver import ANSWERS
 from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING
 from nexus_cli.rpc.jsonrpc import (

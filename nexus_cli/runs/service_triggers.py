@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file, write_error
 from nexus_cli.context.untrusted_text import neutralize_message
-from nexus_cli.core.attachment import Trigger, replace_surrogates
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, Run
+from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.session import Session
 

@@ -40,17 +40,16 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.limits_record import at_level
-from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.running_workers import RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_lane import start_lane
-from nexus_cli.session.status import Status, status
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.admit_trigger import admit_trigger
 from nexus_cli.turn.turn import deliver_steering, turn
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult
+    from nexus_cli.session.status import Status
 
 CYCLE = ("read", "edit", "run", PLAN)
 """Levels that one key goes round."""
@@ -184,6 +183,8 @@ class Session:
 
     def status(self) -> Status:
         """Return the figures of the status line."""
+        from nexus_cli.session.status import status  # noqa: PLC0415  (a status line is shown)
+
         return status(self.state)
 
     def tools(self) -> list[Tool]:
@@ -223,6 +224,8 @@ class Session:
                 ended = ended or isinstance(event_, event.TurnEnd)
                 yield event_
         if not ended:  # stopped before its first step, or while it waited
+            from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (as below)
+
             stopped = outcome(self.state, self._stopped())
             nothing = replace(stopped, text="", steps=0, usage=Usage(), seconds=0.0, denied=(), changed=())
             self._ends.append((nothing, ()))
@@ -414,6 +417,8 @@ class Session:
         """Return the object of `nexus docs json`."""
         newest = self._ends[-1][1] if self._ends else ()
         drops = next((drops for ended, drops in self._ends if ended is outcome), newest)
+        from nexus_cli.session.outcome import result_object  # noqa: PLC0415  (a turn has ended)
+
         return result_object(self.state, outcome, drops)
 
     async def aclose(self) -> None:
@@ -461,6 +466,8 @@ class Session:
         if error is not None and self.workers is not None and not self.state.has_more_turns:
             with suppress(asyncio.CancelledError):  # it ends anyway, with the sum of all
                 await run_shielded(self.workers.aclose())
+        from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
+
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.event import Notice
-from nexus_cli.core.request import DEFAULT_EFFORT
 from nexus_cli.core.services import RunFacts, Workers
 from nexus_cli.lane.compaction.context_fit import replan_sections
-from nexus_cli.lane.request_history import load_history
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
 from nexus_cli.session.running_workers import WORKER
 from nexus_cli.session.session_state import SessionState
@@ -36,6 +35,8 @@ async def _resume(state: SessionState) -> None:
     lane_state, log, ledger, options = state.lane_state, state.record, state.ledger, state.options
     if log is None or ledger is None or options is None:
         return
+    from nexus_cli.lane.request_history import load_history  # noqa: PLC0415  (a session is resumed)
+
     lane = lane_state.lane
     if not lane_state.model.effort and options.effort != DEFAULT_EFFORT:
         lane_state.model = replace(lane_state.model, effort=lane.epoch.effort)

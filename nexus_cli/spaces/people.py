@@ -11,8 +11,9 @@ from typing import Any
 
 from nexus_cli.config.programs import find_program, git_command, git_environment, run_program
 from nexus_cli.config.settings import Settings
+from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.run import AGENT, AGENT_NAME, HUMAN, LONGEST_NAME, SELF, Entity, Space, check_name, fold_name
+from nexus_cli.core.run import AGENT, HUMAN, LONGEST_NAME, SELF, Entity, Space, check_name, fold_name
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import not_a_member
 

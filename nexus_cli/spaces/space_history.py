@@ -16,12 +16,13 @@ from typing import Any
 
 from nexus_cli.context.sections.contributors.instructions import share
 from nexus_cli.context.untrusted_text import neutralize_message
-from nexus_cli.core.attachment import Trigger, replace_surrogates
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
+from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.recap import space_header
 from nexus_cli.lane.user_input import HISTORY, clip_with_drop

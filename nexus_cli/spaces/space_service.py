@@ -13,12 +13,11 @@ from typing import Any
 
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.clock import Clock, format_utc
-from nexus_cli.core.entry import Memo
+from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import (
     AGENT,
-    AGENT_NAME,
     ENDED,
     QUEUED,
     RUNNING,

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import HEAD, MARKS, DecodedText, decode
-from nexus_cli.core.file_names import nearest_path, resolve_spelling
 from nexus_cli.core.real_files import is_there, open_at, open_folder, status_at
 from nexus_cli.core.tool import ToolContext
 
@@ -42,6 +41,8 @@ def resolve_path(path: str, cwd: Path) -> Path:
     """
     if not path.strip() or "\0" in path:
         raise ToolError("a path must not be empty or hold a NUL")
+    from nexus_cli.core.file_names import resolve_spelling  # noqa: PLC0415  (a call names a path)
+
     try:
         return Path(os.path.realpath(resolve_spelling(str(cwd), path)))
     except OSError as error:  # a link that was there is gone, or is none any more
@@ -70,6 +71,8 @@ def describe_problem(path: str, error: OSError | ValueError | ToolError, context
 def _suggest_path(path: str, context: ToolContext) -> str:
     """Return `. Did you mean src/app.py?`, or "": nothing is named that lies elsewhere than what was decided on."""
     folder = os.path.realpath(context.cwd)
+    from nexus_cli.core.file_names import nearest_path  # noqa: PLC0415  (a path is wrong)
+
     near = nearest_path(folder, str(decided_path(path, context)))
     fits = near and near.isprintable() and is_there(os.path.join(folder, near))
     return f". Did you mean {near}?" if fits else ""

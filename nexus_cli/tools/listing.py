@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import find_program, git_command, git_environment
@@ -20,7 +21,9 @@ from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError, read_file_at
-from nexus_cli.tools.ignore_rules import IgnoreRules, read_ignore_rules
+
+if TYPE_CHECKING:
+    from nexus_cli.tools.ignore_rules import IgnoreRules
 
 _SECONDS = 30.0
 _RULES_LIMIT = 1024 * 1024
@@ -117,7 +120,7 @@ def _handle_path(folder: int) -> Path:
     return Path(os.fsdecode(fcntl.fcntl(folder, told, bytes(1024)).partition(b"\0")[0]))
 
 
-Rules = Sequence[tuple[str, IgnoreRules]]
+Rules: TypeAlias = "Sequence[tuple[str, IgnoreRules]]"
 """Ignore files with the prefix that leads from their folder to the root of the walk, outermost first."""
 
 
@@ -182,4 +185,6 @@ def _read_rules(folder: int, stop: StopFlag) -> IgnoreRules | None:
         content = read_file_at(folder, ".gitignore", _RULES_LIMIT)
     except (OSError, ToolError):
         return None
+    from nexus_cli.tools.ignore_rules import read_ignore_rules  # noqa: PLC0415  (without git)
+
     return read_ignore_rules(content.data, stop.raise_if_pressed)

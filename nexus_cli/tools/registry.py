@@ -30,6 +30,12 @@ def find_tool(name: str) -> Tool | None:
     return _tools_in(tuple(builtin.__path__)).get(name)
 
 
+def tells_person(name: str) -> bool:
+    """Return True if the result of a built-in tool is one line that the person reads."""
+    tool = find_tool(name)
+    return tool is not None and tool.tells
+
+
 @lru_cache(4)
 def _tools_in(folders: tuple[str, ...]) -> Mapping[str, Tool]:
     paths = (path for folder in folders for path in Path(folder).glob("*.json"))

@@ -16,7 +16,7 @@ from nexus_cli.context.untrusted_text import named_drops
 from nexus_cli.context.window.entry_ranges import SUMMED
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import fit_record
-from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, WindowItem
+from nexus_cli.core.entry import PERSON, Cause, Drop, Entry, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.lane.cache_expectation import rewrite_memo
 from nexus_cli.lane.compaction.compact import LONGEST_MISSING, countable
@@ -27,7 +27,7 @@ from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_input import HISTORY, TRIGGER
-from nexus_cli.lane.user_messages import PERSON, read_backwards, read_sources, words_before
+from nexus_cli.lane.user_messages import read_backwards, read_sources, words_before
 
 RESUME = "resume"
 """Cause of the epoch."""

@@ -12,7 +12,6 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.run import WAITING as WAITING_STATE
 from nexus_cli.core.services import Waits
 from nexus_cli.ledger import WAIT, FailoverLog, LaneLog, Ledger
 
@@ -23,7 +22,11 @@ WAITING = "waiting"
 def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
     """Return the entry with the result that the run of a session still waits after; 0 if it waits for nothing."""
     memos = log.memos(WAIT)
-    run = ledger.runs.of_session(log.session_id) if memos else None
+    if not memos:
+        return 0
+    from nexus_cli.core.run import WAITING as WAITING_STATE  # noqa: PLC0415  (few sessions wait)
+
+    run = ledger.runs.of_session(log.session_id)
     return memos[-1].entry if run is not None and run.state == WAITING_STATE else 0
 
 

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.cli.command_options import MAX_INT
 from nexus_cli.cli.edit_config import edit_settings, settings_template
 from nexus_cli.config import settings_file
 from nexus_cli.config.file_lock import FileLock
@@ -34,6 +33,7 @@ from nexus_cli.config.settings import (
 )
 from nexus_cli.config.settings_file import parse_value, write_setting
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import MAX_INT
 from nexus_cli.provider.model_table import model_info
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]

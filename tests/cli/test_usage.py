@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.cli import help_page
 from nexus_cli.cli.app import COMMANDS
 from nexus_cli.cli.process import SIGNALS
 from nexus_cli.core.errors import EXIT_STATUS
@@ -102,6 +103,19 @@ def test_the_help_names_every_command_and_shared_option(nexus: Run) -> None:
         assert word in text
     for word in ("--allow", "--no-save", "--verbose", "--quiet", "--version", "--install-completion"):
         assert word in text
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_the_page_of_help_is_what_typer_prints(nexus: Run, option: str) -> None:
+    text = nexus("--verbose", "--help", env={"COLUMNS": "80"}).stdout.decode()
+    assert Path(help_page.PAGE).read_text() == text, f"run: COLUMNS=80 nexus --verbose --help > {help_page.PAGE}"
+    done = nexus(option, env={"COLUMNS": "100"})
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, text, b"")
+
+
+def test_the_page_of_help_fits_a_narrow_terminal(nexus: Run) -> None:
+    lines = nexus("--help", env={"COLUMNS": "60"}).stdout.decode().splitlines()
+    assert max(map(len, lines)) < 60 and "Options:" in lines
 
 
 def test_the_help_of_ask_names_every_exit_status_that_it_has(nexus: Run) -> None:

@@ -163,8 +163,12 @@ def _size(value: Value, most: int) -> int:
 
 
 def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) -> tuple[Section, ...]:
-    """Render a contributor with the recipe's overrides; `ValueError` if it is too large or of another layer."""
-    sections = tuple(contributor.render(value, view))
+    """Render a contributor with the recipe's overrides; `ValueError` if it is too large or of another layer.
+
+    An empty list or mapping is not rendered: nothing was found.
+    """
+    found_nothing = not value and isinstance(value, list | dict)
+    sections = () if found_nothing else tuple(contributor.render(value, view))
     if sum(len(form) for section in sections for form in section.forms) > 2 * contributor.most:
         raise ValueError(f"it wrote more than {contributor.most:,} characters")
     if any(section.layer is not contributor.layer for section in sections):

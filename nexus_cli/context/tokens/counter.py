@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from nexus_cli.context.tokens.merge_table import MergeTable
 from nexus_cli.core.message import Message, Opaque, replace_surrogates
 from nexus_cli.core.services import Counts
 
@@ -31,6 +32,9 @@ PIECE = 8000
 """Characters that the encoder is given at once: more can take long or make it panic."""
 BRIEF = 64
 """Texts shorter than this are counted without the encoder by `StoredCounter`."""
+FIRST_CHARACTERS, FIRST_READS = 30_000, 3
+"""Characters that `StoredCounter` counts in a process before it loads the encoder, and how often it reads the table for
+them: reading it three times costs as much as the encoder."""
 
 TABLES: Mapping[str, str] = {
     "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
@@ -147,7 +151,7 @@ class StoredCounter(_Counting):
     """A counter that counts each text once and stores the count by its hash, so that resuming loads no encoder.
 
     Texts under `BRIEF` characters are always counted by `brief_count` and not stored: the clock's line is new every
-    minute and must not load a table of 200,000 entries.
+    minute and must not load a table of 200,000 entries. The first texts of a process are counted by `first_texts`.
     """
 
     def __init__(self, counter: SimpleTokenCounter | TiktokenCounter, store: Counts) -> None:
@@ -168,10 +172,53 @@ class StoredCounter(_Counting):
         known = self._store.stored_count(self._encoding, digest)
         if known is not None:
             return known
-        tokens = self._counter.count(text)
-        if not self._counter.estimated:
-            self._store.store_count(self._encoding, digest, tokens)
+        tokens = first_texts.count(self._encoding, text)
+        if tokens is None:
+            tokens = self._counter.count(text)
+            if self._counter.estimated:
+                return tokens
+        self._store.store_count(self._encoding, digest, tokens)
         return tokens
+
+
+class FirstTexts:
+    """A counter of the first texts of this process, until counting them costs more than to load the encoder."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, MergeTable] = {}
+        self._characters = 0
+        self._reads = 0
+        self._lock = threading.Lock()
+
+    def count(self, encoding_name: str, text: str) -> int | None:
+        """Return the tokens of `text` as the encoder counts them, or None: it is the encoder's turn. Never raises."""
+        with self._lock:
+            self._characters += len(text)
+            if self._characters > FIRST_CHARACTERS or _encoder.cache_info().currsize:
+                self._tables.clear()
+                return None
+            try:
+                merges = self._tables.get(encoding_name) or self._read(encoding_name)
+                return merges.count(replace_surrogates(text)) if merges else None
+            except Exception:  # a table or a library that is broken: the encoder has a fallback
+                return None
+
+    def release(self) -> None:
+        """Free the memory (40 MB): nothing is counted for a while."""
+        with self._lock:
+            self._tables.clear()
+
+    def _read(self, encoding_name: str) -> MergeTable | None:
+        path = table(encoding_name) if encoding_name in TABLES and _find_spec_of("tiktoken") else None
+        if path is None or self._reads == FIRST_READS:
+            return None
+        self._reads += 1
+        merges = self._tables[encoding_name] = MergeTable(path, PATTERNS[encoding_name.partition("_")[0]])
+        return merges
+
+
+first_texts = FirstTexts()
+"""That of this process."""
 
 
 def get_token_counter(use_tiktoken: bool = True) -> TokenCounter:
@@ -270,13 +317,13 @@ def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
 @cache
 def _encoder(encoding: Callable[..., Any], name: str, path: Path) -> Callable[[str], list[int]]:
     """Return the encoder of the table at `path`, made once: the sessions of one process share it."""
-    lines = (line.partition(b" ") for line in path.read_bytes().splitlines() if line)
-    ranks = {a2b_base64(token): int(rank) for token, _, rank in lines}
+    words = path.read_bytes().split()
+    ranks = dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
     pattern = PATTERNS[name.partition("_")[0]]
-    made: Callable[[str], list[int]] = encoding(
-        name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
-    ).encode_ordinary
-    return made
+    made = encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    # The core alone, where there is one: the object around it keeps `ranks`, 30 MB.
+    encode: Callable[[str], list[int]] = getattr(made, "_core_bpe", made).encode_ordinary
+    return encode
 
 
 def _plain(value: object) -> Any:

@@ -11,13 +11,12 @@ from nexus_cli.context.window.lane import Lane, Notes, header_of
 from nexus_cli.context.window.recall_links import hole_line, links_of_hole
 from nexus_cli.context.window.strategies import Strategy
 from nexus_cli.context.window.truncation import Hole, Truncation, truncate_window
+from nexus_cli.core.budget import REQUEST_FLOOR
 from nexus_cli.core.elide import RECALL, Marker, drop_marker, plain_marker
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical
 
-REQUEST_FLOOR = 0.25
-"""Share of the budget below which the person's request is never cut."""
 MARKER_ROOM = 128
 """Tokens kept free for the marker lines of a truncation."""
 

@@ -19,13 +19,12 @@ from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.entry import PERSON
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.lane.open_session import readonly_ledger
-from nexus_cli.lane.user_messages import PERSON
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.relevance import rank_relevant
 
 ALL = "all"
 """The argument that means every proposal."""
@@ -74,6 +73,10 @@ class SessionFacts(Facts):
                 newest.setdefault(episode.title.casefold(), episode)
         except NexusError:
             return ()
+        if not newest:
+            return ()
+        from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (a new project has no past)
+
         return [list(newest.values())[index] for index in rank_relevant(list(newest), message)]
 
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
@@ -153,6 +156,7 @@ def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, se
 
     Raise `NexusError("usage", ...)` if the text is empty or too long.
     """
+
     try:
         return ledger.facts.add(
             slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session

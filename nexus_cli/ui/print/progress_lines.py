@@ -5,6 +5,7 @@ The answer itself is done by the renderer on stdout. Every line is sanitized and
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Protocol, assert_never
 
 from nexus_cli.core.entry import Cause, Drop
@@ -38,17 +39,9 @@ from nexus_cli.core.event import (
     WorkerState,
 )
 from nexus_cli.permission.approvals import TAKEN_BACK
-from nexus_cli.text.cells import one_line
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
+from nexus_cli.tools.registry import tells_person
 from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
-from nexus_cli.ui.render.event_texts import (
-    describe_compaction_end,
-    describe_cut,
-    describe_denials,
-    describe_told_facts,
-    describe_worker,
-)
-from nexus_cli.ui.render.tool_line import tells_person
 
 WAITS = "waits for"
 """Words of a line that a tool tells the person if the person has to act."""
@@ -131,7 +124,7 @@ class ProgressLines:
             case CompactionStart():
                 self._step(f"  compacting {event.tokens:,} tokens ({event.cause})")
             case CompactionDone():
-                self.notice(describe_compaction_end(event))
+                self.notice(_texts().describe_compaction_end(event))
             case ContextDrop() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
                 self._noted(self._left_out(event.drop))
             case ContextRecall():
@@ -151,7 +144,7 @@ class ProgressLines:
                 if self._verbose:
                     self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
             case ContextPlan() if self._verbose and event.plan.get("facts"):
-                self._step(f"  {describe_told_facts(event.plan)}")
+                self._step(f"  {_texts().describe_told_facts(event.plan)}")
             case CacheResult() if self._verbose and event.why:
                 self._step(f"  cache missed, {event.missed:,} tokens: {event.why}")
             case TurnStart() | SteeringMessage() | StepStart() | ContextPlan() | Text() | ToolQueue():
@@ -161,7 +154,7 @@ class ProgressLines:
             case AgentEvent():
                 self._feed_worker(event)
             case WorkerState():
-                if text := describe_worker(event.worker):
+                if text := _texts().describe_worker(event.worker):
                     self._step(f"  {text}")
             case _:
                 assert_never(event)
@@ -187,7 +180,7 @@ class ProgressLines:
 
     def _retried(self, event: Retry) -> None:
         if event.cut:
-            self.notice(describe_cut(event.why))
+            self.notice(_texts().describe_cut(event.why))
         else:
             self._step(f"  retry {event.attempt} in {event.wait:.0f} s: {event.why}")
 
@@ -196,7 +189,7 @@ class ProgressLines:
         if result.error:
             first = next((line for line in result.error.splitlines() if line.strip()), "failed")
             self._step(f"  {event.call.name}: {first}", "31")
-        elif tells_person(event.call):
+        elif tells_person(event.call.name):
             told = result.output.replace("the person", "you").replace("/memory", "nexus memory")
             if WAITS in told:
                 self.notice(told)
@@ -209,7 +202,7 @@ class ProgressLines:
     def _ended(self, outcome: Outcome) -> None:
         denied = () if outcome.was_declined else outcome.denied
         if denied:
-            self._line(f"nexus: {describe_denials(denied, '--allow')}")
+            self._line(f"nexus: {_texts().describe_denials(denied, '--allow')}")
         if outcome.error:
             hint = outcome.error.get("hint", "").rstrip(".")
             line = f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else "")
@@ -231,6 +224,8 @@ class ProgressLines:
         self._write(text if len(text) <= room else text[: room - 1] + "…", colour)
 
     def _line(self, text: str, colour: str = "") -> None:
+        from nexus_cli.text.cells import one_line  # noqa: PLC0415  (once there is something to say)
+
         self._write(one_line(text), colour)
 
     def _write(self, text: str, colour: str) -> None:
@@ -240,3 +235,9 @@ class ProgressLines:
     def _left_out(self, drop: Drop) -> str:
         way = shell_drops_command(self.session, drop.id)
         return describe_drop(drop, way if way == LOST else f"{way} prints it")
+
+
+def _texts() -> ModuleType:
+    from nexus_cli.ui.render import event_texts  # noqa: PLC0415  (once there is something to say)
+
+    return event_texts

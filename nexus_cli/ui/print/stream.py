@@ -9,8 +9,8 @@ import os
 import select
 from collections.abc import Mapping
 
-from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 

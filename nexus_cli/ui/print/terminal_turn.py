@@ -14,10 +14,10 @@ from typing import Any
 
 from nexus_cli.core import event as e
 from nexus_cli.text.cells import cells, without_codes
+from nexus_cli.tools.registry import tells_person
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import tells_person
 from nexus_cli.ui.rows import fit_row
 
 RATE = 8
@@ -176,7 +176,7 @@ class TerminalTurn:
             self._show(one)
 
     def _show(self, event: e.Event) -> None:
-        if isinstance(event, e.ToolResultEvent) and tells_person(event.call):
+        if isinstance(event, e.ToolResultEvent) and tells_person(event.call.name):
             output = event.result.output.replace("/memory", "nexus memory")
             event = replace(event, result=replace(event.result, output=output))
         self._renderer.feed(event)

@@ -11,7 +11,6 @@ from typing import Protocol
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
-from nexus_cli.reports.text.lines import SHORT_ID, name_cause, plural
 
 FEW = 2
 """So many of a kind are told one by one."""
@@ -37,12 +36,16 @@ def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
     `LOST` where there is none. Without a session the newest of the folder is meant."""
     if session is not None and not session.saved:
         return LOST
+    from nexus_cli.reports.text.lines import SHORT_ID  # noqa: PLC0415  (once something was left out)
+
     named = f" --session {session.id[:SHORT_ID]}" if session is not None else ""
     return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
 
 
 def describe_drop(drop: Drop, how: str) -> str:
     """Return the line about one drop: what was left out, why, and `how` to see it."""
+    from nexus_cli.reports.text.lines import name_cause, plural  # noqa: PLC0415  (as above)
+
     beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
     return (
         f"left out as {drop.id}: {drop.what}, {plural(drop.tokens, 'token')}{beyond} ({name_cause(drop.cause)}); {how}"

@@ -11,7 +11,7 @@ from nexus_cli.core.tool import Effect
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.tools.registry import find_tool
+from nexus_cli.tools.registry import find_tool, tells_person
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import describe_changes, diff_lines
 
@@ -77,12 +77,6 @@ def main_argument(call: ToolCall) -> str:
     """Return the main argument where nobody has said which it is: a call that an earlier process left open."""
     tool = find_tool(call.name)
     return one_line(str(call.arguments.get(tool.subject, call.raw) if tool else call.raw)[:400])
-
-
-def tells_person(call: ToolCall) -> bool:
-    """Return True if the result of a call is one line that the person reads."""
-    tool = find_tool(call.name)
-    return tool is not None and tool.tells
 
 
 def file_of_call(call: ToolCall) -> str:
@@ -213,7 +207,7 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
         facts.append((describe_changes(result.diff), "dim"))
     elif not result.error and (counted := describe_counts(result.counts, result.more, _nouns(done.call))):
         facts.append((counted, "dim"))
-    if tells_person(done.call) and not result.error:
+    if tells_person(done.call.name) and not result.error:
         facts.append((one_line(result.output[:200]).replace("the person", "you"), "dim"))
     if result.status is not None and not done.is_sure:
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import types
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import defaults_dir
 from nexus_cli.context.tokens import counter as tokens
 from nexus_cli.context.tokens.counter import (
     BRIEF,
     IMAGE_TOKENS,
     OVERHEAD_PER_MESSAGE,
     PIECE,
+    FirstTexts,
     SimpleTokenCounter,
     StoredCounter,
     TiktokenCounter,
@@ -31,6 +34,7 @@ from nexus_cli.context.tokens.counter import (
     table,
     tables,
 )
+from nexus_cli.context.tokens.merge_table import MergeTable
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
 from nexus_cli.provider.model_names import litellm_folder
 
@@ -280,6 +284,78 @@ def test_neither_tiktoken_nor_litellm_is_imported_before_a_text_is_counted() -> 
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.fixture
+def first_texts(monkeypatch: pytest.MonkeyPatch) -> FirstTexts:
+    """A counter as a new process has it, in which no encoder is loaded."""
+    tokens._encoder.cache_clear()
+    made = FirstTexts()
+    monkeypatch.setattr(tokens, "first_texts", made)
+    return made
+
+
+@pytest.mark.parametrize("encoding", ["cl100k_base", "o200k_base", "p50k_base"])
+@given(
+    text=st.text(st.characters(max_codepoint=0xD7FF, exclude_categories=["Cn"]))
+    | st.text("aBzS'\u00e9\u017f\u212a\u0130\u4e00 \n\r\t\x1c\x85\u2028\u200d0129/<|>_-", max_size=200)
+)
+def test_the_first_texts_are_counted_as_the_encoder_counts_them(encoding: str, text: str) -> None:
+    assert _merge_table(encoding).count(text) == _counter(encoding).count(text)
+
+
+@cache
+def _merge_table(encoding: str) -> MergeTable:
+    path = table(encoding)
+    assert path is not None
+    return MergeTable(path, tokens.PATTERNS[encoding.partition("_")[0]])
+
+
+def test_our_own_prompts_are_counted_as_the_encoder_counts_them() -> None:
+    for path in sorted(defaults_dir().rglob("*.md")):
+        text = path.read_text()
+        assert _merge_table("o200k_base").count(text) == COUNTERS["o200k"].count(text), path
+
+
+@pytest.mark.parametrize("text", ["\U0001f5e3 spoken", "x" * 65, "=" * 5000])
+def test_what_the_merge_table_cannot_count_quickly_or_exactly_is_left_to_the_encoder(
+    first_texts: FirstTexts, text: str
+) -> None:
+    assert first_texts.count("o200k_base", text) is None
+    long = text * 20
+    assert StoredCounter(COUNTERS["o200k"], Store()).count(long) == COUNTERS["o200k"].count(long)  # type: ignore[arg-type]
+
+
+def test_the_first_texts_of_a_process_load_no_encoder_and_are_stored(first_texts: FirstTexts) -> None:
+    store, text = Store(), "A request of a few words, with a path: src/nexus/a.py. " * 3
+    assert StoredCounter(Unloaded("o200k_base"), store).count(text) == COUNTERS["o200k"].count(text)
+    assert list(store.kept.values()) == [COUNTERS["o200k"].count(text)]
+
+
+def test_the_encoder_counts_once_the_first_texts_are_many(first_texts: FirstTexts) -> None:
+    text = "some words " * 500
+    counts = [first_texts.count("o200k_base", text) for _ in range(8)]
+    assert counts == [COUNTERS["o200k"].count(text)] * 5 + [None] * 3
+
+
+def test_the_table_is_read_again_for_the_first_texts_three_times_at_most(first_texts: FirstTexts) -> None:
+    counts = []
+    for _ in range(4):
+        counts.append(first_texts.count("o200k_base", "some words"))
+        first_texts.release()
+    assert counts == [2, 2, 2, None]
+
+
+def test_first_texts_without_a_table_are_left_to_the_counter(
+    first_texts: FirstTexts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert first_texts.count("gpt2", "some words") is None
+    assert first_texts.count("simple", "some words") is None
+    (tmp_path / tokens.TABLES["cl100k_base"]).write_bytes(b"YQ== 0\nYg== 1\n")
+    monkeypatch.setattr(tokens, "tables", lambda: [tmp_path])
+    assert first_texts.count("cl100k_base", "no such bytes in it") is None
+    monkeypatch.setitem(sys.modules, "regex", None)
+    assert first_texts.count("o200k_base", "some words") is None
 
 
 class Unloaded(TiktokenCounter):

@@ -1,0 +1,10 @@
+"""Lone surrogates in texts, which neither UTF-8 nor a database takes."""
+
+
+def replace_surrogates(text: str) -> str:
+    """Return `text` with every lone surrogate replaced by U+FFFD, so that it can be stored and sent as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

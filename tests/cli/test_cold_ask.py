@@ -1,0 +1,59 @@
+"""What the first request of a cold `nexus ask` loads and enters. Counts do not vary with the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from benchmarks.functions_entered import FILES, FUNCTIONS, MODULES, NAMED, PROGRAM, files, named
+from server.play import ScriptedServer
+
+LATER = (
+    "workers", "worktrees", "commands", "config.trust_items", "config.unsupported", "context.compaction",
+    "context.window.lane_truncation", "ledger.relevance", "ledger.runs", "ledger.spaces", "provider.failures", "rpc",
+    "rules", "runs", "sandbox", "lane.request_history", "lane.compaction.compact", "lane.drop_list",
+    "session.outcome", "session.status", "lane.user_messages", "spaces",
+)  # fmt: skip
+"""Rooms and modules that no plain first request needs."""
+
+
+@pytest.fixture(scope="module")
+def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The functions that were entered, the modules of ours, and the libraries, when litellm is called."""
+    folder = tmp_path_factory.mktemp("cold")
+    notes = folder / "notes.json"
+    with ScriptedServer() as server:
+        server.load(["done"])
+        environment = {
+            **os.environ, "HOME": str(folder), "NEXUS_HOME": str(folder / "home"), "NO_PROXY": "127.0.0.1",
+            "OPENAI_API_KEY": "sk-nobody", "OPENAI_API_BASE": server.base("chat"),
+        }  # fmt: skip
+        (folder / "project").mkdir()
+        (folder / "home" / "config").mkdir(parents=True)
+        (folder / "home" / "config" / "config.toml").write_text('[models."openai/scripted"]\nwindow = 100000\n')
+        done = subprocess.run(
+            [sys.executable, PROGRAM, str(notes), "ask", "--model", "openai/scripted", "hi"],
+            cwd=folder / "project", env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+        )  # fmt: skip
+    assert done.returncode == 0, done
+    read = json.loads(notes.read_text())
+    return {"functions": read["functions"][0], "modules": read["modules"]}
+
+
+def test_a_cold_ask_enters_no_more_than_its_bounds(noted: dict[str, list[str]]) -> None:
+    functions = noted["functions"]
+    counts = (len(noted["modules"]), named(functions), len(functions), len(files(functions)))
+    bounds = (MODULES, NAMED, FUNCTIONS, FILES)
+    assert all(count <= bound for count, bound in zip(counts, bounds, strict=True)), (counts, bounds)
+
+
+def test_a_cold_ask_loads_nothing_that_comes_later(noted: dict[str, list[str]]) -> None:
+    early = [name for name in noted["modules"] if f"{name}.".startswith(tuple(f"nexus_cli.{one}." for one in LATER))]
+    assert not early
+
+
+def test_a_cold_ask_builds_no_encoder(noted: dict[str, list[str]]) -> None:
+    assert not [one for one in noted["functions"] if one.startswith("context/tokens/counter.py") and "_load" in one]
