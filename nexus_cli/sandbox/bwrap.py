@@ -72,11 +72,15 @@ def bwrap_arguments(
 def _show(paths: Sequence[Path], profile: Profile) -> list[str]:
     """Return what makes `paths` appear in an empty folder; a link stays one, and leads where the command may go."""
     line: list[str] = []
+    seen: list[str] = []
     for path in paths:
         is_link = path.is_symlink()
         if path in profile.roots and not is_link:
             line += ["--bind", str(path), str(path)]
             continue
+        if is_below(str(path), seen):
+            continue
+        seen += [] if is_link else [str(path)]
         line += ["--symlink", os.readlink(path), str(path)] if is_link else ["--ro-bind-try", str(path), str(path)]
     return line
 
