@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from nexus_cli.rules.awk_script import is_plain_script as is_plain_awk
 from nexus_cli.rules.command_line import SimpleCommand, Word, shorten
-from nexus_cli.rules.computed_words import find_forms, lists_names
+from nexus_cli.rules.computed_words import NAME, find_forms, lists_names
 from nexus_cli.rules.folders import Folders, NotFree, check_glob, check_path
 from nexus_cli.rules.free_commands import (
     FIND_FLAGS,
@@ -121,9 +121,8 @@ def _check_xargs(command: SimpleCommand, folders: Folders) -> None:
         if found is None:
             raise NotFree(f"xargs {shorten(option)} is not on the list")
         sign, place = found[1] or sign, place + 1
-    listed = Word("*", True, True)
     rest = command.words[place:]
-    _check_consumer((*rest, listed, listed) if not sign else put_names(rest, sign, listed), folders)
+    _check_consumer((*rest, NAME, NAME) if not sign else put_names(rest, sign, NAME), folders)
 
 
 def put_names(words: tuple[Word, ...], sign: str, name: Word) -> tuple[Word, ...]:

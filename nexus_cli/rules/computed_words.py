@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from nexus_cli.rules.command_line import SimpleCommand, Word, WordPiece, shorten
-from nexus_cli.rules.folders import Folders, NotFree, check_path
+from nexus_cli.rules.folders import LISTED, Folders, NotFree, check_path
 from nexus_cli.rules.wrappers import system_name
 
 MOST_FORMS = 400
@@ -38,7 +38,8 @@ _FILTERS = {"grep": "vEFiwxe", "head": "n", "tail": "n", "sort": "rRfVu", "uniq"
 _GLOB = frozenset("*?[")
 _SCRIPTS = frozenset({"awk", "gawk", "jq", "mawk", "sed"})
 """Programs whose first operand is code."""
-_LISTED, _TEXT = Word("*", True, True), Word("text")
+NAME, _TEXT = Word(LISTED, True, True), Word("text")
+"""What stands for a listed name, and for text that is only shown."""
 
 
 def find_forms(command: SimpleCommand, folders: Folders) -> Iterator[tuple[Word, ...]]:
@@ -77,7 +78,7 @@ def _expand(word: Word, command: SimpleCommand, name: str, place: int, folders: 
     found, is_open = [Word("")], False
     for piece in word.pieces:
         values = _values(piece, command.place, folders, only_shown, word.is_single)
-        is_open = is_open or _LISTED in values or _TEXT in values
+        is_open = is_open or NAME in values or _TEXT in values
         found = [_join(one, value) for one in found for value in values]
         if len(found) > MOST_FORMS:
             raise NotFree("its words have too many values")
@@ -86,7 +87,7 @@ def _expand(word: Word, command: SimpleCommand, name: str, place: int, folders: 
     if name == "test" and not word.is_single and any(not _INERT.fullmatch(one.text) for one in found):
         raise NotFree("a word of the test may become several")
     # Where it is only shown or tested, a name that a pattern found counts as one word.
-    return [Word(re.sub(r"[*?\[\]]", "x", one.text)) for one in found] if only_shown and name != "echo" else found
+    return [Word(re.sub(r"[*?\[\]\0]", "x", one.text)) for one in found] if only_shown and name != "echo" else found
 
 
 def _join(one: Word, other: Word) -> Word:
@@ -123,7 +124,7 @@ def _output(piece: WordPiece, folders: Folders, only_shown: bool) -> Word:
     """Return what stands for the output of a pipeline."""
     stages = [folders.line.made[one] for one in piece.stages if one in folders.line.made]
     if len(stages) == len(piece.stages) and lists_names(stages):
-        return _TEXT if only_shown else _LISTED
+        return _TEXT if only_shown else NAME
     texts = [word.text for word in stages[-1].words[:2]] if stages else []
     is_fact = texts[:1] and (texts[0] in _FACTS or (texts[0] == "git" and texts[1:] and texts[1] in _GIT_FACTS))
     if not is_fact or not only_shown:

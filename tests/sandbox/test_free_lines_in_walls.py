@@ -45,7 +45,7 @@ def plant(scene: Scene) -> None:
         (project / name).write_text(f"def main():\nfoo,1\n{home}/secret\n")
     for name in NAMES:
         (project / name).write_text(f"{home}/secret\n")
-    for place, target in (("out", home), ("src/out.txt", home / "secret"), ("tests/deep", "/root"), ("loop", ".")):
+    for place, target in (("out", home), ("src/out.txt", home / "secret"), ("tests/deep", scene.out), ("loop", ".")):
         (project / place).symlink_to(target)
     evil = project / "evil"
     evil.write_text(f"#!/bin/sh\necho x > {project}/ran; echo x > {scene.out}/ran; cat {home}/secret\n")
@@ -75,9 +75,11 @@ def results(ground: Ground) -> dict[str, str]:
             env = {name: value for name, value in scene.environ.items() if name not in UNSET}
             env = {**child_environment_for(profile, env)[0], **ENVIRONMENT}
             os.environ["HOME"] = str(scene.home)
+            # Lines that are free in most projects are run in this one, whose links are seen by some decisions.
+            run = {row[0] for row in (*ROWS, *HARMLESS) if row[1] == "allow"}
             before = fingerprint(scene.base)
             for line in dict.fromkeys(row[0] for row in (*ROWS, *HARMLESS)):
-                if decide(line, scene.project, "read", RuleSet()).decision != "allow":
+                if line not in run and decide(line, scene.project, "read", RuleSet()).decision != "allow":
                     found[line] = "decision: ask"
                     continue
                 done = run_process(["bash", "-c", line], cwd=profile.cwd, env=env, stop=StopFlag(), seconds=SECONDS,
@@ -104,11 +106,10 @@ def test_a_free_line_reads_nothing_outside_and_changes_nothing(ground: Ground) -
     assert sum(not what for what in found.values()) > 200, "most were run"
 
 
-def test_each_line_gets_its_decision() -> None:
-    ground = next((one for one in GROUNDS if not one.missing), None)
-    if ground is None:
-        pytest.skip("no walls here")
-    found = results(ground)
-    wrong = [line for line, expected in ROWS if (found[line] == "decision: ask") is not (expected == "ask")]
+def test_each_line_gets_its_decision_in_a_plain_project(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.py").touch()
+    found = {line: decide(line, tmp_path, "read", RuleSet()) for line, _ in ROWS}
+    wrong = [f"{line}: {found[line].why}" for line, expected in ROWS if found[line].decision != expected]
     assert not wrong, "\n".join(wrong)
     assert len(ROWS) > 120
