@@ -7,12 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
-from rules.rows import decide, read_rows
+from rules.rows import TOOLS, decide, read_rows
 
 from nexus_cli.rules.awk_script import is_plain_script
-from nexus_cli.rules.rule_set import RuleSet
+from nexus_cli.rules.decide import Level, decide_command
+from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule
 
 NONE = RuleSet()
+LEVELS: tuple[Level, ...] = ("read", "edit", "run")
 FILES = ("README.md", "setup.py", "src/a.py", "tests/a.py", "names.txt", "a.txt", "b.txt", "x.tar", "x.tgz")
 
 
@@ -99,3 +101,36 @@ def test_a_long_line_is_decided_in_bounded_time(project: Path, line: str) -> Non
 ])  # fmt: skip
 def test_a_script_that_computes_and_prints_is_plain(script: str) -> None:
     assert is_plain_script(script)
+
+
+COMPUTED = (
+    "wc -l $(git ls-files)", "ls | xargs cat", "find . -exec cat {} +", "for f in *.txt; do cat $f; done", "echo $HOME",
+    "x=a.txt; cat $x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ["read_file(secrets/**)", "bash(rm *)"])
+@pytest.mark.parametrize("decision", ["deny", "ask"])
+def test_a_computed_word_may_be_what_a_rule_names(project: Path, rule: str, decision: Decision) -> None:
+    assert not asked(list(COMPUTED), project)
+    rules = RuleSet((parse_rule(decision, rule, TOOLS),))
+    assert {decide(line, project, "read", rules).decision for line in COMPUTED} == {"ask"}
+    allowed = RuleSet((parse_rule("allow", "bash(rm *)", TOOLS),))
+    assert {decide(line, project, "read", allowed).decision for line in COMPUTED} == {"allow"}
+    assert decide("for f in a.txt; do rm $f; done", project, "read", allowed).decision == "ask"
+    assert decide("for f in a.txt; do rm a.txt; done", project, "read", allowed).decision == "ask", "a loop of others"
+
+
+def test_computed_lines_run_in_the_profile_read_and_ask_where_there_is_none(project: Path) -> None:
+    for line in COMPUTED:
+        for level in LEVELS:
+            found = decide_command(line, level=level, rules=NONE, cwd=project, project=project, confined=True)
+            assert (found.decision, found.profile) == ("allow", "read"), line
+            found = decide_command(line, level=level, rules=NONE, cwd=project, project=project, confined=False)
+            assert found.decision == "ask"
+
+
+def test_a_line_has_a_bounded_number_of_computed_commands(project: Path) -> None:
+    assert not asked(["cat $(ls); " * 20], project)
+    assert asked(["cat $(ls); " * 40], project)
+    assert asked([f"for f in {' '.join(['a'] * 500)}; do cat $f; done"], project)

@@ -196,3 +196,13 @@ def test_a_start_in_the_profile_read_costs_little() -> None:
             print(ground.name, statistics.median(taken), max(taken))
             limit = 0.1 if ground.backend is Backend.LANDLOCK else 0.4
             assert statistics.median(taken) < limit
+
+
+@each_ground
+def test_command_lines_of_other_processes_are_not_seen(ground: Ground) -> None:
+    def act(scene: Scene) -> Any:
+        words = "cat /proc/$VICTIM/cmdline; cat /proc/[0-9]*/cmdline; nproc; ls /proc"
+        return scene.text(words, scene.profile("read"))
+
+    text = run_in(ground, act)
+    assert "sleep" not in text and "cpuinfo" in text
