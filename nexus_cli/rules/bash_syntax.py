@@ -386,7 +386,10 @@ class _Reader:
             is_string = node.type == "string"
             place = node.start_byte + is_string
             for one in [one for one in node.children if one.type in _FORMS] if is_string else [node]:
-                text = self.source[place : one.start_byte].decode("utf-8", "replace")
+                # The parser counts blanks between two of them to the second one.
+                source = self.source[one.start_byte : one.end_byte]
+                start = one.end_byte - len(source.lstrip(b" \t\n"))
+                text = self.source[place:start].decode("utf-8", "replace")
                 found += [WordPiece(text, "\0" * len(text)), self._expansion(one)]
                 place = one.end_byte
             text = self.source[place : node.end_byte - is_string].decode("utf-8", "replace")
@@ -400,7 +403,7 @@ class _Reader:
 
     def _expansion(self, node: Node) -> WordPiece:
         """Return the piece of a variable or a substitution; for any other one that stands for nothing known."""
-        text = self._text(node, _LONGEST_UNKNOWN)
+        text = self._text(node, _LONGEST_UNKNOWN).lstrip(" \t\n")
         if node.type == "simple_expansion" and _NAME.fullmatch(text[1:]):
             return WordPiece(text[1:], is_variable=True)
         inner = [one for one in node.children if one.is_named and one.type != "comment"]

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from nexus_cli.rules.awk_script import is_plain_script as is_plain_awk
 from nexus_cli.rules.command_line import SimpleCommand, Word, shorten
-from nexus_cli.rules.computed_words import NAME, find_forms, lists_names
-from nexus_cli.rules.folders import Folders, NotFree, check_glob, check_path
+from nexus_cli.rules.computed_words import CODE_FIRST, NAME, find_forms, lists_names
+from nexus_cli.rules.folders import LISTED, Folders, NotFree, check_glob, check_path
 from nexus_cli.rules.free_commands import (
     FIND_FLAGS,
     FIND_TESTS,
@@ -135,6 +135,9 @@ def _check_consumer(words: tuple[Word, ...], folders: Folders) -> None:
     name = system_name(words[0]) if words and words[0].is_plain else ""
     if name not in FREE and name not in AWKS:
         raise NotFree("what is run with the names is not on the list of commands that only read")
+    operand = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
+    if LISTED in operand and name in CODE_FIRST:
+        raise NotFree(f"the script of {name} is not known before it runs")
     _check(SimpleCommand(words), folders)
 
 
@@ -357,7 +360,7 @@ def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
 def _read_exec(rest: Iterator[Word]) -> tuple[Word, ...]:
     """Return the command behind `-exec` with names in it, read up to `;` or `{} +`."""
     words: list[Word] = []
-    listed = Word("./listed")
+    listed = Word(f"./{LISTED}")
     for word in rest:
         if word.text == ";" and word.is_plain:
             return put_names(tuple(words), "{}", listed)

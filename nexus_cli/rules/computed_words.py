@@ -36,8 +36,8 @@ _GIT_LISTS = {
 _FILTERS = {"grep": "vEFiwxe", "head": "n", "tail": "n", "sort": "rRfVu", "uniq": "", "tac": ""}
 """Programs that choose lines and change none, with their letters."""
 _GLOB = frozenset("*?[")
-_SCRIPTS = frozenset({"awk", "gawk", "jq", "mawk", "sed"})
-"""Programs whose first operand is code."""
+CODE_FIRST = frozenset({"awk", "gawk", "jq", "mawk", "printf", "sed"})
+"""Programs whose first operand is code or a format."""
 NAME, _TEXT = Word(LISTED, True, True), Word("text")
 """What stands for a listed name, and for text that is only shown."""
 
@@ -55,7 +55,7 @@ def find_forms(command: SimpleCommand, folders: Folders) -> Iterator[tuple[Word,
         unknown = next(word.text for word in words if not word.is_known)
         raise NotFree(f"the value of {shorten(unknown)} is not known before it runs")
     operand = next((word for word in words[1:] if not word.text.startswith("-")), None)
-    if name in _SCRIPTS and operand is not None and not operand.is_known:
+    if name in CODE_FIRST and operand is not None and not operand.is_known:
         raise NotFree(f"the script of {name} is not known before it runs")
     values = [_expand(word, command, name, place, folders) for place, word in enumerate(words)]
     first = tuple(value[0] for value in values)
@@ -82,7 +82,7 @@ def _expand(word: Word, command: SimpleCommand, name: str, place: int, folders: 
         found = [_join(one, value) for one in found for value in values]
         if len(found) > MOST_FORMS:
             raise NotFree("its words have too many values")
-    if (is_open and any(_GLOB & set(piece.shape) for piece in word.pieces)) or (name == "printf" and place == 1):
+    if is_open and any(_GLOB & set(piece.shape) for piece in word.pieces):
         raise NotFree(f"what {shorten(word.text)} finds is not known before it runs")
     if name == "test" and not word.is_single and any(not _INERT.fullmatch(one.text) for one in found):
         raise NotFree("a word of the test may become several")

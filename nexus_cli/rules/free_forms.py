@@ -37,7 +37,7 @@ def find_form(name: str, words: tuple[Word, ...], folders: Folders) -> bool:
     if name == "tar" and len(texts) == 2 and _TAR.fullmatch(texts[0]):
         check_path(words[1], folders)
         return ":" not in texts[1] and not texts[1].startswith("-")
-    has_help = name in FREE and texts in (["--version"], ["--help"])
+    has_help = name in FREE and name.isalnum() and texts in (["--version"], ["--help"])
     says_version = len(texts) == 1 and name in _VERSIONS and texts[0] in ("--version", *_VERSIONS[name])
     if says_version or has_help or (name in ("pip", "pip3") and _PIP.fullmatch(" ".join(texts))):
         _check_program(name, folders)

@@ -77,7 +77,7 @@ def test_a_variable_of_the_environment_is_neither_set_nor_read_but_a_few(
 ) -> None:
     monkeypatch.setenv("some_file", "/etc/passwd")
     lines = ["cat $some_file", "some_file=a; cat $some_file", "for some_file in a.txt; do cat $some_file; done"]
-    assert len(asked(lines, project)) == 3
+    assert len(asked(lines, project)) == len(lines)
 
 
 @pytest.mark.parametrize("line", [
@@ -134,3 +134,9 @@ def test_a_line_has_a_bounded_number_of_computed_commands(project: Path) -> None
     assert not asked(["cat $(ls); " * 20], project)
     assert asked(["cat $(ls); " * 40], project)
     assert asked([f"for f in {' '.join(['a'] * 500)}; do cat $f; done"], project)
+
+
+def test_two_variables_in_one_word_are_both_seen(project: Path) -> None:
+    assert not asked(['x=src; y=a.py; cat "$x/$y"; echo "$x $y"; echo "$(ls) $(pwd)"'], project)
+    lines = ['x=a; echo "$x ${y}"', 'x=a; echo "$x $y"', 'x=src; y=/../../b; cat "$x$y"', 'x=a; y=/etc/passwd; cat "$y$x"', 'x=src; y=..; cat "$x/$y/$y/z"']
+    assert len(asked(lines, project)) == len(lines)
