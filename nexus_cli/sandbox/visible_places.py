@@ -72,12 +72,14 @@ def shown_places(
     # A PATH may lead to the home folder itself, or to `/`: that is no folder of programs.
     tools = [path for path in entries if not any(home.is_relative_to(_real(path)) for home in homes)]
     tools += [home / name for home in homes for name in _TOOLS]
-    tools += [*map(Path, _NEEDED), Path(sys.prefix), Path(sys.base_prefix), own.cache / "bin", PACKAGE, defaults_dir()]
+    tools += [*map(Path, _NEEDED), Path(sys.prefix), Path(sys.base_prefix), PACKAGE, defaults_dir()]
     skills = own.config / "skills"
     with suppress(OSError):
         tools += [skills, *(Path(entry.path) for entry in os.scandir(skills) if entry.is_symlink())]
     found = [*tools, *(path for path in git_settings(environ) if not holds_password(path))]
-    return tuple(dict.fromkeys([project, cwd, *([git] if git else []), *_existing(found)]))
+    # The link to `nexus` may be made after the profile (`config/child_environment.add_own_program`).
+    always = [project, cwd, *([git] if git else []), _real(own.cache) / "bin"]
+    return tuple(dict.fromkeys([*always, *_existing(found)]))
 
 
 def git_settings(environ: Mapping[str, str]) -> list[Path]:

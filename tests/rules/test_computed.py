@@ -138,5 +138,69 @@ def test_a_line_has_a_bounded_number_of_computed_commands(project: Path) -> None
 
 def test_two_variables_in_one_word_are_both_seen(project: Path) -> None:
     assert not asked(['x=src; y=a.py; cat "$x/$y"; echo "$x $y"; echo "$(ls) $(pwd)"'], project)
-    lines = ['x=a; echo "$x ${y}"', 'x=a; echo "$x $y"', 'x=src; y=/../../b; cat "$x$y"', 'x=a; y=/etc/passwd; cat "$y$x"', 'x=src; y=..; cat "$x/$y/$y/z"']
+    lines = ['x=a; echo "$x ${y}"', 'x=a; echo "$x $y"', 'x=src; y=/../../b; cat "$x$y"']
+    lines += ['x=a; y=/etc/passwd; cat "$y$x"', 'x=src; y=..; cat "$x/$y/$y/z"']
+    assert len(asked(lines, project)) == len(lines)
+
+
+@pytest.mark.parametrize("line", [
+    "; ".join(f"a{n}=1" for n in range(900)) + "; echo $a1",
+    "; ".join([*(["x=a"] * 300), *(["y=$x$x"] * 300), *(["z=$y$y"] * 300), "echo $z"]),
+    "; ".join(["wc $(git ls-files)"] * 400),
+    "echo " + "$(" * 300 + "ls" + ")" * 300,
+    "for f in a; do " * 200 + "ls; " + "done; " * 200,
+    "awk '" + "/a" * 900 + "' f", "awk '" + "[" * 1900 + "' f",
+])  # fmt: skip
+def test_a_long_line_is_decided_in_bounded_time(project: Path, line: str) -> None:
+    began = time.thread_time()
+    decide(line, project, "read", NONE)
+    assert time.thread_time() - began < 5, "less than a second; what grows with a power takes minutes"
+
+
+@pytest.mark.parametrize("script", [
+    "{print $1}", "NR>1 {s+=$2} END {print s/NR}", "/a|b/ && !/c/ {n++} END {print n}", "$1 ~ /x/ {print $2}",
+    "{a[$1]++} END {for (k in a) if (a[k] > 1) print k, a[k]}", "length($0) > 80 # > long", "{x = $1/2; print x}",
+    'BEGIN {FS = ","; OFS = "\\t"} {$1 = $1; print}', "NR % 2 == 0", '{print "a > b | c"}',
+])  # fmt: skip
+def test_a_script_that_computes_and_prints_is_plain(script: str) -> None:
+    assert is_plain_script(script)
+
+
+COMPUTED = (
+    "wc -l $(git ls-files)", "ls | xargs cat", "find . -exec cat {} +", "for f in *.txt; do cat $f; done", "echo $HOME",
+    "x=a.txt; cat $x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ["read_file(secrets/**)", "bash(rm *)"])
+@pytest.mark.parametrize("decision", ["deny", "ask"])
+def test_a_computed_word_may_be_what_a_rule_names(project: Path, rule: str, decision: Decision) -> None:
+    assert not asked(list(COMPUTED), project)
+    rules = RuleSet((parse_rule(decision, rule, TOOLS),))
+    assert {decide(line, project, "read", rules).decision for line in COMPUTED} == {"ask"}
+    allowed = RuleSet((parse_rule("allow", "bash(rm *)", TOOLS),))
+    assert {decide(line, project, "read", allowed).decision for line in COMPUTED} == {"allow"}
+    assert decide("for f in a.txt; do rm $f; done", project, "read", allowed).decision == "ask"
+    assert decide("for f in a.txt; do rm a.txt; done", project, "read", allowed).decision == "ask", "a loop of others"
+
+
+def test_computed_lines_run_in_the_profile_read_and_ask_where_there_is_none(project: Path) -> None:
+    for line in COMPUTED:
+        for level in LEVELS:
+            found = decide_command(line, level=level, rules=NONE, cwd=project, project=project, confined=True)
+            assert (found.decision, found.profile) == ("allow", "read"), line
+            found = decide_command(line, level=level, rules=NONE, cwd=project, project=project, confined=False)
+            assert found.decision == "ask"
+
+
+def test_a_line_has_a_bounded_number_of_computed_commands(project: Path) -> None:
+    assert not asked(["cat $(ls); " * 20], project)
+    assert asked(["cat $(ls); " * 40], project)
+    assert asked([f"for f in {' '.join(['a'] * 500)}; do cat $f; done"], project)
+
+
+def test_two_variables_in_one_word_are_both_seen(project: Path) -> None:
+    assert not asked(['x=src; y=a.py; cat "$x/$y"; echo "$x $y"; echo "$(ls) $(pwd)"'], project)
+    lines = ['x=a; echo "$x ${y}"', 'x=a; echo "$x $y"',
+             'x=src; y=/../../b; cat "$x$y"', 'x=a; y=/etc/passwd; cat "$y$x"', 'x=src; y=..; cat "$x/$y/$y/z"']  # fmt: skip
     assert len(asked(lines, project)) == len(lines)

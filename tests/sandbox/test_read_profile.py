@@ -18,6 +18,7 @@ from nexus_cli.rules.free_commands import ENVIRONMENT
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.profile import Profile, make_profile
+from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 
 _T = TypeVar("_T")
 each_ground = pytest.mark.parametrize(
@@ -206,3 +207,14 @@ def test_command_lines_of_other_processes_are_not_seen(ground: Ground) -> None:
 
     text = run_in(ground, act)
     assert "sleep" not in text and "cpuinfo" in text
+
+
+def test_the_policy_of_macos_hides_what_is_hidden_in_a_shown_place() -> None:
+    project, key = Path("/home/a/project"), Path("/home/a/project/.env")
+    profile = Profile("read", project, project, hidden=(key, Path("/home")), shown=(project,))
+    words = seatbelt_arguments(profile, ["true"], [])
+    places = [words[place + 1].partition("=") for place, word in enumerate(words) if word == "-D"]
+    names = {name: path for name, _, path in places}
+    rules = [line for line in words[2].splitlines() if "subpath (param" in line]
+    found = [(line[1:6].strip(), names[line.split('"')[1]]) for line in rules]
+    assert found == [("deny", "/home"), ("allow", str(project)), ("deny", str(key))]
