@@ -45,7 +45,7 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 """Libraries that one file alone may import, and only when it must."""
 
 LAZY = {
-    "agents/workers.py": {"nexus_cli"},  # worktrees run git
+    "workers/workers.py": {"nexus_cli"},  # worktrees run git
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none
@@ -63,13 +63,13 @@ LAZY = {
     "provider/litellm_backend.py": {"litellm"},
     "context/tokens/counter.py": {"tiktoken"},
     "context/manager.py": {"nexus_cli"},  # truncation: when the window is too full
-    "session/reports/request_view.py": {"nexus_cli"},
-    "session/available_models.py": {"nexus_cli"},
-    "session/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
-    "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
+    "reports/request_view.py": {"nexus_cli"},
+    "lane/available_models.py": {"nexus_cli"},
+    "permission/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
+    "lane/compaction/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction, a run that waits
-    "session/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
-    "session/section_sources.py": {"nexus_cli"},  # the files of a repository
+    "turn/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
+    "lane/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command
     "ledger/sessions.py": {"difflib"},
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read, spaces, runs, plans
@@ -374,7 +374,7 @@ def test_names_of_files_are_nouns_of_the_design() -> None:
 
 REGISTRIES = {
     "cli", "commands", "tools/builtin", "context/sections/contributors",
-    "session/acts", "session/reports", "ui/reports",
+    "session/acts", "reports", "reports/text",
 }  # fmt: skip
 """Folders whose files are named after a command, tool, section, act or report; these may share their names."""
 SAME_NAMES = {
@@ -447,7 +447,7 @@ def test_one_module_says_how_large_a_request_is() -> None:
     wrong = [
         f"{name(path)}:{node.lineno} asks for {node.attr}"
         for path in product()
-        if room(path) != "context" and not name(path).startswith("session/next_request/")
+        if room(path) != "context" and not name(path).startswith("lane/")
         for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "meter" in ast.unparse(node.value)
     ]

@@ -12,8 +12,8 @@ from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
-from nexus_cli.session.reports import cache as reports
-from nexus_cli.ui.reports.usage import cache_text, miss_text
+from nexus_cli.reports import cache as reports
+from nexus_cli.reports.text.usage import cache_text, miss_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED, NexusError
+from nexus_cli.lane.available_models import keys_to_choose_from, resolve_alias
 from nexus_cli.provider.local_servers import LocalServer, local_servers
-from nexus_cli.session.available_models import keys_to_choose_from, resolve_alias
 
 
 @dataclass(frozen=True, slots=True)

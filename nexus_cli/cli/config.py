@@ -25,8 +25,8 @@ from nexus_cli.config.settings import (
     unknown_key_error,
 )
 from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.text.status import toml_literal
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
-from nexus_cli.ui.reports.status import toml_literal
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and change the settings.")

@@ -14,11 +14,11 @@ from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import context_report
-from nexus_cli.session.reports.request_diff import request_difference
-from nexus_cli.ui.reports.context import context_text
-from nexus_cli.ui.reports.plan import between_text
+from nexus_cli.lane.options import Options
+from nexus_cli.reports.context import context_report
+from nexus_cli.reports.request_diff import request_difference
+from nexus_cli.reports.text.context import context_text
+from nexus_cli.reports.text.plan import between_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

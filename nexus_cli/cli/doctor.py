@@ -36,12 +36,12 @@ from nexus_cli.config.stored_keys import key_place
 from nexus_cli.config.unsupported import describe_unsupported, find_unsupported
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.lane.available_models import keys_present
 from nexus_cli.provider.local_servers import local_servers
+from nexus_cli.reports.text.status import doctor_text, warm_line
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
 from nexus_cli.sandbox.inspect_walls import inspect_walls
-from nexus_cli.session.available_models import keys_present
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.ui.reports.status import doctor_text, warm_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

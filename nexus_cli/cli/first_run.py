@@ -22,15 +22,15 @@ from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_NAMES, name_level, parse_level
+from nexus_cli.lane.available_models import keys_present, named_model, resolve_alias
 from nexus_cli.provider.endpoint import key_variable, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model
-from nexus_cli.session.available_models import keys_present, named_model, resolve_alias
-from nexus_cli.session.reports.models import list_models
+from nexus_cli.reports.models import list_models
+from nexus_cli.reports.text.lines import cut_line, filled, number, table
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.progress_lines import Writable
-from nexus_cli.ui.reports.lines import cut_line, filled, number, table
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 TRIES = 3
 """Answers that may be wrong before nothing more is asked."""

@@ -22,14 +22,14 @@ from nexus_cli.config.settings import load_settings
 from nexus_cli.config.stored_keys import store_key, stored_names
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.redact_secrets import protect_secret
+from nexus_cli.lane.available_models import keys_to_choose_from, unnamed_model
 from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable, read_env_key, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
 from nexus_cli.provider.model_table import provider_of
-from nexus_cli.session.available_models import keys_to_choose_from, unnamed_model
+from nexus_cli.reports.text.lines import filled
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.print.stream import QuietStream, Stream
-from nexus_cli.ui.reports.lines import filled
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MOST = 64 * 1024

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nexus_cli.core.wire import json_text
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 ENDLESS = 2**30
 """A width that cuts and folds nothing."""

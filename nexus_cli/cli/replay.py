@@ -14,8 +14,8 @@ from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.sessions import replay_text
 from nexus_cli.session.replay import check
-from nexus_cli.ui.reports.sessions import replay_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -13,13 +13,13 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.text.permissions import CONFINED, name_origin
 from nexus_cli.rules.decide import CommandDecision, Level, decide_command
 from nexus_cli.rules.edit_rules import add_rule, remove_rule
 from nexus_cli.rules.rule_set import PermissionRule, RuleSet, read_rules, with_tilde
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.print.stream import write_stderr_line
-from nexus_cli.ui.reports.permissions import CONFINED, name_origin
 
 EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show, test and change the rules for tool calls.")

@@ -23,11 +23,11 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
 from nexus_cli.core.services import Plans, Spaces
+from nexus_cli.lane.model_call import KEPT
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.model_call import KEPT
-from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_services import SessionServices
@@ -263,7 +263,7 @@ def _failure_result(error: NexusError) -> dict[str, Any]:
 
 def make_workers(session: Session) -> RunningWorkers:
     """Return what runs the workers of `session`."""
-    from nexus_cli.agents.workers import SessionWorkers  # noqa: PLC0415  (most sessions have none)
+    from nexus_cli.workers.workers import SessionWorkers  # noqa: PLC0415  (most sessions have none)
 
     return SessionWorkers(session)
 

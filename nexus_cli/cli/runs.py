@@ -16,9 +16,9 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, QUEUED, RUNNING, STATES, WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.reports.runs import MOST, run_report, runs_report
+from nexus_cli.reports.runs import MOST, run_report, runs_report
+from nexus_cli.reports.text.runs import run_text, runs_text
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.reports.runs import run_text, runs_text
 
 if TYPE_CHECKING:
     from nexus_cli.core.approval import Approver

@@ -12,14 +12,14 @@ from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.reports.runs import describe_run
+from nexus_cli.reports.runs import describe_run
 
 if TYPE_CHECKING:
     from nexus_cli.core.request import Provider
     from nexus_cli.runs.runner import Runner
 
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 
 def serve_once(ledger: Ledger, *, json: bool) -> int:

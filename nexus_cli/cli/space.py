@@ -28,16 +28,16 @@ from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT, check_name
+from nexus_cli.lane.available_models import resolve_alias
+from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
-from nexus_cli.session.available_models import resolve_alias
-from nexus_cli.session.recipes import recipe_for
+from nexus_cli.reports.text.spaces import space_messages_text, spaces_text
 from nexus_cli.spaces import space_reports as reports
 from nexus_cli.spaces.people import find_reader, is_agent_name, make_member, own_entity, own_name
 from nexus_cli.spaces.post_message import post_message
 from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.stream import write_stderr_line
-from nexus_cli.ui.reports.spaces import space_messages_text, spaces_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Conversations of several people and agents.")
 SpaceName = Annotated[str, typer.Argument(metavar="SPACE", help="A name or an id, such as space-3.")]

@@ -19,12 +19,12 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger
 from nexus_cli.core.run import AGENT_NAME
 from nexus_cli.core.services import Spaces
+from nexus_cli.lane import capability_snapshot as reports
+from nexus_cli.lane.available_models import unnamed_model
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.status import status_text
 from nexus_cli.sandbox.probe import find_backend
-from nexus_cli.session import capability_snapshot as reports
-from nexus_cli.session.available_models import unnamed_model
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.ui.reports.status import status_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from nexus_cli.cli.process import SIGNALS
-from nexus_cli.ui.cells import cells
+from nexus_cli.text.cells import cells
 from nexus_cli.ui.print.stream import QuietStream, Stream
 
 RECHECK = 0.2

@@ -12,9 +12,9 @@ from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.reports.timeline import LAST, session_timeline
+from nexus_cli.reports.text.timeline import timeline_text
+from nexus_cli.reports.timeline import LAST, session_timeline
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.ui.reports.timeline import timeline_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -46,13 +46,13 @@ def show_timeline(
 
 def _load_timeline(ledger: Ledger, session: str, space: str, run: str, reader: str, last: int) -> Mapping[str, Any]:
     if space:
-        from nexus_cli.session.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
+        from nexus_cli.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
 
         found = ledger.spaces.find(space)
         return space_timeline(ledger, found, find_reader(found, reader), last)
     subjects = {tool.name: tool.subject for tool in discover_tools().values()}
     if run:
-        from nexus_cli.session.reports.run_timeline import run_timeline  # noqa: PLC0415
+        from nexus_cli.reports.run_timeline import run_timeline  # noqa: PLC0415
 
         return run_timeline(ledger, run, subjects, last)
     return session_timeline(ledger, find_session_id(ledger, session), subjects, last)

@@ -15,10 +15,10 @@ from nexus_cli.config import trust as record
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.reports.trust import trust_report
+from nexus_cli.reports.text.status import trust_text
+from nexus_cli.reports.trust import trust_report
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
-from nexus_cli.ui.reports.status import trust_text
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

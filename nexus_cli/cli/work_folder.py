@@ -12,7 +12,7 @@ from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_w
 from nexus_cli.ui.print.stream import write_stderr_line
 
 if TYPE_CHECKING:
-    from nexus_cli.agents.worktrees import WorktreeStay
+    from nexus_cli.worktrees.worktrees import WorktreeStay
 
 
 @dataclass
@@ -67,7 +67,7 @@ def open_work_folder(folder: Path, worktree: str, *, quiet: bool = False) -> Wor
     here = find_worktree(folder)
     if not worktree and here is None:
         return WorkFolder(folder)
-    from nexus_cli.agents.worktrees import enter_worktree, stay_in  # noqa: PLC0415  (few runs are in a worktree)
+    from nexus_cli.worktrees.worktrees import enter_worktree, stay_in  # noqa: PLC0415  (few runs are in a worktree)
 
     if here is not None and worktree in ("", here.name):
         return WorkFolder(folder, stay_in(here))

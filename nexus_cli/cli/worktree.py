@@ -8,8 +8,19 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.agents.apply_worktree import apply_worktree
-from nexus_cli.agents.worktrees import (
+from nexus_cli.cli.command_options import Json, working_folder
+from nexus_cli.cli.print_report import print_report, print_text
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree
+from nexus_cli.core.elide import plural
+from nexus_cli.reports.text.sessions import ONE_LINE
+from nexus_cli.reports.text.worktrees import applied_text, worktrees_text
+from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.render.unified_diff import diff_lines
+from nexus_cli.worktrees.apply_worktree import apply_worktree
+from nexus_cli.worktrees.worktrees import (
     describe_worktree,
     diff_worktree,
     find_worktree_of,
@@ -17,17 +28,6 @@ from nexus_cli.agents.worktrees import (
     list_worktrees,
     remove_worktree,
 )
-from nexus_cli.cli.command_options import Json, working_folder
-from nexus_cli.cli.print_report import print_report, print_text
-from nexus_cli.config.paths import project_root
-from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree
-from nexus_cli.core.elide import plural
-from nexus_cli.ui.print.stream import Stream, write_stderr_line
-from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.render.unified_diff import diff_lines
-from nexus_cli.ui.reports.sessions import ONE_LINE
-from nexus_cli.ui.reports.worktrees import applied_text, worktrees_text
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Work that was done beside yours.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the worktree.")]

@@ -1,4 +1,4 @@
-"""`/agents`: the workers of the session. What runs them is the session's own; how it looks is `ui/reports`."""
+"""`/agents`: the workers of the session. What runs them is the session's own; how it looks is `reports/text`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from nexus_cli.commands.command import Choice, Command, CommandContext, usage_er
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.reports.transcript import transcript_of
-from nexus_cli.session.reports.workers import recorded_workers
+from nexus_cli.reports.transcript import transcript_of
+from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.worker_slot import AT_WORK, RunningWorkers
 
 STEER, STOP, REVIEW = "steer", "stop", "review"
@@ -105,8 +105,8 @@ async def _stop(context: CommandContext, rest: str, name: str) -> None:
 
 
 async def _review(context: CommandContext, rest: str, name: str) -> None:
-    from nexus_cli.agents.inspect_worktree import inspect_worktree  # noqa: PLC0415
-    from nexus_cli.agents.worktrees import diff_worktree, find_worktree_of  # noqa: PLC0415
+    from nexus_cli.worktrees.inspect_worktree import inspect_worktree  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of  # noqa: PLC0415
 
     row = _find(context, rest, name)
     if not row["worktree"]:
@@ -143,8 +143,8 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
 async def _apply(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord, reviewed: str) -> None:
     """Merge the reviewed state of a worktree into the project and tell the model; where all of it is there, the
     worktree goes."""
-    from nexus_cli.agents.apply_worktree import apply_worktree  # noqa: PLC0415
-    from nexus_cli.agents.worktrees import find_worktree_of, remove_worktree  # noqa: PLC0415
+    from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import find_worktree_of, remove_worktree  # noqa: PLC0415
 
     result = await asyncio.to_thread(apply_worktree, record, reviewed=reviewed)
     context.show("applied", result.to_json(record))
@@ -163,7 +163,7 @@ async def _apply(context: CommandContext, row: Mapping[str, Any], record: Worktr
 
 
 async def _discard(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord) -> None:
-    from nexus_cli.agents.worktrees import is_in_use, remove_worktree  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import is_in_use, remove_worktree  # noqa: PLC0415
 
     if is_in_use(record):
         raise usage_error("agents", f"review {row['id']}", "a session is working in its worktree", "End that one first")

@@ -10,9 +10,9 @@ from typing import Any
 
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.core.errors import NexusError
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.session.next_request.draft import prepare_next_request
-from nexus_cli.session.options import Options
+from nexus_cli.session.draft import prepare_next_request
 
 LONGEST_NAME = 100
 _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")

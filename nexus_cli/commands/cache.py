@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from nexus_cli.commands.arguments import require_ledger, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.reports.cache import cache_report, miss_report
-from nexus_cli.session.reports.cost import cost_report
+from nexus_cli.reports.cache import cache_report, miss_report
+from nexus_cli.reports.cost import cost_report
 
 LONGEST = 15
 """Digits of a step."""

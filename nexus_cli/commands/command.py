@@ -1,7 +1,7 @@
 """A slash command, and the context that it runs in. Independent of the front end.
 
 A command is a record in the `COMMANDS` of a file of this folder; its help is the docstring of its function. It shows
-reports: values, by the name of their text form in `nexus_cli.ui.reports`.
+reports: values, by the name of their text form in `nexus_cli.reports.text`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
-from nexus_cli.session.options import Options
+from nexus_cli.lane.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import Act
 

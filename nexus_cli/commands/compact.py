@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.lane.current_request import next_request
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.session.acts.compaction import preview, uncompaction
-from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.next_request.next_request import NextRequest
 
 PREVIEW = "--preview"
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"

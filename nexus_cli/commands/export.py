@@ -9,9 +9,9 @@ from markdown_it import MarkdownIt
 
 from nexus_cli.commands.arguments import require_ledger, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.session.reports.diff import folder_diff
-from nexus_cli.session.reports.export import FORMATS, default_file_name, save_export, session_pieces
-from nexus_cli.session.reports.transcript import session_transcript
+from nexus_cli.reports.diff import folder_diff
+from nexus_cli.reports.export import FORMATS, default_file_name, save_export, session_pieces
+from nexus_cli.reports.transcript import session_transcript
 
 
 async def show_transcript(context: CommandContext, rest: str) -> None:

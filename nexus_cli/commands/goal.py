@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
 from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.live import goals_report
 from nexus_cli.session.acts.goal import goal_closing, goal_setting
-from nexus_cli.session.reports.live import goals_report
 
 VERBS = ("done", "drop")
 LISTS = ("list", "show")

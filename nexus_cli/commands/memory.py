@@ -11,8 +11,8 @@ from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
+from nexus_cli.reports import memory as reports
 from nexus_cli.session.memory import session_facts
-from nexus_cli.session.reports import memory as reports
 
 ACTS = ("add", "accept", "forget", "search", "list")
 CHANGES = ("add", "accept", "forget")

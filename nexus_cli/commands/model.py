@@ -12,11 +12,11 @@ from nexus_cli.commands.command import Choice, Command, CommandContext, usage_er
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.request import DEFAULT_EFFORT, EFFORTS
+from nexus_cli.lane.available_models import resolve_alias
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
-from nexus_cli.session.available_models import resolve_alias
-from nexus_cli.session.reports import models as reports
+from nexus_cli.reports import models as reports
 
 
 async def set_model(context: CommandContext, rest: str) -> None:

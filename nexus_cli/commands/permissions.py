@@ -7,15 +7,10 @@ import asyncio
 from nexus_cli.commands.arguments import parse_choice, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level
-from nexus_cli.session.approvals import remove_allowance
-from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.reports.decisions import decision_report, decisions_report
-from nexus_cli.session.reports.live import (
-    NAMES,
-    describe_level,
-    limits_report,
-    permissions_report,
-)
+from nexus_cli.permission.approvals import remove_allowance
+from nexus_cli.reports.decisions import decision_report, decisions_report
+from nexus_cli.reports.live import NAMES, describe_level, limits_report, permissions_report
+from nexus_cli.turn.dispatch import Dispatcher
 
 EDITS = ("allow", "ask", "deny", "remove")
 """What `/permissions` does with a rule."""

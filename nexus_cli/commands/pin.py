@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.lane.compaction.pins import has_pin, list_pins
+from nexus_cli.lane.user_messages import newest_messages
+from nexus_cli.reports.live import pins_report
 from nexus_cli.session.acts.compaction import pin, unpin
-from nexus_cli.session.compaction.pins import has_pin, list_pins
-from nexus_cli.session.reports.live import pins_report
-from nexus_cli.session.user_messages import newest_messages
 
 REMOVE = "remove"
 MESSAGES = 10

@@ -6,7 +6,7 @@ from html import escape
 
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.context.sections.prompts import load_prompt
-from nexus_cli.session.reports.diff import changes_to_review
+from nexus_cli.reports.diff import changes_to_review
 
 
 async def write_instructions(context: CommandContext, rest: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from nexus_cli.commands.command import Command, CommandContext, run_act
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.memory import list_proposals
 from nexus_cli.session.acts.memory import reflection
-from nexus_cli.session.reports.memory import list_proposals
 
 
 async def reflect(context: CommandContext, rest: str) -> None:

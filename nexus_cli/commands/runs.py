@@ -7,7 +7,7 @@ from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import WAITING
-from nexus_cli.session.reports.runs import run_report, runs_report
+from nexus_cli.reports.runs import run_report, runs_report
 
 ACTS = ("list", "show", "cancel", "resume")
 

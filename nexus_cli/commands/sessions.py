@@ -16,10 +16,10 @@ from nexus_cli.commands.command import Choice, Command, CommandContext, usage_er
 from nexus_cli.core.clock import format_age, format_utc, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
+from nexus_cli.lane.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
-from nexus_cli.session.reports import sessions as reports
-from nexus_cli.session.reports.conversation import shown_text
-from nexus_cli.session.user_messages import read_backwards
+from nexus_cli.reports import sessions as reports
+from nexus_cli.reports.conversation import shown_text
 
 MOST = 200
 """Sessions that are at hand; a search reaches the others."""

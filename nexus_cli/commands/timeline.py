@@ -10,7 +10,7 @@ from typing import Any
 from nexus_cli.commands.arguments import require_ledger, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.reports.timeline import LAST, session_timeline
+from nexus_cli.reports.timeline import LAST, session_timeline
 
 _LINE = re.compile(r"(?:--(space|run)\s+([^-\s].*?))?(?:(?:^|\s+)(?:--last\s+|^)0*([1-9][0-9]{0,8}))?")
 """`[--space NAME | --run ID] [--last N]`, or a number alone."""
@@ -38,12 +38,12 @@ def _load_timeline(
     ledger: Ledger, session: str, subjects: Mapping[str, str], form: str | None, named: str, last: int
 ) -> dict[str, Any]:
     if form == "space":
-        from nexus_cli.session.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
+        from nexus_cli.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
 
         space = ledger.spaces.find(named)
         return space_timeline(ledger, space, find_reader(space, ""), last)
     if form == "run":
-        from nexus_cli.session.reports.run_timeline import run_timeline  # noqa: PLC0415
+        from nexus_cli.reports.run_timeline import run_timeline  # noqa: PLC0415
 
         return run_timeline(ledger, named, subjects, last)
     return session_timeline(ledger, session, subjects, last)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.session.reports.sessions import last_exchange
+from nexus_cli.reports.sessions import last_exchange
 
 
 async def continue_turn(context: CommandContext, rest: str) -> None:

@@ -1,7 +1,7 @@
 """Find the worktrees of nexus, and keep the record of each: which project it was made of, and from which state.
 
 `data/worktrees/PROJECT/NAME` is the folder in which work is done; `data/worktrees/PROJECT/.NAME` beside it holds the
-record, a lock and the store of states (`nexus_cli/agents`). A worktree counts as its source project: its trust, its
+record, a lock and the store of states (`nexus_cli/workers`). A worktree counts as its source project: its trust, its
 facts, its usage.
 """
 

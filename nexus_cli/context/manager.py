@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.compaction import is_blank_summary
-from nexus_cli.context.strategies import STRATEGIES, Strategy
 from nexus_cli.context.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.context.window.groups import (
     PLACEHOLDER,
@@ -23,6 +22,7 @@ from nexus_cli.context.window.groups import (
     is_request,
 )
 from nexus_cli.context.window.lane import EpochHeader, Lane, header_of, item_of
+from nexus_cli.context.window.strategies import STRATEGIES, Strategy
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import ItemForm, Kind, WindowItem

@@ -1,6 +1,6 @@
 """A pin: text that stays in the window word for word through every compaction and cut (law 6).
 
-Owns the value, its quotation, and the line that names pins without room. `nexus_cli.session.compaction.pins` stores
+Owns the value, its quotation, and the line that names pins without room. `nexus_cli.lane.compaction.pins` stores
 pins, `nexus_cli.context.compaction_plan` plans which of them fit.
 """
 

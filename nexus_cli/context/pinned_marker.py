@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, fields, replace
 
 from nexus_cli.context.own_words import OwnWords, quote_lines
 from nexus_cli.context.pin import Pin, crowded_line, named_ways
-from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.summary_head import PINNED, missing_line, quote_words
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.lane_truncation import LaneTruncator
+from nexus_cli.context.window.strategies import Strategy
 from nexus_cli.context.window.truncation import Truncation
 from nexus_cli.context.work_record import RECORD, FittedRecord
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem

@@ -1,7 +1,7 @@
 """The record of a session's work: files, commands and goals, known from calls and their results (law 6).
 
 Nothing is read from prose or depends on a summarizer. `WorkLog` folds the entries of a lane, `fit_record` makes the
-text below a summary. `nexus_cli.session.compaction.record_sources` reads files and goals from their stores.
+text below a summary. `nexus_cli.lane.compaction.record_sources` reads files and goals from their stores.
 """
 
 from __future__ import annotations

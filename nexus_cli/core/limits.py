@@ -76,7 +76,7 @@ class Limits:
     sub_agents: bool | None = None
     """False: nothing is delegated to workers."""
     sub_agent_budget: int | None = None
-    """Workers that run at the same time; None: the default of `nexus_cli.agents`."""
+    """Workers that run at the same time; None: the default of `nexus_cli.workers`."""
     terminal_ends: bool | None = None
     """True: an answer without a call (seed D's `noop`) ends the run. A turn of nexus always ends so; a worker with this
     limit cannot be given more to do after its report."""

@@ -26,17 +26,17 @@ from nexus_cli.core.event import (
     TurnEnd,
 )
 from nexus_cli.core.wire import canonical
+from nexus_cli.lane.current_request import next_request
+from nexus_cli.reports.live import live_report
 from nexus_cli.rpc.client_approver import ClientApprover, question_id
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
 from nexus_cli.runs.live_wait import claim_resumed, end_turn, stop_if_cancelled, wait_until_over
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
-from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.outcome import PARTIAL
-from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
-from nexus_cli.session.waiting import WAITING
+from nexus_cli.turn.waiting import WAITING
 
 MOST_WAITING = 16
 """Messages of one agent that may wait for their turn."""

@@ -12,7 +12,6 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.paths import defaults_dir, places, private_dir, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
@@ -22,18 +21,19 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import Limits, parse_level, require_level
 from nexus_cli.core.request import Provider
+from nexus_cli.lane.available_models import resolve_alias, unnamed_model
+from nexus_cli.lane.open_session import open_ledger
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import RUN, Ledger
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.runs.plan_service import PlanService
-from nexus_cli.session.available_models import resolve_alias, unnamed_model
 from nexus_cli.session.factory import make_provider, open_session
-from nexus_cli.session.open_session import open_ledger
-from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.workers.workers import SessionWorkers
 
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_AGENTS = 400

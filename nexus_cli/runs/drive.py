@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
@@ -36,6 +35,8 @@ from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
+from nexus_cli.lane.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.plan_service import PlanService
@@ -44,13 +45,12 @@ from nexus_cli.runs.run_kind import RunKind
 from nexus_cli.runs.unattended import LEFT, make_rules, read_limits
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
-from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_services import SessionServices
-from nexus_cli.session.waiting import WAITING
 from nexus_cli.spaces.run_facts import run_facts
 from nexus_cli.spaces.space_service import run_spaces
+from nexus_cli.turn.waiting import WAITING
+from nexus_cli.workers.workers import SessionWorkers
 
 LEASE = 60.0
 """Seconds for which a claim holds without a word of its owner."""

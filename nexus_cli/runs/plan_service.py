@@ -17,10 +17,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Limits, name_level, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import UNATTENDED, Plan, check_name, parse_key
+from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.fire_plans import instruction_facts
 from nexus_cli.runs.plan_times import CronTimes, first_time
-from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.session import Session
 
 RECIPE = "tick_autonomous"

@@ -11,8 +11,8 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.run import Run, Signal, Wait
+from nexus_cli.lane.recap import stamp
 from nexus_cli.ledger import WAIT
-from nexus_cli.session.recap import stamp
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.spaces.space_history import load_replies

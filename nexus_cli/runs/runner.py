@@ -22,13 +22,13 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import RUNNING, Run
+from nexus_cli.lane.available_models import resolve_alias, unnamed_model
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.drive import LEASE, RunDriver, now
 from nexus_cli.runs.run_kind import Duty, RunKind
 from nexus_cli.runs.service_triggers import begin_service
 from nexus_cli.runs.unattended import look_back
 from nexus_cli.runs.watch_waits import WaitWatch, is_elsewhere
-from nexus_cli.session.available_models import resolve_alias, unnamed_model
 from nexus_cli.session.factory import make_provider
 from nexus_cli.spaces.space_history import begin_space_run, end_space_run
 

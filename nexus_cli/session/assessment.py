@@ -13,11 +13,11 @@ from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import MODES, Limits
+from nexus_cli.lane.lane_forks import other_model
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.recipes import own_recipe
 from nexus_cli.session.acts.side_run import run_in_lane
-from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.lane_forks import other_model
-from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.recipes import own_recipe
+from nexus_cli.turn.dispatch import Dispatcher
 
 SHOWN = 4_000
 """Characters of the task that the model gets."""

@@ -12,11 +12,11 @@ from typing import Any
 
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
+from nexus_cli.lane.current_request import next_request
+from nexus_cli.lane.drop_list import window_drops
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.next_request import PLAN, scale_sections
 from nexus_cli.ledger import LaneLog
-from nexus_cli.session.drop_list import window_drops
-from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.next_request.next_request import PLAN, scale_sections
 
 
 @dataclass

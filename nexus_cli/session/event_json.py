@@ -15,7 +15,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ContextDrop, Event, ToolQueue
 from nexus_cli.core.message import ToolResult
-from nexus_cli.session.drop_list import drop_value
+from nexus_cli.lane.drop_list import drop_value
 
 _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
 

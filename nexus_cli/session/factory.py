@@ -31,20 +31,9 @@ from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Spaces, TextCounter, Waits, Workers
-from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
-from nexus_cli.provider.call_arguments import effort_notice, sent_effort
-from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.model_table import check_model, model_info
-from nexus_cli.provider.retry import RetryingProvider
-from nexus_cli.provider.wire_rules import rules_for
-from nexus_cli.session.call_permission import CallPermission
-from nexus_cli.session.context_tool_service import ContextToolService
-from nexus_cli.session.control import Control
-from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.lane_state import LaneState, Model
-from nexus_cli.session.limits_record import SessionLimits, permission_facts
-from nexus_cli.session.memory.session_facts import SessionFacts
-from nexus_cli.session.open_session import (
+from nexus_cli.lane.control import Control
+from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.open_session import (
     find_session,
     in_memory_notice,
     load_model_info,
@@ -52,18 +41,29 @@ from nexus_cli.session.open_session import (
     needs_ledger,
     open_ledger,
 )
-from nexus_cli.session.options import CHAT, Options, limit_layers
-from nexus_cli.session.prompt_assembly import PromptAssembly
-from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.section_sources import SessionSources, make_collector
+from nexus_cli.lane.options import CHAT, Options, limit_layers
+from nexus_cli.lane.prompt_assembly import PromptAssembly
+from nexus_cli.lane.recipes import recipe_of
+from nexus_cli.lane.section_sources import SessionSources, make_collector
+from nexus_cli.lane.spending import Spending, unknown_price
+from nexus_cli.lane.tool_selection import select_tools, tool_names, unknown_tools
+from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
+from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.provider.call_arguments import effort_notice, sent_effort
+from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.model_table import check_model, model_info
+from nexus_cli.provider.retry import RetryingProvider
+from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.session.context_tool_service import ContextToolService
+from nexus_cli.session.limits_record import SessionLimits, permission_facts
+from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_services import OpenSpaces, PlanSlot, SessionServices
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.spending import Spending, unknown_price
-from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
-from nexus_cli.session.waiting import SessionWaits
 from nexus_cli.session.worker_slot import WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.turn.dispatch import Dispatcher
+from nexus_cli.turn.waiting import SessionWaits
 
 NO_SERVICES = SessionServices()
 
@@ -291,7 +291,7 @@ class _Factory:
         )  # fmt: skip
         context_tool.lane_state, context_tool.collector = lane_state, collector
         if context.lane.is_recorded and context.lane.epoch.model == info.name:
-            from nexus_cli.session.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
+            from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
 
             with suppress(NexusError):  # a damaged record: the estimate does without
                 take_anchor(lane_state.meter, log, context.lane.epoch, context.lane.items)

@@ -17,14 +17,14 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, PLAN, SETS, Bound, Limits, compose_limits, name_level
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.next_request import LimitsInForce
+from nexus_cli.lane.options import Options, limit_layers
+from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.next_request.next_request import LimitsInForce
-from nexus_cli.session.options import Options, limit_layers
-from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.run_limits import SIGNALS, Signals, tighten_by_signals
+from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.turn.dispatch import Dispatcher
 
 T = TypeVar("T")
 CHANGED = "the limits have changed"

@@ -15,11 +15,11 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import SETS, Bound
 from nexus_cli.core.usage import Usage, round_dollars
-from nexus_cli.session.approvals import BY_RULE, SAID_NO, SAID_NOTHING
-from nexus_cli.session.drop_list import drop_value
-from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.options import COMMAND_LINE
-from nexus_cli.session.run_limits import SIGNALS
+from nexus_cli.lane.current_request import next_request
+from nexus_cli.lane.drop_list import drop_value
+from nexus_cli.lane.options import COMMAND_LINE
+from nexus_cli.permission.approvals import BY_RULE, SAID_NO, SAID_NOTHING
+from nexus_cli.permission.run_limits import SIGNALS
 from nexus_cli.session.session_state import SessionState
 
 PARTIAL = frozenset(

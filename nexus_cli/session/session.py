@@ -30,24 +30,24 @@ from nexus_cli.core.services import Log
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
+from nexus_cli.lane.control import SteeringWords
+from nexus_cli.lane.current_request import next_request
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.spending import Spending
+from nexus_cli.lane.user_input import ATTACHED, clip_with_drop, record_user_message
+from nexus_cli.lane.work_notes import command_values
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.session.admit_trigger import admit_trigger
-from nexus_cli.session.approvals import ApprovalDeferred
-from nexus_cli.session.control import SteeringWords
+from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.crash_report import report_bug
-from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.limits_record import at_level
-from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.session_state import Act, SessionState, bare_state
-from nexus_cli.session.spending import Spending
 from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
-from nexus_cli.session.turn import deliver_steering, turn
-from nexus_cli.session.user_input import ATTACHED, clip_with_drop, record_user_message
-from nexus_cli.session.work_notes import command_values
 from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.turn.admit_trigger import admit_trigger
+from nexus_cli.turn.turn import deliver_steering, turn
 
 CYCLE = ("read", "edit", "run", PLAN)
 """Levels that one key goes round."""

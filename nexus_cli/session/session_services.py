@@ -9,8 +9,8 @@ from typing import Any
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Plans, Spaces
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
-from nexus_cli.session.options import Options
 from nexus_cli.session.worker_slot import RunningWorkers
 
 OpenSpaces = Callable[[Ledger, FailoverLog, SessionInfo, Options, Clock], Spaces | None]

@@ -21,15 +21,15 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log
+from nexus_cli.lane.control import Control
+from nexus_cli.lane.lane_state import LaneState, Model, Preamble
+from nexus_cli.lane.options import Options
+from nexus_cli.lane.spending import Spending
 from nexus_cli.ledger import FailoverLog, Ledger
-from nexus_cli.session.call_permission import CallPermission
-from nexus_cli.session.control import Control
-from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.lane_state import LaneState, Model, Preamble
-from nexus_cli.session.options import Options
-from nexus_cli.session.spending import Spending
+from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.session.worker_slot import WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.turn.dispatch import Dispatcher
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from nexus_cli.core.event import Notice
 from nexus_cli.core.request import DEFAULT_EFFORT
-from nexus_cli.session.cache.request_history import load_history
-from nexus_cli.session.context_fit import replan_sections
+from nexus_cli.lane.compaction.context_fit import replan_sections
+from nexus_cli.lane.request_history import load_history
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.worker_slot import WORKER

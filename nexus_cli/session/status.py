@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.session.drop_list import returned_drops
-from nexus_cli.session.next_request.current import begins_epoch, is_drafted, next_request
+from nexus_cli.lane.current_request import begins_epoch, is_drafted, next_request
+from nexus_cli.lane.drop_list import returned_drops
 from nexus_cli.session.session_state import SessionState
 
 

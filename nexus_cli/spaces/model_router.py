@@ -11,8 +11,8 @@ from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Provider, Request, TextDelta
+from nexus_cli.lane.available_models import resolve_alias
 from nexus_cli.provider.model_table import check_model, model_info
-from nexus_cli.session.available_models import resolve_alias
 from nexus_cli.session.factory import make_provider
 
 SHOWN = 2_000

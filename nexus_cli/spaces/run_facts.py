@@ -9,8 +9,8 @@ from typing import Any
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space
+from nexus_cli.lane.user_input import HISTORY
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.user_input import HISTORY
 
 ACTIVE = "active_space"
 """Memo of a session: the `space` (key) that its agent has entered."""

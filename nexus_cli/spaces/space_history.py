@@ -22,12 +22,12 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.recap import space_header
+from nexus_cli.lane.user_input import HISTORY, clip_with_drop
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.recap import space_header
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.user_input import HISTORY, clip_with_drop
 
 MOST = 50
 """Messages that are loaded, the one that started the run among them."""

@@ -32,9 +32,9 @@ from nexus_cli.core.run import (
     fold_name,
     parse_key,
 )  # fmt: skip
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
 from nexus_cli.ledger.spaces import MOST_HOPS, Posted
-from nexus_cli.session.options import Options
 from nexus_cli.session.session_services import OpenSpaces
 from nexus_cli.spaces.run_facts import ACTIVE
 from nexus_cli.spaces.space_history import TimelineLines, neutral_text

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from nexus_cli.ui.cells import cells, cut
+from nexus_cli.text.cells import cells, cut
 
 _SGR = re.compile(r"(\x1b\[[0-9;:]*m)")
 _CONTROL = re.compile(r"[\x00-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[0-9;:]*m)")

@@ -16,14 +16,14 @@ from statistics import median
 
 from benchmarks.row import Benchmark, Row
 
-from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
+from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.options import Options
 from nexus_cli.session.session_services import SessionServices
+from nexus_cli.workers.workers import SessionWorkers
 
 MODEL = "openai/scripted"
 SETTINGS = Settings(models={MODEL: {"window": 128_000}})

@@ -109,7 +109,7 @@ def test_model_list_has_what_is_usable_now_with_its_prices(nexus: Run, config: P
 
 
 def test_a_local_server_that_does_not_answer_as_expected_is_no_error() -> None:
-    from nexus_cli.session.reports.models import _served
+    from nexus_cli.reports.models import _served
 
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

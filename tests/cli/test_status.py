@@ -18,13 +18,13 @@ from nexus_cli.context.sections.contributors.capabilities import capability_form
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactMerger, FactState, MemorySlot
 from nexus_cli.core.services import Spaces
+from nexus_cli.lane.capability_snapshot import snapshot, status
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.capability_snapshot import snapshot, status
+from nexus_cli.reports.text.status import status_text
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.options import Options
 from nexus_cli.session.session_services import SessionServices
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.ui.reports.status import status_text
 
 SECRET = "sk-very-secret-value-0123456789"
 KEYS = Settings(default_models={"OPENAI_API_KEY": "openai/gpt-5.6", "ANTHROPIC_API_KEY": "anthropic/claude"})

@@ -14,20 +14,20 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played
 
-from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.usage import Usage
+from nexus_cli.lane.options import Options
+from nexus_cli.reports.text.forms import FORMS
 from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.options import Options
 from nexus_cli.session.session_services import SessionServices
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.workers.workers import SessionWorkers
 
 SERVICES = SessionServices(SessionWorkers, PlanService)
 

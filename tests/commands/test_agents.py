@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.crew import Crew, calls_made, content, crewed, doing, handing, run
-from agents.repository import git, make_project
 from commands.conftest import FakeContext
 from session.played import Played
+from workers.crew import Crew, calls_made, content, crewed, doing, handing, run
+from worktrees.repository import git, make_project
 
-from nexus_cli.agents.worktrees import list_worktrees
 from nexus_cli.commands import discover, find
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, WorkerState
 from nexus_cli.core.request import Request
-from nexus_cli.session.reports.sessions import show_session
+from nexus_cli.reports.sessions import show_session
+from nexus_cli.reports.text.forms import FORMS
 from nexus_cli.session.session import Session
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.worktrees.worktrees import list_worktrees
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from commands.conftest import FakeContext
 from nexus_cli.commands import find
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Notice
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.reports.text.forms import FORMS
 
 
 def filled(context: FakeContext) -> FakeContext:

@@ -15,7 +15,7 @@ from nexus_cli import commands
 from nexus_cli.commands import PEER_COMMANDS, discover, find, parse
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.reports.text.forms import FORMS
 
 NAMES = list(discover())
 TAKES_NOTHING = [name for name, command in discover().items() if not command.usage]

@@ -14,7 +14,7 @@ from nexus_cli.commands import find
 from nexus_cli.commands.memory import SLOTS, _one_edit
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.reports.text.forms import FORMS
 
 AT = "2026-01-13T14:30:00.000Z"
 LONG = "Deploys " + "and waits " * 150 + "then deletes everything"

@@ -6,7 +6,7 @@ import pytest
 from commands.conftest import FakeContext
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.reports.text.forms import FORMS
 
 
 def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext) -> None:

@@ -23,10 +23,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
-from nexus_cli.session.reports import models
-from nexus_cli.session.reports.sessions import last_exchange
+from nexus_cli.reports import models
+from nexus_cli.reports.sessions import last_exchange
+from nexus_cli.reports.text.forms import FORMS
 from nexus_cli.ui.repl.conversation import describe_open_calls
-from nexus_cli.ui.reports.forms import FORMS
 
 LONG = "".join(f"line {number} of something long\n" for number in range(9000))
 

@@ -14,7 +14,7 @@ from nexus_cli.commands import discover, find
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.reports.text.forms import FORMS
 
 
 def shown(context: FakeContext, line: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.strategies import STRATEGIES, Strategy
+from nexus_cli.context.window.strategies import STRATEGIES, Strategy
 
 each = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 CHOICE = st.lists(st.integers(0, 50), min_size=1, max_size=20).flatmap(

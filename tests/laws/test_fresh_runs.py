@@ -12,8 +12,8 @@ from laws.play import Person, random_world
 from laws.world import World, say, the_ledger, world
 
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.lane.recap import SHARE
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.session.recap import SHARE
 from nexus_cli.session.session import Session
 
 SESSIONS = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 10

@@ -24,7 +24,7 @@ from server.blocks import content
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.dispatch import NOT_RUN, UNKNOWN_OUTCOME
+from nexus_cli.turn.dispatch import NOT_RUN, UNKNOWN_OUTCOME
 
 WINDOW = 8000
 KILLS = [

@@ -20,12 +20,12 @@ from laws.world import outcome, say, the_ledger, world
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, Memo
+from nexus_cli.lane.drop_list import session_drops
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import schema
-from nexus_cli.session.drop_list import session_drops
-from nexus_cli.session.options import Options
+from nexus_cli.reports.context import context_report
 from nexus_cli.session.replay import check
 from nexus_cli.session.replay_wire import check_wire
-from nexus_cli.session.reports.context import context_report
 
 STORED = Path(__file__).parent.parent / "ledger"
 VERSIONS = range(1, len(schema.STEPS) + 1)

@@ -33,7 +33,7 @@ from nexus_cli.context.work_record import RECORD
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.request import Request
-from nexus_cli.session.goals import finish_goal, set_goal
+from nexus_cli.lane.goals import finish_goal, set_goal
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 

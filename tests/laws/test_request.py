@@ -16,10 +16,10 @@ from laws.world import World, exact, outcome, say, the_ledger, world
 from server.blocks import content
 
 from nexus_cli.context import compaction_plan as planning
-from nexus_cli.context.strategies import STRATEGIES
 from nexus_cli.context.window.elide_message import MessageElider
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
+from nexus_cli.context.window.strategies import STRATEGIES
 from nexus_cli.context.window.truncation import truncate_window
 from nexus_cli.core.elide import plain_marker
 from nexus_cli.core.entry import ItemForm, WindowItem

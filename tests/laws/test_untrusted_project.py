@@ -28,10 +28,10 @@ from nexus_cli.context.loader import ContextLoader
 from nexus_cli.context.sections.identity_files import IDENTITY, read_identity_files
 from nexus_cli.context.sections.skills import find_skills
 from nexus_cli.core.limits import MODES, Limits
-from nexus_cli.session.capability_snapshot import status
+from nexus_cli.lane.capability_snapshot import status
+from nexus_cli.lane.options import Options
+from nexus_cli.lane.recipes import project_recipes
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.options import Options
-from nexus_cli.session.recipes import project_recipes
 
 VALUES: tuple[SettingValue, ...] = (
     "all", "edit", "run", "read", "openai/theirs", "middle_out", "oldest_first", *MODES, "dark", "light",

@@ -16,7 +16,7 @@ from ledger.conftest import on
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.session.compaction.make_room import truncate
+from nexus_cli.lane.compaction.make_room import truncate
 from nexus_cli.session.replay_wire import check_wire
 
 QUIET = Habits(calls=0.7, broken=0.0, retry=0.0, odd=0.0, repeat=0.0, lines=60)

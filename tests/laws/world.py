@@ -30,10 +30,10 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider import retry
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 MODELS = {"chat": "openai/law", "anthropic": "anthropic/claude-sonnet-4-5", "gemini": "gemini/gemini-2.5-flash"}

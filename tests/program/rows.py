@@ -10,7 +10,7 @@ from program.stage import MODEL, PRICED, QUICK, calls
 FOREVER = {"default": calls(("glob", {"pattern": "*.nothing"}))}
 REFUSED = {"default": calls(("bash", {"command": "touch refused"}))}
 BROKEN_AT_OPENING = "import nexus_cli.tools.registry as r; r.ToolRegistry.get_definitions = lambda self: 1 // 0"
-BROKEN_IN_THE_TURN = "import nexus_cli.session.dispatch as d; d.Dispatcher.run = lambda self, engine, calls: 1 // 0"
+BROKEN_IN_THE_TURN = "import nexus_cli.turn.dispatch as d; d.Dispatcher.run = lambda self, engine, calls: 1 // 0"
 
 NO_WALLS = "import nexus_cli.sandbox.probe as p; p._candidates = lambda *_: []"
 

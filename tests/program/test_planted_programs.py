@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.repository import make_project
 from program.stage import Stage, calls, stage
+from worktrees.repository import make_project
 
 NAMES = (
     "git", "git-ls-files", "git-status", "rg", "less", "more", "vi", "nano", "pico", "ed", "code", "tmux", "xclip",

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.repository import git, make_project
 from program.stage import Done, Stage, calls, clean, end, stage, until
+from worktrees.repository import git, make_project
 
 EDIT = ("edit_file", {"path": "app.py", "edits": [{"old": "line 3\n", "new": "line three\n"}]})
 WRITE = ("write_file", {"path": "made.txt", "content": "made\n"})

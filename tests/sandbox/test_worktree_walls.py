@@ -11,7 +11,7 @@ from sandbox.scene import GROUNDS, IDENTITY, Ground, Scene, in_user, open_scene
 from nexus_cli.config.paths import Places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree, worktrees_of
-from nexus_cli.tools.permission import Denial, Grant, decide
+from nexus_cli.permission.permission import Denial, Grant, decide
 from nexus_cli.tools.registry import discover_tools
 
 each_ground = pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from nexus_cli.core.event import Event, ToolResultEvent
 from nexus_cli.core.request import Delta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
+from nexus_cli.reports.live import live_report
 from nexus_cli.session.acts.compaction import uncompaction
-from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(5))

@@ -21,9 +21,9 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
+from nexus_cli.lane.options import Options
+from nexus_cli.reports.context import context_report
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.session import Session
 
 SESSIONS = 12

@@ -13,10 +13,10 @@ from session.summed import Summariser, done, ended, live, living, turn
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
+from nexus_cli.lane.backoff import TRIED, UNDONE
+from nexus_cli.lane.cache_expectation import REWRITE
 from nexus_cli.ledger import LaneLog, Ledger, database
 from nexus_cli.session.acts.compaction import uncompaction
-from nexus_cli.session.compaction.backoff import TRIED, UNDONE
-from nexus_cli.session.next_request.cache_expectation import REWRITE
 
 WANTED = {
     "compaction": {REWRITE, TRIED},

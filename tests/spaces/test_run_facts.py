@@ -15,9 +15,9 @@ from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.run import HUMAN, TRIGGER_MARK, Run, Wait
+from nexus_cli.lane.goals import set_goal
+from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.goals import set_goal
-from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.spaces.run_facts import ACTIVE, MEMBERS, run_facts
 from nexus_cli.spaces.space_history import begin_space_run

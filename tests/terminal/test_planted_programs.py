@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from agents.repository import make_project
 from terminal.repl import Opens, Place, Repl
 from terminal.terminal import ENTER, ctrl
+from worktrees.repository import make_project
 
 NAMES = ("git", "rg", "less", "vi", "nano", "pico", "tmux", "xclip", "xsel", "wl-copy", "wl-paste", "sh", "stty")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.repository import git
 from terminal.repl import Opens, Place
 from terminal.stories import call
 from terminal.terminal import ctrl
+from worktrees.repository import git
 
 
 def test_a_session_in_a_worktree_says_so_and_leaves_its_work_there(repl: Opens, places: Callable[..., Place]) -> None:

@@ -22,9 +22,9 @@ import pytest
 from hypothesis import settings
 
 from nexus_cli.core.message import ToolResult
+from nexus_cli.permission.permission import Grant, decide, resolve_targets
 from nexus_cli.tools import listing
 from nexus_cli.tools.files import ToolError
-from nexus_cli.tools.permission import Grant, decide, resolve_targets
 
 SECRET = "outside-secret"
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.session.approvals import call_detail
+from nexus_cli.permission.approvals import call_detail
 from nexus_cli.tools import edit_preview
 from nexus_cli.tools.edit_preview import LARGEST, MOST, unified_diff
 

@@ -18,7 +18,7 @@ from nexus_cli.core.memory import FactMerger, Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Spaces, Workers, WorkerTask
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
-from nexus_cli.session import call_permission
+from nexus_cli.permission import call_permission
 from nexus_cli.tools.builtin import __path__ as folders
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 from nexus_cli.tools.schema import validate_arguments

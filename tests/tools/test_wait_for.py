@@ -19,8 +19,8 @@ from nexus_cli.core.duration import MOST_SECONDS, format_duration, parse_duratio
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
 from nexus_cli.core.tool import ToolContext
+from nexus_cli.permission.permission import ApprovalNeed, Grant, decide
 from nexus_cli.tools.builtin.wait_for import LONGEST_WHY
-from nexus_cli.tools.permission import ApprovalNeed, Grant, decide
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.tools.wait_conditions import POLLED, check_url, describe_process, file_state, is_running, look
 

@@ -25,7 +25,7 @@ from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.reports.models import list_models
+from nexus_cli.reports.models import list_models
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -18,10 +18,13 @@ from nexus_cli.core.approval import Allow, Answer, Approver, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, TurnEnd
+from nexus_cli.lane.options import Options
+from nexus_cli.reports.text.forms import draw_report
+from nexus_cli.reports.text.lines import filled
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import Act
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.print.terminal_questions import TerminalQuestions, read_terminal_line
@@ -29,9 +32,6 @@ from nexus_cli.ui.render.question_text import AnswerKey, question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.reports.forms import draw_report
-from nexus_cli.ui.reports.lines import filled
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 Texts = Mapping[str, Mapping[str, str]]
 E = TypeVar("E")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.window.elide_message import MessageElider
 from nexus_cli.context.window.groups import Group, is_placeholder
 from nexus_cli.context.window.lane import Lane, Notes, header_of
 from nexus_cli.context.window.recall_links import hole_line, links_of_hole
+from nexus_cli.context.window.strategies import Strategy
 from nexus_cli.context.window.truncation import Hole, Truncation, truncate_window
 from nexus_cli.core.elide import RECALL, Marker, drop_marker, plain_marker
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem

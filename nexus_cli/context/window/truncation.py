@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.window.elide_message import WORTH, MessageElider, fill_level
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, newest_entry_id, run_requests
+from nexus_cli.context.window.strategies import Strategy
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role
 

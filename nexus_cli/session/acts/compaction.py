@@ -13,15 +13,15 @@ from nexus_cli.context.window.undo import UNDO, compaction_in_force, restored_he
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.session.compaction import pins
-from nexus_cli.session.compaction import preview as previews
-from nexus_cli.session.compaction.backoff import anchor_before, note_undone
-from nexus_cli.session.compaction.compact import compact, pins_room
-from nexus_cli.session.next_request.cache_expectation import rewrite_memo
-from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
-from nexus_cli.session.next_request.next_request import NextRequest
+from nexus_cli.lane.backoff import anchor_before, note_undone
+from nexus_cli.lane.cache_expectation import rewrite_memo
+from nexus_cli.lane.compaction import pins
+from nexus_cli.lane.compaction import preview as previews
+from nexus_cli.lane.compaction.compact import compact, pins_room
+from nexus_cli.lane.current_request import next_request, rewritten_request, window_request
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.session.session_state import Act, SessionState
-from nexus_cli.session.turn import begin_pending_epoch
+from nexus_cli.turn.turn import begin_pending_epoch
 
 TOLD = 500
 """Characters of pinned words that the model is sent at once; longer ones wait for the summary."""
@@ -98,7 +98,7 @@ def _refuse_if_too_large(request: NextRequest) -> None:
 
 
 def pin(what: str) -> Act:
-    """Pin a message by its number, or words. Raises as `nexus_cli.session.compaction.pins.add_pin`.
+    """Pin a message by its number, or words. Raises as `nexus_cli.lane.compaction.pins.add_pin`.
 
     A pin that alone exceeds the room of all pins is refused. If the pins together exceed it, those without room are
     named.

@@ -18,14 +18,14 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog, Waits
-from nexus_cli.session.approvals import ApprovalDeferred
-from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.lane_forks import forked, separate
-from nexus_cli.session.lane_state import LaneState, Model
-from nexus_cli.session.model_call import call_model
-from nexus_cli.session.next_request.current import answer_cap, window_request
-from nexus_cli.session.run_limits import SPARE
+from nexus_cli.lane.current_request import answer_cap, window_request
+from nexus_cli.lane.lane_forks import forked, separate
+from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.model_call import call_model
+from nexus_cli.permission.approvals import ApprovalDeferred
+from nexus_cli.permission.run_limits import SPARE
 from nexus_cli.session.session_state import MemoryStartLog
+from nexus_cli.turn.dispatch import Dispatcher
 
 NO_TOOLS = "not run: there are no tools here"
 MOST = 10

@@ -22,11 +22,11 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
+from nexus_cli.lane.open_session import readonly_ledger
+from nexus_cli.lane.user_messages import PERSON
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.relevance import rank_relevant
 from nexus_cli.session.memory.user_evidence import find_origin
-from nexus_cli.session.open_session import readonly_ledger
-from nexus_cli.session.user_messages import PERSON
 
 ALL = "all"
 """The argument that means every proposal."""

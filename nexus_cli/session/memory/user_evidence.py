@@ -11,9 +11,9 @@ from heapq import merge
 
 from nexus_cli.core.entry import members_of
 from nexus_cli.core.typed_text import enclosing_words, typed_text
+from nexus_cli.lane.user_input import PASTED
+from nexus_cli.lane.user_messages import PERSON, read_refusals, read_sources, without_pastes
 from nexus_cli.ledger import LaneLog
-from nexus_cli.session.user_input import PASTED
-from nexus_cli.session.user_messages import PERSON, read_refusals, read_sources, without_pastes
 
 RECENT = 200
 """Newest entries whose tool results and messages of a space are searched for a quote."""

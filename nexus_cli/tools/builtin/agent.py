@@ -1,4 +1,4 @@
-"""`agent`: hand a task to a worker. The workers of a session are `nexus_cli.agents`."""
+"""`agent`: hand a task to a worker. The workers of a session are `nexus_cli.workers`."""
 
 from __future__ import annotations
 

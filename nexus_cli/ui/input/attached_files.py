@@ -17,8 +17,8 @@ from pathlib import Path
 from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Part, image_type
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
+from nexus_cli.reports.text.lines import describe_attached, plural
 from nexus_cli.ui.input.piped import KEPT, Input, Reader
-from nexus_cli.ui.reports.lines import describe_attached, plural
 
 NAMES = 200
 """Names of a mentioned folder that are listed."""

@@ -53,6 +53,7 @@ from nexus_cli.commands import find, parse
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.attached_files import quote_mention
 from nexus_cli.ui.input.burst_reader import read_in_bursts
 from nexus_cli.ui.input.completion import Completions, completion_menu, find_spot, offers_completion
@@ -61,7 +62,6 @@ from nexus_cli.ui.input.file_index import FileIndex
 from nexus_cli.ui.input.history import ProjectHistory
 from nexus_cli.ui.input.paste import Pastes, TypedMessage, VisibleCharacters, clip_to_bytes, normalize_newlines
 from nexus_cli.ui.input.piped import KEPT
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 Outside = Callable[[Callable[[], Awaitable[str]]], Awaitable[str]]
 

@@ -22,10 +22,10 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Window
 
 from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.ui.cells import cells, cut, cut_start
+from nexus_cli.text.cells import cells, cut, cut_start
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.attached_files import quote_mention
 from nexus_cli.ui.input.file_index import SHOWN, FileIndex, list_folder
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 _COMMAND = re.compile(r"/(\S*)")
 _ARGUMENT = re.compile(r"/(\S+) +(.*)")

@@ -14,8 +14,8 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.piped import KEPT
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 FOLDED_LINES = 10
 FOLDED_CHARACTERS = 1000

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from nexus_cli.commands import parse
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
-from nexus_cli.ui.cells import wrap
+from nexus_cli.text.cells import wrap
 from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, ask_text, describe_unclear_answer, list_prompt
 
 TRIES = 5

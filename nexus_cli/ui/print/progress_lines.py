@@ -37,8 +37,9 @@ from nexus_cli.core.event import (
     TurnStart,
     WorkerState,
 )
-from nexus_cli.session.approvals import TAKEN_BACK
-from nexus_cli.ui.cells import one_line
+from nexus_cli.permission.approvals import TAKEN_BACK
+from nexus_cli.text.cells import one_line
+from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
 from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
 from nexus_cli.ui.render.event_texts import (
     describe_compaction_end,
@@ -47,7 +48,6 @@ from nexus_cli.ui.render.event_texts import (
     describe_told_facts,
     describe_worker,
 )
-from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 
 FACTS = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""

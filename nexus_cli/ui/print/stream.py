@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.terminal_sanitizer import sanitize
+from nexus_cli.text.terminal_sanitizer import sanitize
 
 
 class ReaderClosed(Exception):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from nexus_cli.ui.cells import cells, cut_start, wrap
+from nexus_cli.text.cells import cells, cut_start, wrap
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
 from nexus_cli.ui.render.question_text import OR_WORDS, AnswerKey, choice_rows, find_key, line_prompt

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core import event as e
-from nexus_cli.ui.cells import cells, without_codes
+from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.print.progress_lines import FACTS, Writable
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nexus_cli.ui.cells import cut, one_line
+from nexus_cli.reports.text.lines import plural
+from nexus_cli.text.cells import cut, one_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import AGENT, SAID, FinishedCall, format_call, format_finished_call, format_head
-from nexus_cli.ui.reports.lines import plural
 
 FEW = 3
 """Calls that are shown one by one."""

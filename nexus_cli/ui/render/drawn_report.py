@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from nexus_cli.reports.text.forms import draw_report
+from nexus_cli.reports.text.lines import Value
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.reports.forms import draw_report
-from nexus_cli.ui.reports.lines import Value
 
 
 def draw_in_theme(form: str, value: Value, width: int, theme: Theme) -> str:

@@ -11,7 +11,7 @@ from typing import Protocol
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
-from nexus_cli.ui.reports.lines import SHORT_ID, name_cause, plural
+from nexus_cli.reports.text.lines import SHORT_ID, name_cause, plural
 
 FEW = 2
 """So many of a kind are told one by one."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from nexus_cli.core.event import CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.limits import LEVELS, name_level
+from nexus_cli.reports.text.lines import Value, dollars, plural, short, short_dollars
 from nexus_cli.session.worker_slot import AT_WORK
-from nexus_cli.ui.cells import cut, one_line, wrap
-from nexus_cli.ui.reports.lines import Value, dollars, plural, short, short_dollars
+from nexus_cli.text.cells import cut, one_line, wrap
 
 NAMED = 5
 """Named calls and reasons at most."""

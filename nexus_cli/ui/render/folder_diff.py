@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from nexus_cli.ui.cells import cut
+from nexus_cli.reports.text.lines import Value, filled, folded, plural
+from nexus_cli.text.cells import cut
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import diff_lines
-from nexus_cli.ui.reports.lines import Value, filled, folded, plural
 
 LINES, NAMES = 1000, 50
 """Lines of a diff, and names of files, that are shown at most."""

@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from nexus_cli.core.message import ToolCall
-from nexus_cli.ui.cells import cut, expand_tabs, fold, wrap
+from nexus_cli.reports.text.lines import plural
+from nexus_cli.text.cells import cut, expand_tabs, fold, wrap
+from nexus_cli.text.terminal_sanitizer import StreamSanitizer
 from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import AGENT, FinishedCall, format_call, format_head, format_running_call
 from nexus_cli.ui.render.worker_tree import WorkerTree
-from nexus_cli.ui.reports.lines import plural
-from nexus_cli.ui.terminal_sanitizer import StreamSanitizer
 
 KEPT = 4096
 """Characters of an open text that are looked at."""

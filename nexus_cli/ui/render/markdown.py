@@ -16,11 +16,11 @@ from rich.markdown import Markdown as RichMarkdown
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
-from nexus_cli.ui.cells import PROSE
+from nexus_cli.text.cells import PROSE
+from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
 from nexus_cli.ui.render.markdown_blocks import Block, Blocks
 from nexus_cli.ui.render.markdown_elements import ELEMENTS, ThemedTable, render_fence, widen_head
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 
 DEEPEST = 40
 """Levels of nesting that are rendered; a block that goes deeper is shown as it was written."""

@@ -29,7 +29,7 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 
-from nexus_cli.ui.cells import PROSE, fold
+from nexus_cli.text.cells import PROSE, fold
 from nexus_cli.ui.render.highlight import LONGEST, SYNTAX_THEMES
 from nexus_cli.ui.render.markdown_blocks import DELIMITER
 from nexus_cli.ui.render.theme import Theme

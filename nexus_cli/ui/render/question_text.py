@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.approval import Question
-from nexus_cli.ui.cells import cells, cut, expand_tabs, one_line, wrap
+from nexus_cli.reports.text.permissions import CONFINED
+from nexus_cli.text.cells import cells, cut, expand_tabs, one_line, wrap
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import call_verb
 from nexus_cli.ui.render.unified_diff import diff_text, looks_like_diff
-from nexus_cli.ui.reports.permissions import CONFINED
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""

@@ -17,8 +17,9 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.session.approvals import TAKEN_BACK
-from nexus_cli.ui.cells import PROSE, wrap
+from nexus_cli.permission.approvals import TAKEN_BACK
+from nexus_cli.text.cells import PROSE, wrap
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render import event_texts, live_area
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
@@ -29,7 +30,6 @@ from nexus_cli.ui.render.spinner import Spinner
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
 from nexus_cli.ui.render.worker_tree import WorkerTree
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
 """Causes of drops that are no warning: a long output, a compaction that was asked for or announced."""

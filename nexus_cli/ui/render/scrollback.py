@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nexus_cli.ui.cells import PROSE, wrap
+from nexus_cli.text.cells import PROSE, wrap
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SAID_LINES = 20
 """Lines of the person's own words that are shown again."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from nexus_cli.ui.cells import cells, cut, one_line
+from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.live_area import OpenCall
 from nexus_cli.ui.render.theme import Theme
 

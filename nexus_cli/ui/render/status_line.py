@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.core.limits import LEVELS, name_level
+from nexus_cli.reports.text.lines import known_dollars, plural, short
 from nexus_cli.session.status import Status
-from nexus_cli.ui.cells import cells, cut, cut_start, one_line
+from nexus_cli.text.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.reports.lines import known_dollars, plural, short
 
 HIGH, CRITICAL = 0.6, 0.8
 """Shares of the budget from which the window counts as pressed (seed B's token budget)."""

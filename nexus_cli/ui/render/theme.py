@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.ui.reports.look import PLAIN, Look
+from nexus_cli.reports.text.look import PLAIN, Look
 
 RESET = "\x1b[0m"
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line, wrap
+from nexus_cli.reports.text.lines import plural
+from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import describe_changes, diff_lines
-from nexus_cli.ui.reports.lines import plural
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 OUTPUT_LINES = 4
 """Lines of a command's output below its outcome."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, islice
 
-from nexus_cli.ui.cells import cut, expand_tabs, fold, one_line
+from nexus_cli.text.cells import cut, expand_tabs, fold, one_line
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.word_diff import Range, changed_words
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
 _BEGINS = re.compile(r"(?:diff |Index: |--- \S|@@ -\d)")

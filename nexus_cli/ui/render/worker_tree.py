@@ -12,7 +12,7 @@ from typing import Any
 from nexus_cli.core import event as e
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.session.worker_slot import AT_WORK
-from nexus_cli.ui.cells import cells, cut, one_line
+from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.call_group import HeldNote
 from nexus_cli.ui.render.event_texts import LONGEST, describe_worker, worker_figures
 from nexus_cli.ui.render.theme import Theme

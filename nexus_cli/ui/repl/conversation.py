@@ -10,12 +10,12 @@ from typing import Any
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnStart
-from nexus_cli.session.reports.sessions import last_exchange
+from nexus_cli.reports.sessions import last_exchange
+from nexus_cli.reports.text.lines import cut_line, plural
 from nexus_cli.session.session import Session
-from nexus_cli.ui.cells import one_line
+from nexus_cli.text.cells import one_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.reports.lines import cut_line, plural
 
 WORDS = 6
 """Rows of the person's message that stay above the end of a turn that is too long for the screen."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.cells import one_line
+from nexus_cli.text.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import TypedMessage
 

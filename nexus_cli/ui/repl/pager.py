@@ -10,9 +10,9 @@ from weakref import WeakSet
 
 from nexus_cli.config.programs import find_named_program, find_program
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.terminal_handoff import run_on_terminal
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SPARE = 4
 """Rows of the terminal that stay free of a text that is printed."""

@@ -14,10 +14,11 @@ from nexus_cli.client import CallError, Client
 from nexus_cli.commands import parse
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
+from nexus_cli.permission.approvals import TAKEN_BACK
+from nexus_cli.reports.text.forms import draw_report
 from nexus_cli.rpc.client_approver import question_id
-from nexus_cli.session.approvals import TAKEN_BACK
 from nexus_cli.session.event_json import read_event
-from nexus_cli.ui.cells import cut, one_line
+from nexus_cli.text.cells import cut, one_line
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.question_text import question_text
@@ -26,7 +27,6 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.reports.forms import draw_report
 
 TRIES = 5
 """Times in a row that a lost connection is opened again."""

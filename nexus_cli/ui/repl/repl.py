@@ -19,14 +19,16 @@ from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import name_level
+from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.reports.sessions import last_exchange
+from nexus_cli.reports.text.transcript import transcript_text
+from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.acts.title import make_title, wants_title
-from nexus_cli.session.reports.conversation import newest_turns
-from nexus_cli.session.reports.sessions import last_exchange
-from nexus_cli.session.reports.transcript import session_transcript
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
+from nexus_cli.text.cells import cells, without_codes
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.process_tree import kill_all
-from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -49,8 +51,6 @@ from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
 from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.reports.transcript import transcript_text
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SHELL_OUTPUTS = 100
 """Outputs of `!` lines that are kept for the transcript."""

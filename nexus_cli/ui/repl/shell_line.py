@@ -11,10 +11,10 @@ from pathlib import Path
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.builtin.bash import MOST_SECONDS, run
 from nexus_cli.ui.repl.input_queue import Attachment, brief
 from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 LINES, MOST = 400, 100_000
 """Lines and characters of an output that are printed."""

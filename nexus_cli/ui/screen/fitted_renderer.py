@@ -17,7 +17,7 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import BaseStyle
 
-from nexus_cli.ui.cells import char_cells
+from nexus_cli.text.cells import char_cells
 from nexus_cli.ui.rows import rows_above_cursor
 from nexus_cli.ui.screen.terminal import TerminalOutput
 

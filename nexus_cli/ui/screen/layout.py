@@ -19,7 +19,7 @@ from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
 from nexus_cli.commands.help import KEYS
-from nexus_cli.ui.cells import cut, without_codes
+from nexus_cli.text.cells import cut, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.rows import RESET, fit_row

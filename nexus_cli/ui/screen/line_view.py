@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from nexus_cli.commands.command import Choice, Search
-from nexus_cli.ui.cells import without_codes, wrap
+from nexus_cli.text.cells import without_codes, wrap
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import is_command_line
 from nexus_cli.ui.print.stream import Stream, write_all

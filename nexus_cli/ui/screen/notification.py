@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from nexus_cli.ui.cells import cut, one_line
+from nexus_cli.text.cells import cut, one_line
 
 AWAY = 10.0
 """Seconds without a key after which nobody is taken to be there."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from nexus_cli.commands.command import Choice, Search
-from nexus_cli.ui.cells import one_line, wrap
-from nexus_cli.ui.terminal_sanitizer import sanitize
+from nexus_cli.text.cells import one_line, wrap
+from nexus_cli.text.terminal_sanitizer import sanitize
 
 MOST = 20
 """Choices that are listed; the others are found by their beginning, or by a search."""

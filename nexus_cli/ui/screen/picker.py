@@ -16,11 +16,11 @@ from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
 from nexus_cli.commands.command import Choice, Search
-from nexus_cli.ui.cells import cells, cut
+from nexus_cli.text.cells import cells, cut
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.rows import strip_ambiguous
 from nexus_cli.ui.screen.question import UnmarkedPaste
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SEARCH = "Search: "
 HINT = "↑↓ Enter, Esc cancels"

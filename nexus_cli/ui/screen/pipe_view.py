@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from nexus_cli.commands.command import Choice, Search
 from nexus_cli.core.run import LONGEST_MESSAGE
-from nexus_cli.ui.cells import without_codes
+from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import ReaderClosed, Stream
 from nexus_cli.ui.render.question_text import AnswerKey

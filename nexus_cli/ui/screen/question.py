@@ -18,7 +18,7 @@ from prompt_toolkit.key_binding.key_processor import _Flush
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor, PasswordProcessor
 
-from nexus_cli.ui.cells import without_codes, wrap
+from nexus_cli.text.cells import without_codes, wrap
 from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
 from nexus_cli.ui.render.question_text import DRAFT_FIRST, ESCAPE, OR_WORDS, AnswerKey, choice_rows, find_key
 from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous

@@ -24,7 +24,8 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
 
 from nexus_cli.commands.command import Choice, Search
-from nexus_cli.ui.cells import without_codes
+from nexus_cli.text.cells import without_codes
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplController
@@ -42,7 +43,6 @@ from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
 from nexus_cli.ui.screen.redraw import PrintQueue, RedrawTimer
 from nexus_cli.ui.screen.terminal import TerminalInput, TerminalOutput, size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 T = TypeVar("T")
 

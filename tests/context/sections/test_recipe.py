@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.agents.workers import AT_ONCE
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
 from nexus_cli.context.sections.contributor import contributor_names
 from nexus_cli.context.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
+from nexus_cli.workers.workers import AT_ONCE
 
 PACKAGED = defaults_dir() / "recipes"
 JOURNAL = {"remember", "search_memory"}

@@ -21,7 +21,7 @@ from nexus_cli.context.sections.skills import (
     split_front_matter,
 )
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.reports.skills import list_skills, skill_guide
+from nexus_cli.reports.skills import list_skills, skill_guide
 
 
 def skill(folder: Path, name: str, text: str | bytes) -> Path:

@@ -19,15 +19,15 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.core.request import Request
+from nexus_cli.lane import user_input
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.ledger.store import read_facts
-from nexus_cli.session import user_input
+from nexus_cli.reports import memory as reports
+from nexus_cli.reports.text.memory import fact_text, memory_text
 from nexus_cli.session.acts.memory import Consolidation, consolidation
 from nexus_cli.session.memory import session_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
-from nexus_cli.session.reports import memory as reports
-from nexus_cli.ui.reports.memory import fact_text, memory_text
 
 AT = "2026-01-13T14:30:00.000Z"
 FACT = "Deploys with fly, never with heroku"

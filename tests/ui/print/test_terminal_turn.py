@@ -13,7 +13,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Question
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.ui.cells import cells
+from nexus_cli.text.cells import cells
 from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.print.terminal_turn import TerminalTurn
 from nexus_cli.ui.render.theme import Theme

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.ui.cells import cells, without_codes
+from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
 from nexus_cli.ui.render.theme import Theme
 

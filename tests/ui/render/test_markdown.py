@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.ui.cells import cells, without_codes
+from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.markdown import DEEPEST, Markdown
 from nexus_cli.ui.render.markdown_blocks import LARGE_BLOCK, LONG_BLOCK, LONG_LINE, Blocks
 from nexus_cli.ui.render.markdown_elements import column_widths

@@ -17,7 +17,7 @@ from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.ui.cells import cells, without_codes
+from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import ASCII, Theme
 from nexus_cli.ui.render.tool_line import describe_counts

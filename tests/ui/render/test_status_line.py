@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.reports.text.lines import short, short_dollars
 from nexus_cli.session.status import Status
-from nexus_cli.ui.cells import cells, without_codes
+from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import ASCII, Theme
-from nexus_cli.ui.reports.lines import short, short_dollars
 
 PLAIN = Theme(colour=False)
 STATUS = Status(

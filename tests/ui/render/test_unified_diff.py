@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.ui.cells import cells, without_codes
+from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.theme import ASCII, Theme
 from nexus_cli.ui.render.unified_diff import (
     count_changes,

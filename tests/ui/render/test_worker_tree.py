@@ -11,7 +11,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Question
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.ui.cells import cells
+from nexus_cli.text.cells import cells
 from nexus_cli.ui.render.question_text import list_prompt, question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme

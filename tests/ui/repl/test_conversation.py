@@ -14,9 +14,9 @@ from session.played import Played, opened, say
 from nexus_cli.core import event as e
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.session.reports.conversation import newest_turns
+from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.session.session import Session
-from nexus_cli.ui.cells import cells, without_codes
+from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.conversation import Screenful, describe_session, last_screenful

@@ -19,14 +19,16 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, TextDelta
-from nexus_cli.session.compaction import record_sources
+from nexus_cli.lane.compaction import record_sources
+from nexus_cli.lane.model_call import GO_ON
+from nexus_cli.lane.options import Options
+from nexus_cli.lane.user_input import COMMAND
+from nexus_cli.reports.live import live_report
+from nexus_cli.reports.text.lines import short
+from nexus_cli.reports.text.transcript import transcript_text
+from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.model_call import GO_ON
-from nexus_cli.session.options import Options
-from nexus_cli.session.reports.live import live_report
-from nexus_cli.session.reports.transcript import session_transcript
 from nexus_cli.session.session import Session
-from nexus_cli.session.user_input import COMMAND
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.question_text import AnswerKey, line_prompt, question_text
@@ -37,8 +39,6 @@ from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.pager import PAGED
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplController
-from nexus_cli.ui.reports.lines import short
-from nexus_cli.ui.reports.transcript import transcript_text
 from nexus_cli.ui.screen.numbered_list import choose_by_number
 
 T = TypeVar("T")

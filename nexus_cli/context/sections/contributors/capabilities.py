@@ -1,7 +1,7 @@
 """Capabilities in a few lines (seed B): the text of `nexus status --brief`. A line for each category, with how many of
 its items are ready, need setup or are broken, and why. Guides come on demand.
 
-What the value holds is decided in `nexus_cli.session.capability_snapshot`. Credentials are names; no value ever gets
+What the value holds is decided in `nexus_cli.lane.capability_snapshot`. Credentials are names; no value ever gets
 here.
 """
 

@@ -1,0 +1,116 @@
+"""Record what the requests of a running lane had from the provider's cache, and price rewrites of the window.
+
+`nexus_cli.lane.cache.diagnosis` gives the verdict, `nexus_cli.provider.prompt_cache` knows the lifetimes,
+`nexus_cli.context.window.rewrite_cost` does the arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from nexus_cli.context.window.fingerprints import Difference, first_difference
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price_rewrite
+from nexus_cli.core.event import CacheResult
+from nexus_cli.core.usage import Usage
+from nexus_cli.lane.cache.diagnosis import diagnose, seconds_between
+from nexus_cli.lane.cache.sent_request import MOST_EPOCHS, SentRequest, cache_life_of, compare_requests, prefix_hash
+from nexus_cli.lane.current_request import unreported_tokens, window_request
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.next_request import Outlook
+
+REWRITE = "rewrite"
+"""Memo of a rewrite: its cause, epoch and price."""
+
+
+def record_use(lane_state: LaneState, ahead: Outlook, usage: Usage) -> CacheResult:
+    """Record that the request reached the provider; return what came of it by the figures that it reported (`usage`,
+    empty if none)."""
+    lane, cache, before = lane_state.lane, lane_state.cache, lane_state.cache.last
+    cache.uses[lane.epoch.id] = ahead.at
+    result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
+    if not usage.input:
+        return result
+    cache.cold += max(0, usage.input - usage.cache_read)
+    mine = (usage.input, lane.counted)
+    cached = bool(usage.cache_read or usage.cache_write) or (before is not None and before.cached)
+    begins = prefix_hash(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
+    least = cache.least[begins] = min(mine, cache.least.get(begins, mine))
+    life = cache_life_of(lane_state.model.info)
+    now = cache.last = SentRequest(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins, life)
+    cache.earlier.pop(lane.epoch.id, None)
+    cache.earlier[lane.epoch.id] = now
+    while len(cache.earlier) > MOST_EPOCHS:
+        del cache.earlier[next(iter(cache.earlier))]
+    if before is None:
+        return result
+
+    def differ() -> Difference | None:  # within an epoch nothing does (law 1)
+        same = before.epoch is now.epoch
+        return None if same else first_difference(before.fingerprint(), now.fingerprint())
+
+    verdict = diagnose(
+        compare_requests(before, now, usage, shared=ahead.shared, age=ahead.age, proven=cached, differ=differ)
+    )
+    if not verdict.missed:
+        return replace(result, cost_usd=0.0)
+    dollars = miss_cost(lane_state.model.info, verdict.missed, usage)
+    return replace(result, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
+
+
+def is_warm(lane_state: LaneState, *, any_model: bool = False) -> bool:
+    """True if the provider's cache may still hold what the lane sent last, for the model that is asked now (or
+    `any_model`), or its lifetime is unknown."""
+    last = lane_state.cache.last
+    same = last is None or any_model or last.epoch.model == lane_state.lane.epoch.model
+    return same and (last is None or _may_be_cached(lane_state, last))
+
+
+def _may_be_cached(lane_state: LaneState, sent: SentRequest) -> bool:
+    """True if a request may still be in a cache."""
+    life = cache_life_of(lane_state.model.info)
+    if life is None:
+        return True
+    if sent.tokens < life.min_tokens:
+        return False
+    seconds = seconds_between(lane_state.cache.uses.get(sent.epoch.id), lane_state.clock())
+    return seconds is None or seconds <= life.max_seconds
+
+
+def record_rewrite(lane_state: LaneState, before: int) -> RewritePrice:
+    """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewrite_memo`.
+
+    The meter already knows the window that came of it.
+    """
+    priced = _priced(lane_state, before, window_request(lane_state).tokens)
+    lane_state.lane.timeline.memo(*_rewrite(lane_state.lane, priced))
+    return priced
+
+
+def rewrite_memo(lane_state: LaneState, before: int) -> tuple[str, dict[str, Any]]:
+    """Return the memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
+
+    `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
+    the cache as far as it had been sent; what it now has in common with that still is.
+    """
+    return _rewrite(lane_state.lane, _priced(lane_state, before, unreported_tokens(lane_state)))
+
+
+def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
+    figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
+    return REWRITE, {"cause": lane.epoch.cause, "epoch": lane.epoch.id, **figures}
+
+
+def _priced(lane_state: LaneState, before: int, after: int) -> RewritePrice:
+    """Price a rewrite; `before` and `after` are estimates of the whole window in tokens."""
+    lane = lane_state.lane
+    still_warm = is_warm(lane_state, any_model=lane.epoch.cause == "model")
+    held = (one for one, _ in lane_state.cache.candidates() if _may_be_cached(lane_state, one)) if still_warm else ()
+    shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
+    fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
+    tokens = lane_state.meter.scale().tokens
+    cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
+    saved = max(0, before - after)
+    info = lane_state.model.info.with_tier_prices(after)
+    return price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)

@@ -1,0 +1,158 @@
+"""The capability snapshot (seed B): what there is to work with here. Credentials are the names of variables, never what
+is in them. Needs no model and no network, and starts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.settings import Settings
+from nexus_cli.config.trust import FOLDER, trust_state, trusted_configuration
+from nexus_cli.config.unsupported import find_unsupported
+from nexus_cli.context.loader import ContextLoader, parse_servers
+from nexus_cli.context.sections.contributors.capabilities import BROKEN, READY, SETUP, STATES
+from nexus_cli.context.sections.recipe import recipe_names
+from nexus_cli.context.sections.skills import count_untrusted, find_skills
+from nexus_cli.context.text_file import decode
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.lane.available_models import keys_present, keys_to_choose_from, unnamed_model
+from nexus_cli.lane.recipes import FRONTS, project_recipes
+from nexus_cli.ledger import Ledger
+from nexus_cli.provider.endpoint import describe_bad_key
+
+
+def snapshot(
+    cwd: Path, settings: Settings, environ: Mapping[str, str], model: str, tools: Sequence[str], *, skills: bool = True
+) -> dict[str, Any]:
+    """Return the part that every request carries, see `sections/contributors/capabilities.py` of `context`. A broken
+    file costs only its own part. Without `skills` nothing can print their guides, and they are left out."""
+    found = [skill for skill in find_skills(cwd) if not skill.shadowed] if skills else []
+    servers, problem = _servers(cwd)
+    # Those that a command of the model has: a stored key is given to requests alone.
+    keys = {name: environ[name] for name in settings.default_models if environ.get(name)}
+    return {
+        "model": model,
+        "tools": list(tools),
+        "skills": [
+            {"name": skill.name, "description": skill.description, "origin": skill.origin}
+            for skill in found
+            if not skill.problem
+        ],
+        "servers": servers,
+        "credentials": sorted(name for name in keys_present(environ, settings) if environ.get(name)),
+        "capabilities": [
+            _category("tools", [(name, READY, "") for name in tools]),
+            _category(
+                "skills",
+                [
+                    *((skill.name, BROKEN if skill.problem else READY, skill.problem) for skill in found),
+                    # Only a trusted project's names are shown to the model.
+                    *[("", SETUP, "`nexus trust`")] * (count_untrusted(cwd) if skills else 0),
+                ],
+            ),
+            _category(
+                "servers",
+                [*((name, SETUP, "not started") for name in servers), *([("mcp.json", BROKEN, "")] if problem else [])],
+            ),
+            _category("credentials", map(_credential, sorted(keys), (keys[name] for name in sorted(keys)))),
+        ],
+    }
+
+
+def _category(name: str, items: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return the items of one kind, each with its name, state and the reason, and how many are in each state."""
+    listed = [{"name": item, "state": state, "why": why} for item, state, why in items]
+    counts = Counter(one["state"] for one in listed)
+    return {"category": name, "counts": {state: counts[state] for state in STATES}, "items": listed}
+
+
+def _credential(name: str, text: str) -> tuple[str, str, str]:
+    bad = describe_bad_key(text)
+    return name, BROKEN if bad else READY, bad
+
+
+def status(
+    cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Sequence[str]
+) -> dict[str, Any]:
+    """Return the whole snapshot as JSON; its model is that of a run that names none."""
+    model = unnamed_model(environ, settings)
+    root = project_root(cwd)
+    servers, problem = _servers(cwd)
+    memory, trouble = _facts(root)
+    own = project_recipes(cwd)
+    return {
+        "version": 1,
+        **snapshot(cwd, settings, environ, model, tools),
+        "credentials": sorted(keys_present(environ, settings)),
+        "model": model or None,
+        "host": one_line(os.uname().nodename),
+        "model_why": "" if model else _no_model(settings, environ),
+        "servers": [{"name": name, "state": "not started"} for name in servers],
+        "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
+        "project": {
+            "folder": str(root),
+            "trust": trust_state(root),
+            "skills_not_trusted": count_untrusted(cwd),
+            "unsupported": [{"path": one.path, "what": one.what} for one in find_unsupported(root)],
+        },
+        "memory": memory,
+        "notices": [line for line in (problem, trouble) if line],
+    }
+
+
+def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
+    present = keys_to_choose_from(environ, settings)
+    if present:
+        return f"none is configured, and several keys are set: {', '.join(present)}"
+    return "none is configured, and no API key is set"
+
+
+def _servers(cwd: Path) -> tuple[list[str], str]:
+    """Return the names of the configured MCP servers that count, and a problem with their files or ""."""
+    root = project_root(cwd)
+    around = [places().config, *(folder / FOLDER for folder in (cwd, *cwd.parents) if folder.is_relative_to(root))]
+    if not any(os.path.lexists(folder / "mcp.json") for folder in around):
+        return [], ""
+    try:
+        loaded = ContextLoader(cwd).load()
+    except NexusError as error:
+        return [], error.message
+    problems = [notice for notice in loaded.notices if "mcp.json" in notice]
+    servers = set(loaded.mcp_servers)
+    # Of a project only what was trusted: not the files of folders in it, and nothing is read a second time.
+    trusted = trusted_configuration(root).files.get("mcp.json")
+    if trusted is not None:
+        try:
+            servers |= set(parse_servers(decode(trusted, "mcp.json").text))
+        except (NexusError, ValueError, RecursionError) as error:
+            problems.append(f"{one_line(str(root / FOLDER / 'mcp.json'))}: {error}")
+    return sorted(servers), "; ".join(problems)
+
+
+def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
+    """Return the number of facts by slot and of proposals (None without a ledger), and a problem of the ledger or
+    ""."""
+    place = ledger_place()
+    if not ledger_exists(place):
+        return None, ""
+    try:
+        ledger = Ledger.look(place)
+    except NexusError as error:
+        return None, error.message
+    try:
+        known = ledger.facts.list_facts(str(root))
+    except NexusError as error:
+        return None, error.message
+    finally:
+        ledger.close()
+    kept = Counter(str(fact.slot) for fact in known if fact.state is FactState.KEPT)
+    counts = {str(slot): kept[str(slot)] for slot in MemorySlot}
+    return {**counts, "proposed": len(known) - kept.total()}, "; ".join(ledger.notices)

@@ -1,0 +1,309 @@
+"""Compact a window: what was said, done and run stays in it (law 6).
+
+`nexus_cli.lane.compaction.summarise` requests and checks the summary; `nexus_cli.context.compaction_plan` and
+`nexus_cli.context.work_record` choose what accompanies it. A failure leaves the window as it was and is reported in one
+line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.context import compaction_plan as planning
+from nexus_cli.context.own_words import OwnWords, Quote
+from nexus_cli.context.pin import Pin, named_ways
+from nexus_cli.context.standing_rules import take_rules
+from nexus_cli.context.summary_head import Additions, Unquoted, head, missing_line, split_summary
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
+from nexus_cli.context.window.groups import flatten
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.work_record import FittedRecord, fit_record
+from nexus_cli.core import event
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.usage import round_dollars
+from nexus_cli.lane.backoff import last_refusal, note_failed, note_made
+from nexus_cli.lane.cache_expectation import is_warm, rewrite_memo
+from nexus_cli.lane.compaction.pins import list_pins
+from nexus_cli.lane.compaction.record_sources import (
+    READ_AT_ONCE,
+    look_at_files,
+    make_record,
+    read_log,
+    read_log_in_pieces,
+    read_texts,
+)
+from nexus_cli.lane.compaction.rules import StandingRules, choose_rules, rules_tokens
+from nexus_cli.lane.compaction.summarise import SummaryError, SummaryOverflow, find_headings, summarise
+from nexus_cli.lane.compaction.summary_source import SummarySource, choose_source, price_summary
+from nexus_cli.lane.current_request import next_request, window_request
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.spending import Spending
+from nexus_cli.lane.tool_selection import can_recall
+from nexus_cli.lane.user_messages import find_others, hidden_words, read_refusals
+
+RECORD_SLACK = 32
+"""Tokens, beside a quarter, that a look at the files may add to the record."""
+LONGEST_MISSING = missing_line(9999, "older item", "d9999", True)
+"""A line for items without room in the record, as long as it gets."""
+LEAST = 4000
+"""Tokens below which a window is not worth a compaction on command."""
+
+
+def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.CompactionPlan | None:
+    """Return the plan that brings the lane to `share` of its budget; None if too little would go. Changes nothing."""
+    available, count = countable(lane_state, cause), lane_state.context.counter.count
+    pinned = list_pins(lane_state.lane.timeline)
+    budget, fixed = countable(lane_state), lane_state.lane.epoch.system_tokens + lane_state.lane.epoch.tools_tokens
+    target = int(share * available) - fixed - rules_tokens(lane_state.lane, OwnWords(count))
+    full, lane = cause != "command", lane_state.lane
+    for _ in read_log(lane, lane_state.work):
+        pass
+    beyond = planning.shares_of(budget, budget - fixed, newest=full)
+    record = fit_record(make_record(lane, lane_state.work), beyond.record, count, LONGEST_MISSING)
+    text = record.text(LONGEST_MISSING)
+    reserved = count(text) * 5 // 4 + RECORD_SLACK if text else 0
+    if not full:  # pins do not yield to the low target of a compaction on command
+        target += min(beyond.pins, sum(pin.tokens(count) for pin in pinned))
+    return planning.plan(
+        lane.groups(),
+        available=available,
+        target=target,
+        count=count,
+        run=lane.run,
+        earlier=hidden_words(lane),
+        answers=read_texts(lane, lane_state.work.answers, own=False),
+        record=reserved,
+        pins=pinned,
+        beyond=beyond,
+        spoken=frozenset(lane_state.work.words),
+        least=planning.SUMMARY_LEAST if lane_state.budget.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
+    )
+
+
+def countable(lane_state: LaneState, cause: str = "") -> int:
+    """Return the budget by our count. On command it is at most the present window: the person wants it smaller now."""
+    available = lane_state.meter.countable(lane_state.budget.available)
+    return min(available, max(LEAST, lane_state.lane.counted)) if cause == "command" else available
+
+
+def pins_room(lane_state: LaneState) -> int:
+    """Return the tokens by our count that all pins may take together."""
+    return int(countable(lane_state) * planning.PINS_SHARE)
+
+
+async def compact(lane_state: LaneState, cause: str, share: float, instructions: str = "") -> bool:
+    """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
+    before, spent = next_request(lane_state).tokens, lane_state.spending.usage.cost_usd
+    lane_state.emit(event.CompactionStart(cause, before))
+    await read_log_in_pieces(lane_state.lane, lane_state.work)
+    plan = draft_plan(lane_state, cause, share)
+    try:
+        if plan is None:
+            raise SummaryError("there is too little to summarize")
+        if cause != "overflow":  # a fork of the lane would be refused too
+            await _run_before_summary(lane_state)
+        choice = choose_summary_source(lane_state, plan, cause)
+        if cause == "command":
+            _warn_of_refusal(lane_state, choice, plan.summary_cap)
+        summary, source, ends = await summarise(lane_state, plan, choice, instructions)
+        if source != choice.source:
+            choice = replace(choice, source=source, why=f"{choice.why}; that failed")
+        kept = await _accept(lane_state, plan, (summary, ends), choice, cause)
+    except SummaryError as reason:
+        again = isinstance(reason, SummaryOverflow)
+        cut = not again and (cause == "overflow" or (cause != "command" and not window_request(lane_state).fits))
+        over = cause == "overflow" or not window_request(lane_state).fits
+        note_failed(lane_state, str(reason), paid=plan is not None and not again, over=over)
+        paid = _since(spent, lane_state.spending)
+        lane_state.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
+        if isinstance(reason, SummaryOverflow):
+            lane_state.learn_from_overflow(reason.counted, reason.error)
+            return await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to, instructions)
+        return False
+    after, paid = next_request(lane_state).tokens, _since(spent, lane_state.spending)
+    lane_state.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
+    return True
+
+
+def _warn_of_refusal(lane_state: LaneState, choice: SummarySource, cap: int) -> None:
+    """Say that a summary was refused lately and what the next one may cost; by itself none would be requested yet."""
+    refused = last_refusal(lane_state)
+    if refused is None:
+        return
+    steps, why = refused
+    ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
+    price = price_summary(choice, cap, warm=is_warm(lane_state))
+    cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
+    lane_state.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
+
+
+def _since(spent: float | None, spending: Spending) -> float | None:
+    now = spending.usage.cost_usd
+    return None if spent is None or now is None else round_dollars(now - spent)
+
+
+def choose_summary_source(lane_state: LaneState, plan: planning.CompactionPlan, cause: str) -> SummarySource:
+    """Choose what to request the summary from. Sends nothing."""
+    lane = lane_state.lane
+    return choose_source(lane_state, plan, lambda: ((e.tokens, e.message) for e in gone_entries(lane, plan)), cause)
+
+
+def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
+    """Yield the original messages that the summary will replace, including those behind an earlier summary."""
+    first, last = plan.entries
+    kept = {item.entry for item in plan.kept}
+    for start in range(first, last + 1, READ_AT_ONCE):
+        read = lane.timeline.read(start, min(last, start + READ_AT_ONCE - 1))
+        yield from (entry for entry in read if entry.id not in kept)
+
+
+async def _run_before_summary(lane_state: LaneState) -> None:
+    """Run the work before a summary; if it fails the compaction goes on without it."""
+    if lane_state.before_summary is None:
+        return
+    seconds = lane_state.settings.compact.seconds
+    try:
+        async with asyncio.timeout(seconds):
+            await lane_state.before_summary(lane_state)
+    except TimeoutError:
+        lane_state.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s"))
+    except NexusError as error:
+        lane_state.emit(event.Notice(f"before the compaction: {error.message}"))
+
+
+async def _accept(
+    lane_state: LaneState, plan: planning.CompactionPlan, made: tuple[str, str], choice: SummarySource, cause: str
+) -> dict[str, Any]:
+    """Begin the epoch of the summary and return what it kept; raise `SummaryError` if the window would not shrink.
+
+    `made` is the summary, and what of the summaries before it had no room.
+    """
+    lane, count, before = lane_state.lane, lane_state.context.counter.count, window_request(lane_state).tokens
+    summary, rules = _take_rules(lane_state, plan, made[0])
+    summary, end = split_summary(summary, plan.summary_most, count)
+    cut = "\n\n".join(filter(None, (made[1], end)))
+    record = await look_at_files(make_record(lane, lane_state.work), lane)
+    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state)
+    known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
+    crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
+    fitted = fit_record(record, plan.record_room, count, LONGEST_MISSING)
+    record_drop = lane.timeline.log.next_drop() if fitted.left else ""
+    cut_drop = lane.timeline.log.next_drop() if cut else ""
+    unseen = () if choice.source == "originals" else plan.unseen
+    said = _said_entries(lane_state)
+    kept = _kept_figures(said, lane_state.work.answers, plan, fitted)
+    kept |= {"rules": len(rules.kept), "source": choice.source, "source_why": choice.why}
+    more = Additions(
+        fitted.text(missing_line(len(fitted.left), "older item", record_drop, recalls)),
+        [(pin.id, name) for pin, name in crowded], recalls, unseen,
+        _unquoted(plan, plan.quotes, said), _unquoted(plan, plan.answers, lane_state.work.answers),
+        find_others(lane, [quote.entry for quote in plan.quotes]), rules.shown, cut_drop,
+    )  # fmt: skip
+    items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.context.measure, more=more)
+    _require_smaller(items, lane_state, lane.epoch.system_tokens + lane.epoch.tools_tokens)
+    planned = await lane_state.prompt.draft_epoch(lane_state)
+    _require_smaller(items, lane_state, planned.fixed)
+    drops = [_drop(lane, plan, drop_id, unseen)]
+    if fitted.left:
+        drops.append(_record_drop(lane, fitted, record_drop, count))
+    if cut:
+        what = "the end of a summary, for which the window had no room"
+        drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, lane.timeline.now(), text=cut))
+    drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
+    anchor = lane_state.meter.anchor
+
+    def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        yield note_made(lane_state, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
+        yield rewrite_memo(lane_state, before)
+
+    lane_state.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
+    return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
+
+
+def _take_rules(lane_state: LaneState, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
+    """Return the summary without its heading of rules, and the rules that the person really laid down."""
+    words = OwnWords(lane_state.context.counter.count)
+    summary, quoted = take_rules(summary, find_headings)
+    if not neutralize(summary).strip():
+        raise SummaryError("the summary was empty")
+    free = max(0, plan.summary_cap - words.count(summary))
+    shown = _shown_entries(plan, plan.quotes)[0]
+    budget = countable(lane_state)
+    return summary, choose_rules(lane_state.lane, quoted, words, budget=budget, free=free, shown=shown)
+
+
+def _said_entries(lane_state: LaneState) -> Sequence[int]:
+    """Return the entries with words that were said, also to refuse a call."""
+    refused = (one.entry for one in read_refusals(lane_state.lane.timeline.memos))
+    return sorted({*lane_state.work.words, *refused})
+
+
+def _kept_figures(
+    said: Sequence[int], answers: Sequence[int], plan: planning.CompactionPlan, record: FittedRecord
+) -> dict[str, Any]:
+    """Return how much of the words, answers and work the window keeps under `plan`, and how much it does not."""
+    commands = [item for item in record.items if item.command]
+    figures = {}
+    for name, entries, quotes in (("words", said, plan.quotes), ("answers", answers, plan.answers)):
+        whole, part = _shown_entries(plan, quotes)
+        left = [entry for entry in entries if entry <= plan.entries[1] and entry not in whole]
+        figures[name] = sum(entry in whole for entry in entries)
+        figures[f"{name}_left"], figures[f"{name}_part"] = len(left), sum(entry in part for entry in left)
+    return figures | {
+        "files": len(record.items) - len(commands),
+        "commands": len(commands),
+        "failing": sum(item.failing for item in commands),
+        "record_left": len(record.left),
+    }
+
+
+def _shown_entries(plan: planning.CompactionPlan, quotes: Sequence[Quote]) -> tuple[set[int], set[int]]:
+    """Return the entries that the new window shows word for word, and those that it shows in part."""
+    cut = {item.entry for item in (*flatten(plan.gone), *plan.kept) if item.form is ItemForm.ELIDED}
+    whole = {item.entry for item in plan.kept if item.form is ItemForm.FULL} | {pin.entry for pin in plan.pins}
+    whole |= {quote.entry for quote in quotes if quote.whole} - cut
+    return whole, ({item.entry for item in plan.kept} | {quote.entry for quote in quotes}) - whole
+
+
+def _unquoted(plan: planning.CompactionPlan, quotes: Sequence[Quote], entries: Sequence[int]) -> Unquoted:
+    """Return how many of `entries` that go have no quotation, and how many have one in part."""
+    whole, part = _shown_entries(plan, quotes)
+    quoted = {quote.entry for quote in quotes}
+    missing = sum(entry <= plan.entries[1] and entry not in whole and entry not in part for entry in entries)
+    return Unquoted(missing, sum(entry in quoted and entry not in whole for entry in entries))
+
+
+def _require_smaller(items: Sequence[WindowItem], lane_state: LaneState, fixed: int) -> None:
+    """Raise `SummaryError` if `items` beside system text and schemas of `fixed` tokens make the window no smaller."""
+    before, after = lane_state.lane.counted, fixed + sum(item.tokens for item in items)
+    if after >= before:
+        tokens = window_request(lane_state).tokens
+        raise SummaryError(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
+
+
+def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[EntryRange]) -> Drop:
+    """Return the drop of what leaves the window now. Reading it gives everything that the new summary replaces: no
+    other way to it is named any more."""
+    gone, first = plan.leaving, plan.entries[0]
+    tokens = sum(item.tokens for item in gone or flatten(plan.gone))
+    names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)
+    what = f"messages {names} of the conversation, summarized"
+    what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""
+    before = subtract_ranges(first, min(item.entry for item in gone) - 1, unseen) if gone else ()
+    what += f"; read with {format_ranges(before)}, summarized before" if before else ""
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), plan.entries)
+
+
+def _pin_drop(lane: Lane, pin: Pin, drop_id: str, tokens: int) -> Drop:
+    what = f"pin {pin.id}, for which the pins had no room"
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=pin.text)
+
+
+def _record_drop(lane: Lane, record: FittedRecord, drop_id: str, count: Callable[[str], int]) -> Drop:
+    what, text = f"{len(record.left)} older items of the record of the work", record.left_text
+    return Drop(drop_id, what, count(text), Cause.COMPACTION, lane.timeline.now(), text=text)

@@ -1,0 +1,214 @@
+"""Make a request fit: sections for the present window, and the refusal where nothing can help (laws 2 and 6).
+
+`compaction/make_room` compacts and truncates, `compaction/prune` takes stale results out; they are imported when a
+window is full enough, which most runs never see.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import ceil
+
+from nexus_cli.context.sections.planner import JOINT, section_budget
+from nexus_cli.context.tokens.counter import IMAGE_TOKENS
+from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING, TokenEstimator
+from nexus_cli.context.window.groups import flatten, group_tokens, run_requests
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.core.entry import Epoch, ItemForm
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.event import Notice
+from nexus_cli.core.message import Role
+from nexus_cli.lane.cache_expectation import is_warm, rewrite_memo
+from nexus_cli.lane.current_request import unreported_tokens, window_request
+from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.spending import left_over
+from nexus_cli.lane.tool_selection import can_recall
+from nexus_cli.provider.model_table import window_command
+
+NAMED = 3
+"""Largest parts, or images, named in a refusal."""
+FEWER = "Send less at once, or use a model with a larger window"
+WINDOW = "window"
+"""Cause of the epoch; also the memo of an `epoch` and a `window` for which planning again gained nothing."""
+BATCH = 0.08
+"""Share of the budget that pruning has to free."""
+BATCH_COLD = 0.02
+"""The same where the cache has expired anyway, so that a rewrite costs nothing."""
+LOOK_EVERY = 4
+"""Steps from one look for stale results to the next: it takes time, and a batch takes its time to become stale."""
+WORTH = 0.1
+"""Share of system text and tools that has to become free if they already fit: the cache goes cold for it."""
+
+
+def prune_if_due(lane_state: LaneState) -> None:
+    """Take stale tool results out of the window where that pays; look only where there may be enough of them."""
+    warm = is_warm(lane_state)
+    prunes = lane_state.settings.compact.prune and can_recall(lane_state)
+    if not prunes or (warm and lane_state.step % LOOK_EVERY):
+        return
+    results = (item for item in lane_state.lane.items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
+    least = int((BATCH if warm else BATCH_COLD) * lane_state.meter.countable(lane_state.budget.available))
+    if sum(item.tokens for item in results) <= least:
+        return
+    from nexus_cli.lane.compaction.prune import prune  # noqa: PLC0415  (results may be stale)
+
+    prune(lane_state, least, still_warm=warm)
+
+
+async def ensure_fits(lane_state: LaneState) -> None:
+    """Make the next request fit the window; raise `NexusError("overflow")` if nothing does.
+
+    If the window is known only from a refusal in an earlier session, try once beyond it: one wrong number must not end
+    every later session.
+    """
+    try:
+        await _ensure_fits(lane_state)
+    except NexusError as error:
+        if error.kind != "overflow" or not lane_state.doubt_window():
+            raise
+        await _ensure_fits(lane_state)
+
+
+async def _ensure_fits(lane_state: LaneState) -> None:
+    await replan_sections(lane_state)
+    _refuse_if_hopeless(lane_state)
+    request = window_request(lane_state)
+    if request.fits and request.tokens < compaction_threshold(lane_state):
+        return
+    from nexus_cli.lane.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
+
+    await make_room(lane_state, fits=request.fits)
+    _refuse_if_too_large(lane_state)
+
+
+def compaction_threshold(lane_state: LaneState) -> float:
+    """Return the tokens from which on a request that fits is compacted nevertheless."""
+    return lane_state.settings.compact.at * lane_state.budget.available
+
+
+async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:
+    """Learn from the provider's refusal of a request as too long, and cut harder than usual."""
+    lane_state.learn_from_overflow(lane_state.lane.counted, error)
+    await replan_sections(lane_state)
+    _refuse_if_hopeless(lane_state)
+    from nexus_cli.lane.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
+
+    await make_room_after_overflow(lane_state)
+    _refuse_if_too_large(lane_state)
+
+
+def _refuse_if_hopeless(lane_state: LaneState) -> None:
+    """Raise `NexusError` if the parts that no rewrite shortens do not fit, before a summary is paid for."""
+    epoch = lane_state.lane.epoch
+    fixed = epoch.system_tokens + epoch.tools_tokens
+    most = lane_state.meter.countable(lane_state.room)
+    if fixed > most:
+        hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
+        what = "system text and tools alone exceed the budget"
+        raise _too_large(lane_state.model, what, lane_state.fixed_parts(), hint, _sum_needed(lane_state, fixed))
+    images = _images(lane_state.lane)
+    if images and fixed + sum(images.values()) > most:
+        parts = lane_state.fixed_parts() | images
+        what = "the images of the request do not fit the budget"
+        raise _too_large(lane_state.model, what, parts, FEWER, _sum_needed(lane_state, sum(parts.values())))
+
+
+def _refuse_if_too_large(lane_state: LaneState) -> None:
+    """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer. It is not sent.
+
+    Until then request and pairs go before the budget, whose reserves are for such a case (design section 2).
+    """
+    estimate, expected, info = window_request(lane_state).tokens, window_request(lane_state).most, lane_state.model.info
+    if left_over(info, expected) >= lane_state.least_output:
+        return
+    images, groups = _images(lane_state.lane), lane_state.lane.groups()
+    requests = run_requests(groups, lane_state.lane.run)
+    said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
+    parts = {**lane_state.fixed_parts(), **images, "the words of the request": said}
+    if requests and requests[-1] != len(groups) - 1:
+        parts["the newest step"] = group_tokens(groups[-1])
+    answer = lane_state.least_output + info.window - left_over(info, 0)
+    sums = {"for the request": estimate, _margin(lane_state.meter): expected - estimate, "for the answer": answer}
+    why = _sum(sums, info.window, "window")
+    raise _too_large(lane_state.model, "the request does not fit the window", parts, FEWER, why)
+
+
+def _sum_needed(lane_state: LaneState, counted: int) -> str:
+    """Return the sum of what `counted` tokens need with the margin of our count, compared with the budget."""
+    tokens = ceil(lane_state.meter.scale().tokens(counted))
+    sums = {"for these": tokens, _margin(lane_state.meter): ceil(tokens * lane_state.meter.error) + ROUNDING}
+    return _sum(sums, lane_state.room, "budget")
+
+
+def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
+    """Return `900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
+    terms = " + ".join(f"{tokens:,} {what}" for what, tokens in sums.items() if tokens)
+    return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
+
+
+def _margin(meter: TokenEstimator) -> str:
+    """Return what the known error of our count is called."""
+    until = f" until {ENOUGH} replies reported theirs" if meter.calibration.reports < ENOUGH else ""
+    return f"margin ({meter.error:.0%} for the error of our count{until})"
+
+
+def _images(lane: Lane) -> dict[str, int]:
+    """Return the images of the current request, under a name that names them, in tokens."""
+    if not any(item.message.parts for item in lane.items):
+        return {}
+    groups = lane.groups()
+    parts = [part for index in run_requests(groups, lane.run) for part in groups[index][0].message.parts]
+    if not parts:
+        return {}
+    names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
+    return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
+
+
+def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
+    largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
+    named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
+    info = model.info
+    if info.window_refused and not info.window_key:
+        hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed_window)}"
+    return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
+
+
+async def replan_sections(lane_state: LaneState) -> bool:
+    """Begin an epoch with sections planned for the present budget if that makes them smaller; return True if it began.
+
+    The forms of static sections are chosen once per epoch. After a change of the window (a resume with other settings,
+    a switch of model, a refusal that names a smaller one) they may exceed their share, or the budget. Sends nothing.
+    """
+    lane = lane_state.lane
+    epoch = lane.epoch
+    fixed = epoch.system_tokens + epoch.tools_tokens
+    hopeless = fixed > lane_state.meter.countable(lane_state.room)
+    outgrown = _section_tokens(epoch) > section_budget(lane_state.budget.available)
+    if not hopeless and not (outgrown and not _is_replanned(lane_state)):
+        return False
+    planned = await lane_state.prompt.draft_epoch(lane_state)
+    saved = fixed - planned.fixed
+    if saved <= (0 if hopeless else int(WORTH * fixed)):
+        if not hopeless:
+            lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": lane_state.budget.window})
+        return False
+    before = unreported_tokens(lane_state)
+    head, cause = flatten(lane.groups()), lane_state.pending or WINDOW
+    lane_state.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
+    lane_state.pending = ""
+    line = f"sections were planned again for a window of {lane_state.budget.window:,} tokens"
+    lane_state.emit(Notice(line, warning=False))
+    return True
+
+
+def _section_tokens(epoch: Epoch) -> int:
+    """Return tokens of the sections in the system text, with what joins them."""
+    rows = json.loads(epoch.sections)
+    return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
+
+
+def _is_replanned(lane_state: LaneState) -> bool:
+    """True if a plan for this window was no better than the epoch's own."""
+    seen = {"epoch": lane_state.lane.epoch.id, "window": lane_state.budget.window}
+    return any(memo.value == seen for memo in lane_state.lane.timeline.memos(WINDOW))

@@ -1,0 +1,90 @@
+"""Make room in a window that is too full: compaction first, unless it cannot help, then truncation.
+
+`context_fit` decides when, and refuses what does not fit afterwards.
+"""
+
+from __future__ import annotations
+
+from nexus_cli.context.compaction_plan import PINS_SHARE, RECORD_SHARE, own_words_room
+from nexus_cli.context.pinned_marker import MarkerTexts, near, with_pins
+from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
+from nexus_cli.context.summary_head import quote_rules
+from nexus_cli.context.window.lane_truncation import MARKER_ROOM
+from nexus_cli.context.work_record import WorkRecord, fit_record
+from nexus_cli.lane.backoff import may_compact, refused_for_nothing
+from nexus_cli.lane.cache_expectation import rewrite_memo
+from nexus_cli.lane.compaction.compact import LONGEST_MISSING, compact, draft_plan
+from nexus_cli.lane.compaction.pins import list_pins
+from nexus_cli.lane.compaction.prune import prune_instead
+from nexus_cli.lane.compaction.record_sources import look_at_files, make_record, read_log_in_pieces
+from nexus_cli.lane.compaction.rules import earlier_rules
+from nexus_cli.lane.current_request import window_request
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.tool_selection import can_recall
+from nexus_cli.lane.user_messages import find_others, words_before
+
+CUTS = 3
+"""So often a window is cut before one request at most."""
+
+
+async def make_room(lane_state: LaneState, *, fits: bool) -> None:
+    """Compact the window, or prune it instead, then truncate it until the next request fits."""
+    target = lane_state.settings.compact.to
+    hopeless = fits and refused_for_nothing(lane_state) and draft_plan(lane_state, "window", target) is None
+    if not hopeless and may_compact(lane_state, fits=fits) and not prune_instead(lane_state):
+        await compact(lane_state, "window", lane_state.settings.compact.to)
+    await _truncate_until_fits(lane_state)
+
+
+async def make_room_after_overflow(lane_state: LaneState) -> None:
+    """Cut harder than usual: the provider refused the request as too long."""
+    may = may_compact(lane_state, fits=False)
+    if not may or not await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to):
+        truncate(lane_state, await _look_at_work(lane_state))
+    await _truncate_until_fits(lane_state)
+
+
+async def _look_at_work(lane_state: LaneState) -> WorkRecord:
+    """Return the record of the work as it is now, which a cut leaves in its place as a summary does."""
+    lane = lane_state.lane
+    await read_log_in_pieces(lane, lane_state.work)
+    return await look_at_files(make_record(lane, lane_state.work), lane)
+
+
+async def _truncate_until_fits(lane_state: LaneState) -> None:
+    """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
+    for _ in range(CUTS):
+        before = lane_state.lane.counted
+        if window_request(lane_state).fits:
+            return
+        truncate(lane_state, await _look_at_work(lane_state))
+        if lane_state.lane.counted >= before:
+            return
+
+
+def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
+    """Cut the window to the low-water mark and report the drops; pins, the person's own words, what they laid down and
+    the record of the `work` go into the marker.
+
+    Leaves room for the event sections that have to be sent again.
+    """
+    lane = lane_state.lane
+    count = lane_state.context.counter.count
+    before, available = window_request(lane_state).tokens, lane_state.meter.countable(lane_state.room)
+    keeps = MarkerTexts(
+        list_pins(lane.timeline),
+        int(available * PINS_SHARE),
+        lambda shown: words_before(lane, lane.timeline.last, shown),
+        own_words_room(available),
+        can_recall(lane_state),
+        lambda entries: find_others(lane, entries),
+        quote_rules(earlier_rules(lane)),
+        fit_record(work or WorkRecord(), int(available * RECORD_SHARE), count, LONGEST_MISSING),
+    )
+    truncator = with_pins(lane_state.context.truncator, keeps)
+    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * lane_state.budget.window))
+    fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
+    truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
+    drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(lane_state, before)])
+    lane_state.meter.forget()
+    lane_state.emit_drops(drops)

@@ -1,0 +1,170 @@
+"""Take stale tool results out of the window before a request if it pays (law 6, reversible).
+
+`nexus_cli.context.window.pruning` finds stale results, `nexus_cli.context.window.rewrite_cost` prices the rewrite.
+Works in batches: only when a share of the budget would become free, so not again until that much is stale again. When
+there may be such a batch is decided by `lane/compaction/context_fit`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.tokens.content_kinds import slots_by_kind
+from nexus_cli.context.window.groups import Group
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.window.pruning import StaleResult, find_stale, with_stubs
+from nexus_cli.context.window.rewrite_cost import price_rewrite
+from nexus_cli.core import event
+from nexus_cli.core.entry import Cause, Drop, WindowItem
+from nexus_cli.lane.cache_expectation import REWRITE, is_warm, record_rewrite
+from nexus_cli.lane.compaction.pins import list_pins
+from nexus_cli.lane.current_request import window_request
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.tool_selection import can_recall
+
+PRUNED = str(Cause.PRUNED)
+ALLOWED = 0.03
+"""Share of all tokens sent cold so far that pruning a warm cache may add: what it saves is a forecast of fifty steps,
+what it costs is certain."""
+PUT_OFF = 0.4
+"""Tokens sent cold that each token taken out earns on top: it puts off a compaction, which sends about as much of what
+it frees cold again."""
+INSTEAD = 1.0
+"""Tokens sent cold for each token taken out, up to which that is done instead of a compaction: one sends about 0.7
+cold, and pays for its summary. With more, long sessions would send more cold than with compactions alone."""
+MARGIN = 0.05
+"""Share of the budget by which the window has to come below the mark of a compaction then."""
+STUB = "d000000"
+"""Stands for the id of a drop while a stub is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Stale results that are worth taking out together."""
+
+    stale: tuple[StaleResult, ...]
+    saved: int
+    """Tokens by our count."""
+
+
+def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
+    """Replace stale results by their stubs where that pays and `least` counted tokens become free."""
+    groups = lane_state.lane.groups()
+    found = find_stale(groups)
+    if sum(one.item.tokens for one in found) < least:
+        return
+    batch = _batch(lane_state, groups, _without_pinned(lane_state.lane, found), still_warm)
+    if batch is None or batch.saved < least or _compaction_follows(lane_state, batch.saved):
+        return
+    _take_out(lane_state, groups, batch.stale)
+
+
+def prune_instead(lane_state: LaneState) -> bool:
+    """Take stale results out where the window would be summarized otherwise; True when that is not needed any more.
+
+    Then the window is rewritten in any case, and what it costs is measured by what a summary would: done where the
+    window comes down well below the mark, for not more per token that becomes free. Never both.
+    """
+    if not lane_state.settings.compact.prune or not can_recall(lane_state):
+        return False
+    groups = lane_state.lane.groups()
+    found = _without_pinned(lane_state.lane, find_stale(groups))
+    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
+    share = INSTEAD if is_warm(lane_state) else math.inf
+    most = (lane_state.settings.compact.at - MARGIN) * lane_state.budget.available
+    best, saved = 0, 0
+    for start in reversed(range(len(found))):
+        saved += _freed_tokens(lane_state.context, found[start])
+        cold = max(0, order.get(found[start].item.entry, 0) - saved)
+        if cold <= share * saved and _after(lane_state, saved) < most:
+            best = len(found) - start
+    if best:
+        _take_out(lane_state, groups, found[-best:])
+    return best > 0
+
+
+def _without_pinned(lane: Lane, found: Sequence[StaleResult]) -> list[StaleResult]:
+    pinned = {pin.entry for pin in list_pins(lane.timeline)}
+    return [one for one in found if one.item.entry not in pinned]
+
+
+def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
+    """Return the tokens by our count that replacing it by its stub frees."""
+    return max(0, one.item.tokens - one.stub(STUB, context.measure).tokens)
+
+
+def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
+    lane, counted, before = lane_state.lane, lane_state.lane.counted, window_request(lane_state).tokens
+    stubs: dict[int, WindowItem] = {}
+    drops: list[Drop] = []
+    for one in found:
+        name, entry = lane.timeline.log.next_drop(), one.item.entry
+        stubs[entry] = one.stub(name, lane_state.context.measure)
+        what = f"result of {one.what} ({one.why})"
+        tokens = one.item.tokens - stubs[entry].tokens
+        drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
+    anchor = lane_state.meter.anchor
+    lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
+    saved = counted - lane.counted
+    lane_state.meter.forget()
+    if anchor is not None:  # the report on the rest is still valid
+        gone = round(saved * lane_state.meter.scale(slots_by_kind(one.item for one in found)).ratio)
+        lane_state.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+    priced = record_rewrite(lane_state, before)
+    for drop in drops:
+        lane_state.emit(event.ContextDrop(drop))
+    results = "1 stale result" if len(drops) == 1 else f"{len(drops)} stale results"
+    line = f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"
+    lane_state.emit(event.Notice(line, warning=False))
+
+
+def _batch(
+    lane_state: LaneState, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool
+) -> Batch | None:
+    """Return the newest stale results that save most for their cost; None if nothing pays.
+
+    Every token after the first stub is sent cold, so an old result may cost more than it saves.
+    """
+    info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
+    allowed = _cold_allowance(lane_state) if still_warm else math.inf
+    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
+    best: tuple[float, Batch] | None = None
+    saved = 0
+    for start in reversed(range(len(found))):
+        one = found[start]
+        saved += _freed_tokens(lane_state.context, one)
+        cold = max(0, order.get(one.item.entry, 0) - saved)
+        priced = price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
+        if priced.pays and cold <= allowed + PUT_OFF * saved and (best is None or priced.worth > best[0]):
+            best = priced.worth, Batch(tuple(found[start:]), saved)
+    return best[1] if best else None
+
+
+def _cold_allowance(lane_state: LaneState) -> float:
+    """Return the tokens that pruning may still send cold beyond what it earns."""
+    rewrites = [memo.value for memo in lane_state.lane.timeline.memos(REWRITE)]
+    spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
+    return ALLOWED * lane_state.cache.cold - spent
+
+
+def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]]:
+    """Return every item with the number of sent tokens from it on, itself included."""
+    behind, total = [], 0
+    for item in reversed([item for group in groups for item in group]):
+        total += item.tokens if item.entry <= cursor else 0
+        behind.append((item, total))
+    return behind
+
+
+def _compaction_follows(lane_state: LaneState, saved: int) -> bool:
+    """True if the window would be compacted anyway: then it is rewritten once, not twice."""
+    return _after(lane_state, saved) >= lane_state.settings.compact.at * lane_state.budget.available
+
+
+def _after(lane_state: LaneState, saved: int) -> int:
+    """Return the window's tokens without `saved` of ours, as the status line will show them."""
+    tokens = window_request(lane_state).tokens
+    return tokens - round(saved * tokens / max(1, lane_state.lane.counted))

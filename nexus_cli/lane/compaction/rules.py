@@ -1,0 +1,51 @@
+"""Keep what the person laid down over compactions: the rules that a summary quoted and the ledger confirms.
+
+The memo of each compaction has those in force; a later summary that leaves one out does not take it away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from nexus_cli.context.compaction_plan import RULES_SHARE
+from nexus_cli.context.own_words import OwnWords, Quote
+from nexus_cli.context.standing_rules import find_rules, fit_rules
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.lane.backoff import TRIED
+from nexus_cli.lane.user_messages import typed_messages
+
+
+@dataclass(frozen=True, slots=True)
+class StandingRules:
+    """The rules in force, and those of them that the window has to quote."""
+
+    kept: Sequence[Quote] = ()
+    shown: Sequence[Quote] = ()
+
+    def to_json(self) -> list[list[object]]:
+        """Return the rules in force for the memo of a compaction."""
+        return [[rule.entry, rule.text] for rule in self.kept]
+
+
+def earlier_rules(lane: Lane) -> list[Quote]:
+    """Return the rules of the newest compaction that has any."""
+    memos = (memo.value["rules"] for memo in reversed(lane.timeline.memos(TRIED)) if memo.value.get("rules"))
+    return [Quote(int(entry), str(text)) for entry, text in next(memos, ())]
+
+
+def rules_tokens(lane: Lane, words: OwnWords) -> int:
+    """Return the tokens that the earlier rules take in the window."""
+    return sum(words.cost(rule.text) + words.count(f"[message {rule.entry}]") for rule in earlier_rules(lane))
+
+
+def choose_rules(
+    lane: Lane, quoted: Sequence[str], words: OwnWords, *, budget: int, free: int, shown: Collection[int]
+) -> StandingRules:
+    """Return the rules of a new window: what a summary `quoted` and the person typed, and the earlier ones. `free` are
+    the tokens that the summary leaves of its share; messages in `shown` stand in the window whole."""
+    earlier, most = earlier_rules(lane), int(budget * RULES_SHARE)
+    every = {(rule.entry, rule.text): rule for rule in (*earlier, *find_rules(quoted, typed_messages(lane)))}
+    kept = fit_rules(sorted(every.values(), key=lambda rule: rule.entry), most, words)
+    room = min(most, free + rules_tokens(lane, words))
+    return StandingRules(kept, fit_rules([rule for rule in kept if rule.entry not in shown], room, words))

@@ -1,0 +1,213 @@
+"""Request a summary in a side lane: as a fork of the lane, or from a plain transcript, in pieces if it is long.
+
+A summary is accepted by its form alone: text under the requested headings, however long. `summary_source` chooses its
+source, `summary_request` words the request, `compact` cuts what is too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from nexus_cli.context.compaction import transcript_lines
+from nexus_cli.context.compaction_plan import CompactionPlan
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.sections.prompts import load_prompt
+from nexus_cli.context.summary_head import split_summary
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.context.window.groups import flatten
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.message import Message, Role
+from nexus_cli.lane.compaction.summary_request import current_request, fork_instruction, transcript_request
+from nexus_cli.lane.compaction.summary_source import SummarySource, fork_fits, room_for
+from nexus_cli.lane.current_request import answer_cap
+from nexus_cli.lane.lane_forks import forked, separate
+from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.model_call import CUT_OFF, call_model
+
+PAID = 2
+"""Requests of one attempt that may come to nothing. Only a transcript in pieces takes more: it is the first that is
+tried then, and the last."""
+LEAST_PIECE = 500
+"""Tokens of a transcript below which a request is not worth its frame."""
+MOST_PIECES = 24
+LEAST_HEADINGS = 2
+"""A text with fewer of the headings that were asked for is no summary."""
+_START = r"^(?:[^\w\n]|[\d_])*"
+_WORD = r"(?:[^\S\n]+[\w'\u2019&/()+-]+)"
+_OPEN, _CLOSE = r"[*_`\"'<\[(|\u3010\u300c\u300e][^\S\n]?", r"[^\S\n]?[*_`\"'>\])|\u3011\u300d\u300f]"
+_HEADING = "|".join(
+    [
+        rf"{_START}NAME{_WORD}{{,3}}(?:[^\w\n.!?,;]|_)*$",
+        r"^[^\w\n#]*#(?:[^\w\n]|[\d_])*NAME(?![^\W_])",
+        rf"{_START}{_OPEN}NAME{_WORD}{{,3}}{_CLOSE}",
+        rf"{_START}NAME{_WORD}?(?:(?:[^\w\n]|_){{,3}}[:\uff1a]|[^\S\n]+[\u2013\u2014-][^\S\n])",
+        r"\bNAME[^\w\n]{,3}[:\uff1a]",
+    ]
+)
+"""Alone in its line with up to three more words, after a `#`, between marks, before a colon or dash, before a colon in
+mid-line."""
+_HEADING_FLAGS = re.MULTILINE | re.IGNORECASE
+
+
+class SummaryError(Exception):
+    """A summary that cannot be accepted, with the reason."""
+
+
+class SummaryTimeout(SummaryError):
+    """No summary came in time: another try would take as long."""
+
+
+class SummaryOverflow(SummaryError):
+    """The fork itself was refused as too long: another fork would be too."""
+
+    def __init__(self, error: ProviderError, counted: int) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.counted = counted
+        """Tokens of the refused request by our count."""
+
+
+@dataclass(slots=True)
+class _Paid:
+    """Counts the requests of an attempt."""
+
+    requests: int = 0
+    ends: list[str] = field(default_factory=list)
+    """The ends of summaries of earlier pieces, which the requests for the next ones had no room for."""
+
+
+async def summarise(
+    lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str
+) -> tuple[str, str, str]:
+    """Return the text of a summary, its source (as in `SummarySource`) and what had no room on the way, by the first
+    way that works.
+
+    Raise `SummaryError` with the last reason after at most `PAID` requests that failed.
+    """
+    reasons: list[str] = []
+    paid = _Paid()
+    for source, way in _ways(lane_state, plan, choice, instructions, paid):
+        if paid.requests >= PAID:
+            break
+        paid.ends.clear()
+        try:
+            return await way(), source, "\n\n".join(paid.ends)
+        except (SummaryOverflow, SummaryTimeout):
+            raise
+        except SummaryError as reason:
+            reasons.append(str(reason))
+    earlier = f" (before: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
+    raise SummaryError(f"{reasons[-1] if reasons else 'no model was asked'}{earlier}")
+
+
+def _ways(
+    lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str, paid: _Paid
+) -> Iterator[tuple[str, Callable[[], Awaitable[str]]]]:
+    """Yield the ways to try, in order, each with its source."""
+
+    def transcript(model: Model, messages: Sequence[Message]) -> Callable[[], Awaitable[str]]:
+        return lambda: _from_transcript(lane_state, plan, model, messages, instructions, paid)
+
+    if choice.source == "originals":
+        yield "originals", transcript(choice.model, choice.originals)
+    if choice.forks and fork_fits(lane_state, plan, instructions):
+        text = fork_instruction(plan, instructions)
+        yield "window", lambda: _answer(forked(lane_state, "compact", text), plan.summary_cap, paid)
+    if choice.source != "originals" or not choice.forks:
+        yield "transcript", transcript(choice.model, [item.message for item in flatten(plan.gone)])
+
+
+async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
+    """Return the summary that a side lane answers with, however long it is; it was asked to keep well below `cap`."""
+    seconds = side.settings.compact.seconds
+    paid.requests += 1
+    try:
+        output = answer_cap(side)
+        async with asyncio.timeout(seconds):
+            reply = await call_model(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
+        text = reply.message.content.strip()
+    except TimeoutError:
+        raise SummaryTimeout(f"no summary came within {seconds:g} s") from None
+    except NexusError as error:
+        if isinstance(error, ProviderError) and error.kind == "overflow":
+            raise SummaryOverflow(error, side.lane.counted) from None
+        if error.kind != "length":
+            raise SummaryError(error.message) from None
+        text, reply = f"{side.said.strip()}\n{CUT_OFF}", None  # as much as an answer may be, and paid for
+    if reply and reply.message.tool_calls:
+        raise SummaryError("the model answered with a tool call")
+    if not neutralize(text).strip():
+        raise SummaryError("the summary was empty")
+    if len(find_headings(text)) < LEAST_HEADINGS:
+        raise SummaryError(f"the summary has fewer than {LEAST_HEADINGS} of the headings {', '.join(headings())}")
+    return text
+
+
+def headings() -> tuple[str, ...]:
+    """Return the headings that the instruction asks for, in its order."""
+    return tuple(re.findall(r"^\d+\. (\w[\w ]*):", load_prompt("summarize"), re.MULTILINE))
+
+
+def find_headings(text: str) -> list[str]:
+    """Return those of the headings that `text` has, in any markup.
+
+    A heading is a line of its own, has a `#` before it, stands between marks (`**`, brackets, a cell), or ends in a
+    colon or dash. A sentence that begins with its word is none.
+    """
+    return [name for name in headings() if re.search(_HEADING.replace("NAME", f"{name}s?"), text, _HEADING_FLAGS)]
+
+
+async def _from_transcript(
+    lane_state: LaneState,
+    plan: CompactionPlan,
+    model: Model,
+    messages: Sequence[Message],
+    instructions: str,
+    paid: _Paid,
+) -> str:
+    """Sum up a plain transcript, piece by piece, each with the summary so far."""
+    summary, count = "", lane_state.context.counter.count
+    room = room_for(lane_state, plan, model)
+    request = current_request(plan, lane_state.lane.run, room // 4, count)
+    room -= count(request)
+    if room < LEAST_PIECE:
+        raise SummaryError(f"the window of {model.info.name} is too small to write a summary in")
+    # in a thread: redacting and counting a long history takes seconds, and the event loop has to hear a Ctrl+C
+    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.context)))
+    if len(pieces) > MOST_PIECES:
+        raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for it")
+    if paid.requests and len(pieces) > PAID - paid.requests:
+        raise SummaryError(f"a transcript of it would take {len(pieces)} requests more")
+    for piece in pieces:
+        summary, end = split_summary(summary, plan.summary_cap, count)  # room is kept for so much of it
+        paid.ends += [end] if end else []
+        text = transcript_request(
+            plan, piece, request=request, earlier=summary, headings=", ".join(headings()), instructions=instructions
+        )
+        side = separate(lane_state, "compact", model)
+        side.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
+        try:
+            summary = await _answer(side, plan.summary_cap, paid)
+        except SummaryOverflow as reason:  # not about the window of the session's own model
+            raise SummaryError(str(reason)) from None
+    return summary
+
+
+def _pieces(text: str, room: int, context: ContextManager) -> Iterator[str]:
+    """Yield `text` in pieces of at most about `room` tokens, cut at line ends if there are any."""
+    tokens = context.counter.count(text)
+    if tokens <= room:
+        yield text
+        return
+    length = max(200, int(len(text) * max(1, room) / max(1, tokens) * 0.9))
+    start = 0
+    while start < len(text):
+        end = min(len(text), start + length)
+        if end < len(text):
+            end = text.rfind("\n", start + length // 2, end) + 1 or end
+        yield text[start:end]
+        start = end

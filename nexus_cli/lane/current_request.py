@@ -1,0 +1,123 @@
+"""The next request of the running session, made once per change of its inputs, when it is read.
+
+No other file asks the token estimator for the size of a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nexus_cli.context.tokens.estimator import Anchor
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
+from nexus_cli.core.message import Message, Role
+from nexus_cli.lane.cache.sent_request import cache_life_of
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_meter
+from nexus_cli.lane.spending import left_over
+
+
+def window_request(lane_state: LaneState) -> NextRequest:
+    """Return the request that the present window makes: a turn sends this now."""
+    lane, model = lane_state.lane, lane_state.model
+    state = (
+        lane, lane.epoch.id, lane.changes, lane_state.meter, lane_state.meter.state, lane_state.budget, model.info,
+        lane_state.cache.last, lane_state.event,
+    )  # fmt: skip
+    if lane_state.made is None or lane_state.made[0] != state:
+        made = NextRequest.of(
+            lane_state.meter, lane.epoch, lane.items, lane_state.budget, sent=lane.last_sent, told=lane_state.event,
+            room=lane_state.room, earlier=_earlier(lane_state), in_force=lambda: _in_force(lane_state),
+        )  # fmt: skip
+        lane_state.made = state, made
+    return lane_state.made[1]
+
+
+def next_request(lane_state: LaneState) -> NextRequest:
+    """Return the next request: that of the window, with what waits for the person's next message, under the epoch that
+    it begins where that is drafted."""
+    now, texts = window_request(lane_state), tuple(lane_state.control.waiting_texts())
+    draft = lane_state.draft if is_drafted(lane_state) else None
+    if draft is None and not texts:
+        return now
+    state = (now, draft, texts)
+    if lane_state.foreseen is None or lane_state.foreseen[0] != state:
+        count, number = lane_state.context.counter.count, lane_state.lane.timeline.last + 1
+        waiting = [WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
+        meter = lane_state.meter if draft is None else unreported_meter(lane_state.meter, draft.epoch, now.items)
+        made = NextRequest.of(
+            meter, draft.epoch if draft else now.epoch, now.items, lane_state.budget, waiting=waiting,
+            sent=-1 if draft else now.sent, told=() if draft else now.told, room=now.room, earlier=now.earlier,
+            in_force=lambda: _in_force(lane_state),
+        )  # fmt: skip
+        lane_state.foreseen = state, made
+    return lane_state.foreseen[1]
+
+
+def _earlier(lane_state: LaneState) -> EarlierRequests:
+    return EarlierRequests(tuple(lane_state.cache.candidates()), cache_life_of(lane_state.model.info), lane_state.clock)
+
+
+def _in_force(lane_state: LaneState) -> LimitsInForce:
+    return lane_state.limits.in_force(lane_state) if lane_state.limits else (lane_state.spending.limits, ())
+
+
+def begins_epoch(lane_state: LaneState) -> bool:
+    """True if the next request begins a new epoch: another model or effort, or a reload."""
+    epoch, model = lane_state.lane.epoch, lane_state.model
+    return bool(lane_state.pending) or (epoch.model, epoch.effort) != (model.info.name, model.effort or epoch.effort)
+
+
+def is_drafted(lane_state: LaneState) -> bool:
+    """True if the epoch that the next request begins is known."""
+    draft = lane_state.draft
+    return draft is not None and draft.epoch.parent == lane_state.lane.epoch.id and begins_epoch(lane_state)
+
+
+def rewritten_request(
+    lane_state: LaneState, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
+) -> NextRequest:
+    """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
+    meter = unreported_meter(lane_state.meter, epoch, items, anchor)
+    return NextRequest.of(meter, epoch, items, lane_state.budget, room=lane_state.room)
+
+
+def unreported_tokens(lane_state: LaneState) -> int:
+    """Return what the window takes by the estimate that is made where nothing of it was reported: by it a window is
+    compared with one that was just rewritten."""
+    return round(lane_state.meter.estimate_without_anchor(lane_state.lane.counted))
+
+
+def most_with(lane_state: LaneState, added: int) -> int:
+    """Return what the window takes at most with one more message of `added` tokens by our count."""
+    return lane_state.meter.upper(lane_state.lane.counted + added)
+
+
+def answer_cap(lane_state: LaneState) -> int:
+    """Return the tokens that the model may answer the window with; raises as `Spending.output_cap`.
+
+    In an epoch of which nothing was reported yet the known error is that of other contents: a tenth more is left to the
+    request, as far as the least answer allows.
+    """
+    request, info = window_request(lane_state), lane_state.model.info
+    expected = request.most
+    if request.basis == "estimate":
+        expected = max(expected, min(round(request.tokens * 1.1), left_over(info, lane_state.least_output)))
+    return lane_state.spending.output_cap(info, expected)
+
+
+def context_plan(lane_state: LaneState) -> dict[str, Any]:
+    """Return what is about to be sent: the `context.plan` of interface.md section 7."""
+    request = window_request(lane_state)
+    sections = list(request.sections)
+    return {
+        "step": lane_state.step + 1,
+        "epoch": request.epoch.id,
+        "basis": request.basis,
+        "budget": request.budget.to_json(),
+        "sections": sections,
+        "entries": len(request.items),
+        "drops": [one["drop"] for one in sections if one.get("drop")],
+        "facts": list(lane_state.facts),
+        "limits": request.limits[0].to_json(),
+    }

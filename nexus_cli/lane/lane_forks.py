@@ -1,0 +1,82 @@
+"""Side lanes of a session: forks that begin with the main lane's lines, and lanes of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nexus_cli.context.manager import ContextConfig, ContextManager
+from nexus_cli.context.tokens.estimator import TokenEstimator
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.window.timeline import MemoryLog, Timeline
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.services import Log
+from nexus_cli.lane.available_models import resolve_alias
+from nexus_cli.lane.cache.sent_request import CacheHistory
+from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.open_session import load_model_info
+from nexus_cli.ledger import LaneLog
+from nexus_cli.provider.wire_rules import rules_for
+
+
+def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
+    """Return a lane that begins with the lines of this one, plus one instruction of ours.
+
+    Shared with this one: spending, control, clock, settings, prompt, calibrations. Equal at first, then its own: model,
+    budget, token estimate, cache history, event sections. Everything else is new, and no limits of the session bind it
+    but those of `spending`.
+    """
+    lane = lane_state.lane
+    context = lane_state.context.fork(lane.fork(Timeline(_open_log(lane, agent, lane.timeline.last), lane_state.clock)))
+    context.lane.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
+    return LaneState(
+        context, lane_state.model, lane_state.budget, lane_state.meter.fork(), lane_state.spending, lane_state.control,
+        lane_state.clock, lane_state.settings, lane_state.prompt, lane_state.calibrations,
+        cache=replace(lane_state.cache), event=lane_state.event,
+    )  # fmt: skip
+
+
+def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
+    """Return an empty lane of its own: no system text, no tools.
+
+    Shared with this one: spending, control, clock, settings, prompt, and calibrations if `model` is another one: what
+    other contents teach of the session's own model is forgotten. Everything else is new.
+    """
+    budget, meter = sized(lane_state, model)
+    config = ContextConfig(budget.window, budget.window - budget.available)
+    context = ContextManager(config, _open_log(lane_state.lane, agent, None), token_counter=lane_state.context.counter)
+    rules = rules_for(model.info.provider, model.info.name).dumps()
+    context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
+    context.lane.begin()
+    same = model.info.served_name == lane_state.model.info.served_name
+    return LaneState(
+        context, model, budget, meter, lane_state.spending, lane_state.control, lane_state.clock, lane_state.settings,
+        lane_state.prompt, None if same else lane_state.calibrations, cache=CacheHistory(uses=lane_state.cache.uses),
+    )  # fmt: skip
+
+
+def other_model(lane_state: LaneState, name: str) -> Model:
+    """Return the model `name`, or that of an alias, as the session would ask it; its own for ""."""
+    name = resolve_alias(name, lane_state.settings)
+    if not name or lane_state.calibrations is None:
+        return lane_state.model
+    info = load_model_info(lane_state.calibrations, name, lane_state.settings)
+    return replace(lane_state.model, info=info, effort="")
+
+
+def sized(lane_state: LaneState, model: Model) -> tuple[TokenBudget, TokenEstimator]:
+    """Return the budget of a lane of `model`, and an estimator with what was learned of it."""
+    name = model.info.served_name
+    known = lane_state.calibrations.calibration(name) if lane_state.calibrations else None
+    budget = TokenBudget.of(model.info.window, model.info.max_output)
+    return budget, TokenEstimator(lane_state.meter.calibration if name == lane_state.model.info.served_name else known)
+
+
+def _open_log(lane: Lane, agent: str, at_entry: int | None) -> Log:
+    """Open the log of a side lane: a fork at `at_entry`, or (None) a lane of its own. In memory beside a log that
+    keeps no lanes."""
+    log = lane.timeline.log
+    if isinstance(log, LaneLog):
+        return log.open_lane(agent, at_entry)
+    return MemoryLog(at_entry or 0, epochs=lane.epoch.id + 1)

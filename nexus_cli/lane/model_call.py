@@ -1,0 +1,268 @@
+"""Send one model request: committed before its first byte, streamed, folded, its reply committed as one entry.
+
+An unfinished answer keeps its text, marked for the model, and raises the matching error; `lane_state.said` has the text
+without the mark. One whose stream was cut is asked for once more: nothing of it was run, and its text stays out of the
+window, in a memo `CUT`. Both requests are recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from copy import deepcopy
+from dataclasses import replace
+
+from nexus_cli.core import event
+from nexus_cli.core.clock import format_utc
+from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
+from nexus_cli.core.usage import Usage
+from nexus_cli.lane.cache_expectation import record_use
+from nexus_cli.lane.current_request import answer_cap, window_request
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.next_request import Outlook
+from nexus_cli.provider.reply import Reply, ReplyFold
+from nexus_cli.provider.usage import usage_cost
+
+INTERRUPTED = "[interrupted]"
+BROKEN_OFF = "[the reply broke off here]"
+CUT_OFF = "[cut off: the output limit was reached]"
+CUT = "cut"
+"""Kind of the memo with the `text` of an answer whose stream was cut, the `step` of its request, and `why`."""
+KEPT = "What arrived is kept"
+"""Beginning of a hint that is true only if the session is saved."""
+ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
+"""Arguments of a request beside its lines, as its manifest has them."""
+GO_ON = "Go on from where you broke off."
+"""Message that a resumed session without a prompt sends after one of these."""
+
+
+async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> Reply:
+    """Send the window and record the reply; `cap` is its output limit in tokens.
+
+    Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.
+    Without `main` (side lanes) no text is emitted, the turn's steps are not counted, and a cut answer is not asked for
+    again. The second request counts as the same step, and is not sent if it would go beyond a limit.
+    """
+    may_repeat = main and bool(getattr(lane_state.model.provider, "asks_again", False))
+    try:
+        return await _request_reply(lane_state, cap, main, may_repeat)
+    except _ReplyCutError as error:
+        cut = error
+    lane_state.spending.steps -= 1
+    cap = min(cap, answer_cap(lane_state))
+    lane_state.emit(event.Retry(1, 0.0, cut.why, cut=True))
+    return await _request_reply(lane_state, cap, main, may_repeat=False, before=cut.text)
+
+
+class _ReplyCutError(Exception):
+    """The stream of a reply was cut; its request is recorded, and the `text` that had come is in no window."""
+
+    def __init__(self, why: str, text: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.text = text
+
+
+async def _request_reply(
+    lane_state: LaneState, cap: int, main: bool, may_repeat: bool, before: str = ""
+) -> Reply:
+    """Send one request; with `may_repeat` a reply that is cut raises `_ReplyCutError`.
+
+    `before` is the text of a reply that was cut: it is kept where this request brings none.
+    """
+    ahead = window_request(lane_state).outlook()
+    request = _send(lane_state, cap, main, ahead)
+    info = lane_state.model.info
+    first = lane_state.lane.timeline.last + 1
+    fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
+    stream = lane_state.model.provider.stream(request)
+    began = False
+    try:
+        async for delta in stream:
+            fold.feed(delta)
+            began = began or not isinstance(delta, RetryDelta)
+            match delta:
+                case TextDelta(text) if main:
+                    lane_state.emit(event.Text(text))
+                case ThinkingDelta(text) if main:
+                    lane_state.emit(event.Thinking(text))
+                case RetryDelta(attempt, wait, why):
+                    lane_state.emit(event.Retry(attempt, wait, why))
+                case _:
+                    pass
+    except asyncio.CancelledError:
+        _keep_partial(lane_state, fold, INTERRUPTED, "interrupted", ahead if began else None, before)
+        raise
+    except ProviderError as error:
+        error.output_cap = cap
+        if may_repeat and error.cut:
+            raise _keep_cut(lane_state, fold, error.kind, error.why, ahead) from error
+        _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, ahead if began else None, before)
+        raise
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+    reply = fold.finish()
+    if may_repeat and reply.is_cut:
+        raise _keep_cut(lane_state, fold, "none", reply.problem, ahead, reply.usage)
+    return _accept_reply(lane_state, reply, main, ahead, before)
+
+
+def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
+    lane = lane_state.lane
+    lane_state.said = ""
+    expected = window_request(lane_state).tokens
+    sealed = lane.freeze_request()
+    previous_end = sealed.previous_end or ahead.messages
+    lane_state.step += 1
+    lane_state.spending.steps += main
+    request = Request(
+        lane_state.model.info.name,
+        sealed.wire.messages,
+        deepcopy(lane.epoch.tools),  # adapters for some providers edit the schemas that they are given
+        cap,
+        lane.epoch.effort,
+        lane.epoch.tool_choice,
+        lane_state.model.cache_key,
+        previous_end,
+        lane_state.model.stall_seconds,
+    )
+    arguments = {name: getattr(request, name) for name in ARGUMENTS}
+    manifest = Manifest(
+        lane_state.step, lane.epoch.id, sealed.last, arguments, sealed.wire.sha256, expected,
+        format_utc(lane_state.clock()), ahead.tokens,
+    )  # fmt: skip
+    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
+    lane_state.event = ()
+    if main:
+        lane_state.emit(event.StepStart(lane_state.step))
+        lane_state.emit(event.CacheExpectation(manifest.cached))
+    return request
+
+
+def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outlook, before: str) -> Reply:
+    """Account for a reply that ended by itself, and record what it is worth, or the text `before` where it has none."""
+    lane = lane_state.lane
+    counted = lane.counted
+    reported = _possible(lane_state, reply.usage)
+    usage = reported or _estimate_usage(lane_state, reply.message)
+    cached = record_use(lane_state, ahead, reported or Usage())
+    lane_state.spending.add(usage)
+    if reply.usage and reply.usage.input:
+        lane_state.learn(counted, reply.usage.input)
+    message = reply.message
+    if before and not message.content and reply.finish in ("none", "empty"):
+        message = Message(Role.ASSISTANT, before)
+    lane_state.said = said = message.content
+    if reply.finish == "length" and not message.tool_calls:
+        message = _with_mark(message, CUT_OFF)
+    elif reply.finish in ("none", "refused") or message is not reply.message:
+        message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
+    kept = message if message.tool_calls or said else None
+    _record(lane_state, kept, usage, reply.finish, reported is not None, reply.sent)
+    if main:
+        lane_state.last_usage = usage
+        lane_state.emit(cached)
+        lane_state.emit(event.StepEnd(lane_state.step, reply.finish, usage))
+    _raise_unless_finished(reply)
+    return reply
+
+
+def _possible(lane_state: LaneState, usage: Usage | None) -> Usage | None:
+    """Return a reported usage if it can be that of the newest request."""
+    info = lane_state.model.info
+    # A window that a refusal named may be wrong: then a report beyond it is what ends that error.
+    window = max(info.window, info.listed_window)
+    return usage if usage and lane_state.meter.is_possible(lane_state.lane.counted, usage.input, window) else None
+
+
+def _raise_unless_finished(reply: Reply) -> None:
+    """Raise what a reply that is no finished answer amounts to."""
+    match reply.finish:
+        case "empty":
+            why = "its reply had neither text nor calls"
+            raise NexusError("provider", "the model gave no answer", why, "Try again, or another model")
+        case "none":
+            why = reply.problem or "the stream ended without a reason"
+            raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask to continue")
+        case "refused":
+            why = reply.problem or "the provider's filter stopped the answer"
+            raise NexusError("refused", "the model refused", why, "Rephrase the request")
+        case "length" if not reply.message.tool_calls:
+            raise NexusError(
+                "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask to continue"
+            )
+
+
+def _estimate_usage(lane_state: LaneState, message: Message) -> Usage:
+    """Return the usage of an unreported request, by our count and the known prices."""
+    said = lane_state.context.measure(message, "") if message.content or message.tool_calls else 0
+    usage = Usage(window_request(lane_state).tokens, said)
+    return replace(usage, cost_usd=usage_cost(usage, lane_state.model.info))
+
+
+def _keep_partial(
+    lane_state: LaneState, fold: ReplyFold, mark: str, why: str, began: Outlook | None, before: str
+) -> Entry | None:
+    """Record the text that had come (that of a reply `before`, if none), without half calls; once anything came the
+    request is paid for."""
+    message = fold.partial()
+    usage = _spend_partial(lane_state, message, began)
+    if before and not message.content:
+        message = Message(Role.ASSISTANT, before)
+        lane_state.said = before
+    return _record(lane_state, _with_mark(message, mark) if message.content else None, usage, why, False)
+
+
+def _keep_cut(
+    lane_state: LaneState, fold: ReplyFold, finish: str, why: str, ahead: Outlook, reported: Usage | None = None
+) -> _ReplyCutError:
+    """Record a request whose answer was cut, and beside the window the text that had come; return what to raise."""
+    message, timeline = fold.partial(), lane_state.lane.timeline
+    reported = _possible(lane_state, reported)
+    usage = _spend_partial(lane_state, message, ahead, reported)
+    if message.content:
+        value = {"text": message.content, "step": lane_state.step, "why": why}
+        timeline.log.record_memo(Memo(CUT, timeline.now(), timeline.last, value))
+    _record(lane_state, None, usage, finish, reported is not None)
+    lane_state.emit(event.StepEnd(lane_state.step, "cut", usage))
+    return _ReplyCutError(why, message.content)
+
+
+def _spend_partial(
+    lane_state: LaneState, message: Message, began: Outlook | None, reported: Usage | None = None
+) -> Usage:
+    """Account for a request whose reply ended with `message`; nothing was used if nothing `began`."""
+    lane_state.said = message.content
+    nothing = Usage(cost_usd=usage_cost(Usage(), lane_state.model.info))
+    usage = (reported or _estimate_usage(lane_state, message)) if began else nothing
+    lane_state.spending.add(usage)
+    if began:
+        record_use(lane_state, began, reported or Usage())
+    return usage
+
+
+def _record(
+    lane_state: LaneState, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
+) -> Entry | None:
+    """Commit what the newest request was answered with, if that is worth an entry, together with what it used."""
+    lane = lane_state.lane
+    entry = lane.new_entry(Kind.ASSISTANT, message, "agent") if message is not None else None
+    lane.timeline.log.record_reply(entry, lane_state.step, usage, finish, reported, sent)
+    if entry is not None:
+        lane.add(entry)
+    return entry
+
+
+def _with_mark(message: Message, mark: str) -> Message:
+    text = f"{message.content}\n\n{mark}" if message.content else mark
+    return Message(Role.ASSISTANT, text)
+
+
+def _letters(number: int) -> str:
+    """Return 0 as `a`, 25 as `z`, 26 as `ba`: call ids stay alphanumeric, as some providers require."""
+    text = chr(ord("a") + number % 26)
+    return _letters(number // 26) + text if number >= 26 else text

@@ -1,0 +1,120 @@
+"""Choose the ledger and the session of a run, and read the ledger's knowledge of the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
+from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.services import Calibrations, Log
+from nexus_cli.lane.options import Options
+from nexus_cli.lane.refusal import REFUSED_WINDOW, with_session_window
+from nexus_cli.ledger import RUN, Ledger, SessionInfo
+from nexus_cli.ledger.store import read_facts
+from nexus_cli.provider.endpoint import address_from_env
+from nexus_cli.provider.model_names import split_model_name
+from nexus_cli.provider.model_table import model_info, window_setting_key
+
+
+def open_ledger(options: Options, notices: list[str]) -> Ledger:
+    """Return the person's ledger; one in memory if nothing is to be saved, or nothing can be.
+
+    Even then it has the person's facts, read-only. To resume a session a read-only ledger is enough; raise
+    `NexusError("ledger", ...)` if it cannot be read either.
+    """
+    if not options.save:
+        ledger = Ledger.open(None)
+        ledger.facts.borrow(read_facts(ledger_place(), str(project_identity(options.cwd))))
+        return ledger
+    try:
+        ledger = Ledger.open(ledger_place())
+    except NexusError as error:
+        if options.require_save:
+            raise
+        ledger = Ledger.look(ledger_place()) if needs_ledger(options) else Ledger.open(None)
+        notices.append(in_memory_notice(error, "what follows" if needs_ledger(options) else "this session"))
+        return ledger
+    notices.extend(ledger.notices)
+    return ledger
+
+
+def needs_ledger(options: Options) -> bool:
+    """True if this run cannot start without the ledger on disk."""
+    return options.require_save or bool(options.resume) or options.newest
+
+
+def in_memory_notice(error: NexusError, what: str = "this session") -> str:
+    """Return the notice for a ledger that cannot be written."""
+    return f"{error.message}; {what} is kept in memory and lost when it ends"
+
+
+def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
+    """Return the session to resume, None for a new one; raise `NexusError("usage", ...)` if it does not exist."""
+    if options.resume:
+        return ledger.find_session(options.resume)
+    if not options.newest:
+        return None
+    folder = str(options.cwd)
+    newest = ledger.newest_session(folder, runs=options.front == RUN)
+    if newest is None:
+        why, hint = f"there is no session in {options.cwd}", "Omit --continue to start one"
+        if run := ledger.newest_session(folder):
+            why = f"there is no session in {options.cwd}, only runs of `nexus ask`"
+            hint = f"`nexus ask -c` continues the newest run; to open it here: nexus -r {ledger.short_ids([run.id])[0]}"
+        raise NexusError("usage", "nothing to continue", why, hint)
+    return newest
+
+
+def lock_session(ledger: Ledger, session: SessionInfo) -> None:
+    """Take the session for this process; `NexusError("usage", ...)` while another one works in it."""
+    if not ledger.hold(session.id):
+        named = ledger.short_ids([session.id])[0]
+        raise NexusError(
+            "usage",
+            f"session {named} is open elsewhere",
+            "another process is working in it",
+            f"Wait for it, or make a copy: nexus sessions fork {named}",
+        )
+
+
+def load_model_info(calibrations: Calibrations, name: str, settings: Settings, log: Log | None = None) -> ModelInfo:
+    """Return the facts of a model at the address set in the environment.
+
+    A window that a refusal there named applies unless the settings name one; one that the session of `log` goes by
+    applies to that in any case.
+    """
+    info = _model_info(calibrations, name, settings)
+    return with_session_window(info, log.memos(REFUSED_WINDOW)) if log is not None else info
+
+
+def _model_info(calibrations: Calibrations, name: str, settings: Settings) -> ModelInfo:
+    info = replace(model_info(name, settings.models), address=address_from_env(name, os.environ))
+    key = next((key for key in (name, split_model_name(name)[1]) if settings.models.get(key)), name)
+    if "window" in settings.models.get(key, {}):
+        return replace(info, window_key=window_setting_key(key))
+    learned = calibrations.calibration(info.served_name).window
+    return (
+        replace(info, window=learned, window_refused=True, listed_window=info.window)
+        if 0 < learned < info.window
+        else info
+    )
+
+
+@contextmanager
+def readonly_ledger() -> Iterator[Ledger]:
+    """Open the person's ledger for reading; an empty one if there is none, or it cannot be opened."""
+    try:
+        place = ledger_place()
+        ledger = Ledger.look(place) if ledger_exists(place) else Ledger.open(None)
+    except NexusError:
+        ledger = Ledger.open(None)
+    try:
+        yield ledger
+    finally:
+        ledger.close()

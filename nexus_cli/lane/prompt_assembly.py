@@ -1,0 +1,131 @@
+"""Assemble what we add to the requests of a lane: the draft of the next epoch, the preamble of the next request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.sections.collect import NOTICES, ChangedSections, EpochDraft, SectionCollector, system_text
+from nexus_cli.context.sections.planner import UNREAD
+from nexus_cli.context.window.lane import EpochHeader
+from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.core.event import Notice
+from nexus_cli.core.wire import canonical
+from nexus_cli.lane.lane_state import LaneState, Preamble
+from nexus_cli.lane.next_request import PLAN
+
+
+@dataclass
+class PromptAssembly:
+    """Assembles what we add to the requests of one lane."""
+
+    collector: SectionCollector
+    context: ContextManager
+    tools: Sequence[Mapping[str, Any]]
+    rules: str
+    effort: str
+    """Without a lane that has one."""
+    inherited: EpochHeader | None = None
+    """System text and tools of the session that this one works for: the same bytes are in a provider's cache."""
+    _epoch: int = -1
+    """The epoch whose sent sections are known."""
+    _due: bool = False
+    """True if nothing was sent in that epoch yet: the next message carries every section that its head lacks."""
+    _last: int = -1
+    """The newest entry of the request that was put together last."""
+    _noted: tuple[str, ...] = ()
+    """The notices of that request."""
+
+    async def draft_epoch(self, lane_state: LaneState | None = None) -> EpochDraft:
+        """Return system text and tools as of now, within the present budget of `lane_state`."""
+        self._fit(lane_state)
+        if self.inherited is not None:
+            return EpochDraft(self.inherited)
+        plan, left = await self.collector.system_plan()
+        text, tools = system_text(plan, self.collector.view.count), tuple(self.tools)
+        frame = EpochHeader(
+            self.collector.view.model,
+            text,
+            tools,
+            self.rules,
+            self.effort if lane_state is None else lane_state.model.effort,
+            self.context.system_cost(text),
+            self.context.tools_cost(tools),
+            canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
+        )
+        return EpochDraft(frame, left)
+
+    async def draft_preamble(self, lane_state: LaneState) -> Preamble:
+        """Return the preamble of the next request: all changes on a user message, only notices on a tool result.
+
+        If an epoch begins in the middle of a run, its first tool result carries all. If one began while this request
+        was assembled, its preamble is detached and planned again, with what the epoch lost. Behind a tool result each
+        section is marked as ours.
+        """
+        lane = lane_state.lane
+        self._fit(lane_state)
+        if lane.epoch.id != self._epoch:
+            if lane.timeline.last == self._last:
+                lane_state.notices[:0] = self._noted
+            lane.detach_preamble()
+            # Sections that the head keeps are not sent again: a switch of model keeps all, a compaction the newest.
+            self.resume(lane_state)
+        self._last, self._noted = lane.timeline.last, ()
+        everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
+        arrived = self.collector.reader.arrived
+        if everything and not lane_state.pending and arrived:
+            lane_state.pending = "reload"
+            late = f"context section {', '.join(arrived)} finished loading"
+            line = f"{late}; the next request includes it and will miss the prompt cache"
+            lane_state.emit(Notice(line, warning=False))
+        lane_state.event = lane_state.facts = ()
+        if not everything and not self.collector.has_prompt_sections:  # most steps
+            return Preamble("", lambda: None)
+        changed = await self.collector.changed_sections(prompt=not everything)
+        self._due = self._due and bool(changed.text)
+
+        def settle() -> None:
+            self._due = False
+            self.collector.mark_sent(changed)
+            lane_state.event, lane_state.facts = changed.to_json(), changed.facts()
+            if lane_state.event:
+                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, lane_state.event))
+            if NOTICES in changed.sent:
+                self._noted = tuple(lane_state.notices)
+                lane_state.notices.clear()
+
+        return Preamble(changed.notes if lane.adds_to_result else changed.text, settle)
+
+    def resume(self, lane_state: LaneState) -> None:
+        """Load what the epoch of a lane has sent already, and read again the sections that it began without."""
+        lane = lane_state.lane
+        self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
+        self.collector.load_sent((item.preamble for item in lane.items), last_section_hashes(lane.timeline))
+        rows = json.loads(lane.epoch.sections)
+        self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
+
+    def _fit(self, lane_state: LaneState | None) -> None:
+        if lane_state is not None and lane_state.budget.window != self.collector.view.window:
+            self.collector.set_budget(lane_state.budget)
+
+
+def last_section_hashes(timeline: Timeline) -> dict[str, str]:
+    """Return the hash of each event section as the lane last sent it, in any epoch."""
+    last: dict[str, str] = {}
+    for memo in timeline.memos(PLAN):
+        last.update(memo.value["told"])
+    return last
+
+
+def _memo(epoch: int, changed: ChangedSections, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    told = {key: digest for key, digest in changed.sent.items() if key != NOTICES}
+    return {
+        "epoch": epoch,
+        "told": told,
+        "pool": changed.plan.budget,
+        "raised": changed.plan.raised,
+        "sections": list(sections),
+    }

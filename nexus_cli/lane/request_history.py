@@ -1,0 +1,248 @@
+"""The requests of a session, read from the ledger: its own, and those of the session it was forked from.
+
+A running session continues from them and the reports show them, each with what it had from the provider's cache.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.window.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.usage import Usage
+from nexus_cli.lane.cache.diagnosis import CacheFacts, seconds_between
+from nexus_cli.lane.cache.sent_request import (
+    MOST_EPOCHS,
+    CacheHistory,
+    SentRequest,
+    cache_life_of,
+    compare_requests,
+    prefix_hash,
+)
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.open_session import load_model_info
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHistory:
+    """The requests of a session."""
+
+    source: Sequence[RequestRow]
+    """Requests of the session it was forked from, which its main lane continues."""
+    lanes: Mapping[int, Sequence[RequestRow]]
+    """Its own by lane, the main one first; oldest first."""
+    used: Mapping[int, Sequence[str]]
+    """When each epoch was used, by the source too, oldest first."""
+    proven: bool
+    """True if the provider has ever reported use of a cache."""
+
+
+def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHistory:
+    """Return the requests of a session (`which`: a filter of the ledger); raise `NexusError("usage", ...)` if there is
+    no such session."""
+    logs = ledger.logs(session)
+    own, others = {log.lane: log.requests(which) for log in logs}, logs[0].inherited_requests(which)
+    rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
+    used: dict[int, list[str]] = {}
+    for row in rows:
+        used.setdefault(row.manifest.epoch, []).append(row.manifest.at)
+    for several in used.values():
+        several.sort()
+    told = [row.usage for row in rows if row.usage and row.reported]
+    return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in told))
+
+
+def was_answered(row: RequestRow) -> bool:
+    """True if a provider took the request up: one that never reached it, or was refused, has used nothing."""
+    return row.usage is not None and (row.reported or row.usage.input > 0)
+
+
+def reported_tokens(row: RequestRow) -> int:
+    """Return the input tokens that the provider reported for a request; 0 if it reported none."""
+    return row.usage.input if row.usage and row.reported else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPair:
+    """One request, and the newest one before it of which the provider reported what it took."""
+
+    row: RequestRow
+    before: RequestRow | None
+    used: str
+    """When the beginning of the one before was last used, in any lane; ""."""
+
+
+@dataclass
+class LaneRequests:
+    """The requests of one lane, oldest first; their epochs and models are read once."""
+
+    ledger: Ledger
+    settings: Settings
+    log: LaneLog
+    requests: Sequence[RequestPair] = ()
+    proven: bool = False
+    """True if the provider reported use of a cache in the session."""
+    _epochs: dict[int, Epoch] = field(default_factory=dict)
+    _tails: dict[int, Sequence[WindowItem]] = field(default_factory=dict)
+    """Items appended under an epoch, where they are at hand."""
+    _infos: dict[str, ModelInfo] = field(default_factory=dict)
+
+    def info(self, row: RequestRow) -> ModelInfo:
+        """Return the facts of the requested model."""
+        name = str(row.manifest.arguments.get("model", ""))
+        if name not in self._infos:
+            self._infos[name] = load_model_info(self.ledger, name, self.settings)
+        return self._infos[name]
+
+    def epoch(self, number: int) -> Epoch:
+        """Return an epoch of the lane by its number."""
+        if number not in self._epochs:
+            self._epochs[number] = self.log.epoch(number)
+        return self._epochs[number]
+
+    def sent(self, row: RequestRow) -> SentRequest:
+        """Return a request as it was sent; `NexusError` where its epoch or its entries cannot be read."""
+        epoch, last = self.epoch(row.manifest.epoch), row.manifest.last
+        tail = self._tails.get(epoch.id)
+        if tail is None:
+            tail = [item_of(entry) for entry in self.log.read(epoch.base + 1, last)]
+        return SentRequest(epoch, tail, last, reported_tokens(row), life=cache_life_of(self.info(row)))
+
+    def smallest_like(self, rows: Iterable[RequestRow], like: Epoch) -> tuple[int, int]:
+        """Return the smallest of these requests that began like those under `like`: tokens as reported and by our
+        count. Both are 0 if there is none that can be read."""
+        smallest: dict[int, RequestRow] = {}
+        for row in filter(reported_tokens, rows):
+            one = smallest.setdefault(row.manifest.epoch, row)
+            if reported_tokens(row) < reported_tokens(one):
+                smallest[row.manifest.epoch] = row
+        begins = prefix_hash(like)
+        for row in sorted(smallest.values(), key=reported_tokens):
+            try:
+                if prefix_hash(self.epoch(row.manifest.epoch)) == begins:
+                    sent = self.sent(row)
+                    return sent.tokens, sent.fixed + sum(item.tokens for item in sent.items)
+            except NexusError:
+                continue
+        return 0, 0
+
+    def facts(self, asked: RequestPair) -> CacheFacts:
+        """Return what a request had from the cache, beside the one before it, by the figures in the ledger."""
+        usage, before, life = asked.row.usage or Usage(), asked.before, cache_life_of(self.info(asked.row))
+        if asked.row.usage is None or before is None:
+            return CacheFacts(life, usage.input, usage.cache_read)
+        last_use = datetime.fromisoformat(asked.used) if asked.used else None
+        age = seconds_between(last_use, datetime.fromisoformat(asked.row.manifest.at))
+        if before.manifest.epoch == asked.row.manifest.epoch:
+            epoch = self.epoch(before.manifest.epoch)
+            one = two = SentRequest(epoch, (), before.manifest.last, reported_tokens(before), life=life)
+            shared = one.tokens
+        else:
+            step = asked.row.manifest.step
+            rows = [it.before for it in self.requests if it.before and it.row.manifest.step <= step]
+            one, two = self.sent(before), self.sent(asked.row)
+            shared, _ = replace(one, least=self.smallest_like(rows, one.epoch)).shares(two.epoch, two.items)
+        return compare_requests(
+            one, two, usage, shared=shared, age=age, proven=self.proven, differ=lambda: self.difference(asked)
+        )
+
+    def difference(self, asked: RequestPair) -> Difference | None:
+        """Return the first part that differs from the request before, by the hashes of what was sent."""
+        return first_difference(self._print(asked.before), self._print(asked.row)) if asked.before else None
+
+    def _print(self, row: RequestRow) -> Fingerprint:
+        """Return the fingerprint of a request from the hashes in the ledger."""
+        epoch = self.epoch(row.manifest.epoch)
+        head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
+        items = flatten(group_tool_calls(epoch.head))
+        named = [(name_of(item), line.hex()) for item, line in zip(items, head, strict=False)]
+        return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
+
+
+def read_lanes(ledger: Ledger, session: str, settings: Settings) -> list[LaneRequests]:
+    """Return the lanes of a session that sent something, its main lane first."""
+    told = read_requests(ledger, session)
+    main = [*told.source, *next(iter(told.lanes.values()))]
+    made: list[LaneRequests] = []
+    for lane, rows in told.lanes.items():
+        asked: list[RequestPair] = []
+        before = None if made else _newest(told.source)
+        for row in rows:
+            before = before or (_forked_from(row, main) if made else None)
+            asked.append(RequestPair(row, before, _last_use(before, row, told.used)))
+            before = row if reported_tokens(row) else before
+        made.append(LaneRequests(ledger, settings, ledger.log(session, lane), asked, told.proven))
+    return [made[0], *(lane for lane in made[1:] if lane.requests)]
+
+
+def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
+    """Return the newest request with reported input."""
+    return next((row for row in reversed(rows) if reported_tokens(row)), None)
+
+
+def _forked_from(row: RequestRow, main: Sequence[RequestRow]) -> RequestRow | None:
+    """Return the request of the main lane that a side lane's first one continues: they share an epoch."""
+    epoch, last, at = row.manifest.epoch, row.manifest.last, row.manifest.at
+    earlier = (one for one in main if one.manifest.epoch == epoch and one.manifest.last <= last)
+    return _newest([one for one in earlier if one.manifest.at <= at])
+
+
+def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Sequence[str]]) -> str:
+    """Return the newest use of the epoch of `before`, by it or by a fork, before `row` was sent."""
+    if before is None:
+        return ""
+    used = times[before.manifest.epoch]
+    place = bisect_left(used, row.manifest.at)
+    return max(before.manifest.at, used[place - 1]) if place else before.manifest.at
+
+
+def load_history(lane_state: LaneState, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
+    """Return what the lane sent before: its newest request, and the newest under each of its last epochs that a cache
+    may still hold."""
+    history = CacheHistory()
+    try:
+        before = read_requests(ledger, log.session_id, "notable")
+    except NexusError:
+        return history  # damage in answered requests affects no later one
+    history.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
+    newest: dict[int, RequestRow] = {}
+    rows = (*before.source, *before.lanes[log.lane])
+    for row in filter(reported_tokens, rows):
+        newest.pop(row.manifest.epoch, None)
+        newest[row.manifest.epoch] = row
+    if not newest:
+        return history
+    last, lane, info = next(reversed(newest)), lane_state.lane, lane_state.model.info
+    found = LaneRequests(
+        ledger, settings, log, _epochs={lane.epoch.id: lane.epoch}, _tails={lane.epoch.id: lane.tail},
+        _infos={info.name: info},
+    )  # fmt: skip
+    for epoch in list(newest)[-MOST_EPOCHS:]:
+        try:
+            begins = prefix_hash(like := found.epoch(epoch))
+            small = found.smallest_like(rows, like)
+            if all(small):  # also sizes the same beginning when it is no longer cached
+                history.least[begins] = small
+            if epoch == last or not _is_expired(lane_state, history.uses.get(epoch)):
+                sent = found.sent(newest[epoch])
+                history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
+        except NexusError:
+            continue  # likewise
+    history.last = history.earlier.get(last)
+    history.cold = reported_tokens(newest[last])  # the window was sent at least once
+    return history
+
+
+def _is_expired(lane_state: LaneState, used: datetime | None) -> bool:
+    """True if no cache holds any more what was sent under an epoch that was `used` last then."""
+    life, seconds = cache_life_of(lane_state.model.info), seconds_between(used, lane_state.clock())
+    return life is not None and seconds is not None and seconds > life.max_seconds

@@ -1,0 +1,288 @@
+"""Build the section collector of a session, and read from the session what contributors need of it.
+
+`SessionSources` reads its files, its past and what started the turn. Memory and goals have fields of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import project_root, repository_root
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.contributor import Contributor, Sources, View, discover
+from nexus_cli.context.sections.identity_files import read_identity_files
+from nexus_cli.context.sections.planner import section_budget
+from nexus_cli.context.sections.project_outline import Outline, outline_files, walk_files
+from nexus_cli.context.sections.reader import SectionReader
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.sections.section import Layer, Phase, Section
+from nexus_cli.context.sysinfo import SERVER_MODE
+from nexus_cli.context.window.entry_ranges import ranges_of
+from nexus_cli.context.window.groups import is_request
+from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.core.attachment import replace_surrogates
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import Clock
+from nexus_cli.core.entry import Drop, ItemForm, Kind, Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.services import Footprint, Log, SeenFile
+from nexus_cli.lane.capability_snapshot import snapshot
+from nexus_cli.lane.goals import list_goals
+from nexus_cli.lane.lane_state import newest_words
+from nexus_cli.lane.options import CHAT, Options
+from nexus_cli.lane.section_drops import SectionDrops
+from nexus_cli.lane.user_input import TRIGGER
+from nexus_cli.tools.files import ToolError, read_regular_file
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of a file that is compared by its content; a larger one by its time."""
+MOST = 64 * 1024 * 1024
+"""Bytes that are read for one look at all files."""
+LISTING = 0.7
+"""Seconds for git to list a project."""
+TYPES = {"client": "client", "agent": "worker"}
+"""Source of a trigger to its type, where that is not the front end."""
+BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory"})
+"""Contributors that a structured run has as blocks."""
+BLOCK_RULES = "run_instructions"
+
+
+@dataclass
+class SessionSources:
+    """Reads from one running session. The methods are blocking and may be called in a thread."""
+
+    context: ContextManager
+    seen: Callable[[], Sequence[SeenFile]]
+    """Returns the files that the session read or changed, the newest first."""
+    waiting: list[str]
+    """Lines for the model that wait for the next request."""
+    front: str = ""
+    """The front end: what a typed message is called by."""
+    run_facts: Callable[[], Mapping[str, Any]] | None = None
+    """See `Options.run_facts`."""
+    _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
+    """Path, digest then, time of change and size now, to what came out of the comparison."""
+    _footprints: dict[int, Footprint] = field(default_factory=dict)
+    """By epoch."""
+
+    def source_fields(self) -> Mapping[str, Any]:
+        """Return the fields of `Sources` that this object fills."""
+        return {
+            "files": self.files,
+            "footprint": self.footprint,
+            "trigger": self.trigger,
+            "run": self.run,
+            "notices": lambda: self.waiting,
+            "about": lambda: newest_words(self.context.lane),
+            "goals": lambda: list_goals(self.context.lane.timeline),
+        }
+
+    def files(self) -> Sequence[SeenFile]:
+        """Return the session's files as they are on disk now; none if the ledger fails."""
+        try:
+            found = self.seen()
+        except NexusError:
+            return ()
+        left, looked = MOST, []
+        for one in found:
+            disk, moment, used = self._look_at(one, left)
+            left -= used
+            looked.append(replace(one, disk=disk, moment=moment))
+        return looked
+
+    def footprint(self) -> Footprint:
+        """Return figures of the entries that the epoch's head no longer shows."""
+        lane = self.context.lane
+        epoch = lane.epoch
+        if epoch.id not in self._footprints:
+            calls, turns = Counter[str](), 0
+            for (kind, actor), count in self._count_hidden(lane.timeline, epoch.base).items():
+                if kind in (Kind.USER, Kind.STEER) and actor != "nexus":
+                    turns += count
+                elif kind is Kind.TOOL:
+                    calls[actor.removeprefix("tool:")] += count
+            self._footprints = {epoch.id: Footprint(turns, dict(calls.most_common()))}
+        return self._footprints[epoch.id]
+
+    def _count_hidden(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
+        """Return how many entries up to `last` the window does not show, by kind and actor."""
+        found = Counter[tuple[Kind, str]]()
+        for kind, actor, count in timeline.log.count_entries(last):
+            found[kind, actor] += count
+        for first, end in ranges_of(entry for entry in self._visible() if entry <= last):
+            found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))
+        return +found
+
+    def trigger(self) -> Mapping[str, str]:
+        """Return `type` and `source` of what started the newest turn; nothing where `run` says it."""
+        newest = self._newest_trigger()
+        if self.run_facts or (newest is not None and newest.value.get("facts")):
+            return {}
+        return plain_trigger(self.front, "person" if newest is None else str(newest.value.get("source", "")))
+
+    def run(self) -> Mapping[str, Any]:
+        """Return the facts of a structured run: those of its newest trigger, and those of whoever drives it."""
+        newest = self._newest_trigger()
+        if newest is None or not newest.value.get("facts"):
+            return {}
+        try:
+            given = self.run_facts() if self.run_facts else {}
+        except NexusError:  # the ledger fails: why the run was started is known all the same
+            given = {}
+        return {**given, "trigger": newest.value["facts"], "time": newest.at}
+
+    def _newest_trigger(self) -> Memo | None:
+        """Return the memo of what started the newest turn, None if the person typed it. In a run nobody types: what was
+        said after its trigger is no other one."""
+        lane = self.context.lane
+        memos = lane.timeline.memos(TRIGGER)
+        newest = memos[-1] if memos else None
+        if newest is None or self.run_facts:
+            return newest
+        typed = any(item.entry > newest.entry and is_request((item,)) for item in lane.items)
+        return None if typed else newest
+
+    def _visible(self) -> set[int]:
+        """Return the entries that the window shows."""
+        return {item.entry for item in self.context.lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+
+    def _look_at(self, one: SeenFile, left: int) -> tuple[str, str, int]:
+        """Return the state of the file now, its time of change, and how many bytes were read for that."""
+        try:
+            status = os.stat(one.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return "gone", "", 0
+        except (OSError, ValueError):
+            return "same", "", 0
+        if not stat.S_ISREG(status.st_mode):
+            return "gone", "", 0
+        key = (one.path, one.digest, status.st_ctime_ns, status.st_size)
+        used = 0
+        if key not in self._known:
+            small = status.st_size <= min(LARGEST, left)
+            used = status.st_size if small else 0
+            self._known[key] = _compare_file(one, status.st_ctime, status.st_mtime, small)
+        disk = self._known[key]
+        moment = datetime.fromtimestamp(status.st_mtime).strftime("%H:%M:%S") if disk == "changed" else ""
+        return disk, moment, used
+
+
+def plain_trigger(front: str, source: str = "person") -> Mapping[str, str]:
+    """Return what started a turn of a plain session, for `Sources.trigger`."""
+    front = "repl" if front == CHAT else "ask"
+    return {"type": TYPES.get(source, front if source in ("person", "stdin") else source), "source": source}
+
+
+def _compare_file(one: SeenFile, touched: float, changed: float, small: bool) -> str:
+    """Return `same` or `changed`. An untouched file is not read."""
+    at = datetime.fromisoformat(one.at).timestamp()
+    if touched <= at:
+        return "same"
+    if not small:
+        return "changed" if changed > at else "same"
+    try:
+        return "same" if read_regular_file(Path(one.path), LARGEST).digest == one.digest else "changed"
+    except (OSError, ToolError):
+        return "same"
+
+
+def project_outline(cwd: Path) -> Outline:
+    """Return the outline of the project around `cwd`. Blocks for about a second at most, raises nothing."""
+    root = project_root(cwd)
+    names = _list_project(root) if repository_root(cwd) else []
+    if names:
+        return outline_files(names)
+    found, whole = walk_files(root)
+    return outline_files(found, whole=whole)
+
+
+def _list_project(root: Path) -> Sequence[str]:
+    """Return the files that git lists; none if that takes too long or fails."""
+    from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped  # noqa: PLC0415  (in a repository only)
+    from nexus_cli.tools.listing import list_files  # noqa: PLC0415
+
+    stop = StopFlag()
+    timer = threading.Timer(LISTING, stop.press)
+    timer.daemon = True
+    timer.start()
+    try:
+        real = Path(os.path.realpath(root))
+        return list_files(real, real, stop)
+    except (ThreadStopped, OSError, ValueError):
+        return ()
+    finally:
+        timer.cancel()
+
+
+def _given_prompt(text: str) -> dict[str, Contributor]:
+    """Return a contributor whose one section is `text`, the system text that whoever opened the session gave."""
+    text = replace_surrogates(text).replace("\0", "\ufffd")
+    if not text.strip():
+        return {}
+    name = "system_prompt"
+    section = Section(name, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 100, sticky=True, source="given")
+    made = Contributor(
+        name, Layer.SYSTEM, lambda sources: "", lambda value, view: (section,), most=len(text), verbatim=True,
+        required=True,
+    )  # fmt: skip
+    return {name: made}
+
+
+def make_collector(
+    options: Options,
+    info: ModelInfo,
+    recipe: Recipe,
+    budget: TokenBudget,
+    *,
+    count: Callable[[str], int],
+    log: Log,
+    clock: Clock,
+    started: datetime,
+    failed: Callable[[str], None],
+    dropped: Callable[[Drop], None] = lambda drop: None,
+    settings: Settings,
+    tools: Sequence[str],
+    runs: bool = True,
+    **seams: Any,
+) -> SectionCollector:
+    """Return the section collector of one lane.
+
+    `tools` names the available tools, `dropped` gets each new drop of a section, `runs` says if any command may run or
+    the person can be asked, `seams` are the session's fields of `Sources`.
+    """
+    # The guide of a skill is printed by a command, which is free inside walls.
+    can_use = "bash" in tools and (runs or settings.sandbox.backend != "off")
+    own: dict[str, Any] = {
+        "mode": SERVER_MODE if options.served else "",
+        "persona": lambda names: read_identity_files(names, options.cwd),
+        "outline": lambda: project_outline(options.cwd),
+        "tools": lambda: tools,
+        "trigger": lambda: plain_trigger(options.front),
+        "capabilities": lambda: snapshot(options.cwd, settings, os.environ, info.name, tools, skills=can_use),
+    }
+    without = BLOCKS_INSTEAD if options.run_facts else {BLOCK_RULES}
+    admitted = (name for name in discover() if name not in without and recipe.admits(name))
+    contributors = {name: discover()[name] for name in admitted}
+    if options.system_prompt is not None:
+        contributors = {name: one for name, one in contributors.items() if one.layer is not Layer.SYSTEM}
+        contributors |= _given_prompt(options.system_prompt)
+    return SectionCollector(
+        contributors,
+        SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams})),
+        View.of(info.name, recipe.name, budget, count),
+        failed,
+        SectionDrops(log, clock, dropped),
+        recipe,
+        section_budget(budget.available, recipe.section_budget),
+    )

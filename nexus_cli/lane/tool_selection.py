@@ -1,0 +1,65 @@
+"""Select the schemas of an epoch: a recipe that allows few tools does not pay for the others in a new session.
+
+Also finds names of tools in a recipe that do not exist, and checks whether the model can read drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.core.elide import RECALL, one_line
+from nexus_cli.core.entry import Epoch
+from nexus_cli.core.errors import nearest_name
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.permission.run_limits import DELEGATE
+from nexus_cli.tools.registry import ToolRegistry, discover_tools
+
+Schemas = Sequence[dict[str, Any]]
+DELEGATION = (DELEGATE, "agents")
+"""Tools that only a run with workers needs."""
+
+
+def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) -> Schemas:
+    """Return the schemas of the tools that `recipe` allows; all if a resumed session was offered others.
+
+    `now` is the epoch that a session resumes: its tools are not taken away again.
+    """
+    tools, categories = recipe.limits.tools, recipe.limits.categories
+    names = {
+        tool.name
+        for tool in registry.tools()
+        if (tools is None or tool.name in tools)
+        and (categories is None or str(tool.effect) in categories)
+        and not (tool.name in DELEGATION and recipe.limits.sub_agents is False)
+    }
+    before = {str(tool["function"]["name"]) for tool in now.tools} if now else set()
+    every = registry.get_definitions()
+    return [one for one in every if one["function"]["name"] in names] if before <= names else every
+
+
+def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
+    """Return a line for the person for each name among the tools of `recipe` that no tool has: it may be misspelt."""
+    named = recipe.limits.tools
+    known = discover_tools() if named else {}
+    unknown = sorted(name for name in named or () if name not in known)
+    return tuple(_unknown_tool_line(recipe.name, name, known) for name in unknown)
+
+
+def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
+    near = nearest_name(name, known)
+    hint = f"; the nearest is {near}" if near else ""
+    return f"recipe {recipe} names the tool {one_line(name)[:80]!r}, which there is not{hint}"
+
+
+def tool_names(schemas: Schemas) -> tuple[str, ...]:
+    """Return the tools' names, sorted as they are sent."""
+    return tuple(str(one["function"]["name"]) for one in schemas)
+
+
+def can_recall(lane_state: LaneState) -> bool:
+    """True if the model has the tool `recall` and its limits allow it. The person can always read every drop."""
+    allowed = lane_state.spending.limits.tools
+    offered = (tool.get("function", {}).get("name") for tool in lane_state.lane.epoch.tools)
+    return RECALL in offered and (allowed is None or RECALL in allowed)

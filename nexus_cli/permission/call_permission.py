@@ -1,0 +1,485 @@
+"""Permission of calls in one session: the level, the rules and the walls together.
+
+Rules and sandbox are loaded by the first call that needs them: a session without commands pays nothing for them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import SandboxSettings
+from nexus_cli.config.trust import FOLDER, MOST_BYTES
+from nexus_cli.config.worktree_record import find_source
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import PLAN
+from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.tool import CommandWalls, Effect, Tool
+from nexus_cli.permission.folder_rules import READ_FILE, folder_rules, opens_secrets
+from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
+from nexus_cli.tools.registry import discover_tools
+
+if TYPE_CHECKING:
+    from nexus_cli.rules.decide import CommandDecision
+    from nexus_cli.rules.denied_files import DeniedFiles
+    from nexus_cli.rules.rule_set import PermissionRule, RuleSet
+    from nexus_cli.sandbox.backend import BackendProbe
+    from nexus_cli.sandbox.confinement import Confinement
+    from nexus_cli.sandbox.profile import ProfileName, TempFolder
+
+PLANS = "plan mode is read-only; answer with the plan"
+"""Why a call is refused under `PLAN`."""
+ALLOWED = "allowed for this session"
+"""The origin of a decision that an answer of the person for the session made before."""
+BUILT_IN = "built in"
+"""The origin of a decision on a command that only reads, see `nexus_cli.rules.free_commands`."""
+SEARCHES: Mapping[str, tuple[str, ...]] = {"glob": ("glob",), "grep": ("grep", "read_file")}
+"""Tools that find files in a folder, with the tools whose deny rules keep a file from what they show."""
+READERS = frozenset({READ_FILE, *SEARCHES})
+"""Tools that read outside the project by the rules of `read_file`."""
+MOST_PARTS = 50
+"""Parts of a command line that are recorded and shown: a line may have thousands."""
+COMMAND = "command"
+"""The argument that makes a tool that runs something one for command lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The decision on one call."""
+
+    verdict: Verdict
+    command: CommandDecision | None = None
+    """For a command line: its parts and its profile."""
+    rule: str = ""
+    """The rule that decided, `deny bash(rm *)`; "" where none did."""
+    origin: str = ""
+    """Where that comes from, such as file and line of the rule; "" where the level decided."""
+    level: str = ""
+    """The level that was in force."""
+    offers: tuple[str, ...] = ()
+    """Allow rules that would let this call and others like it run, which a person who is asked can choose; none where
+    only this very call can be allowed."""
+
+    @property
+    def profile(self) -> str:
+        """Return the profile that a command runs in; "" for other calls."""
+        return self.command.profile if self.command else ""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the level alone let a call through that runs nothing."""
+        return isinstance(self.verdict, Grant) and self.command is None and not self.origin
+
+    @property
+    def ruling(self) -> str:
+        """Return the rule that decided with its origin, for a person; "" where none did."""
+        return f"{self.rule} ({self.origin})" if self.rule else ""
+
+    def shown_parts(self) -> tuple[list[dict[str, Any]], int]:
+        """Return parts of a command line as JSON, at most `MOST_PARTS`, and how many more there are.
+
+        Those that ask or are refused are taken first; the order is that of the line.
+        """
+        parts = self.command.parts if self.command else ()
+        places = sorted(range(len(parts)), key=lambda place: parts[place].decision == "allow")[:MOST_PARTS]
+        return [parts[place].to_json() for place in sorted(places)], len(parts) - len(places)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is recorded of the decision, see `reports/decisions.py`."""
+        words = {Grant: "allow", ApprovalNeed: "ask", Denial: "deny"}
+        value: dict[str, Any] = {
+            "decision": words[type(self.verdict)], "level": self.level, "profile": self.profile or None,
+            "rule": self.rule or None, "from": self.origin or f"level {self.level}",
+        }  # fmt: skip
+        if self.command:
+            parts, more = self.shown_parts()
+            value |= {"parts": parts} | ({"more_parts": more} if more else {})
+        why = self.command.why if self.command else ""
+        return value | {"why": why if isinstance(self.verdict, Grant) else self.verdict.why}
+
+
+class CallPermission:
+    """Decides on the calls of one session, and makes the walls of its commands."""
+
+    def __init__(
+        self,
+        cwd: Path,
+        project: Path,
+        config_dirs: Sequence[Path] = (),
+        sandbox: SandboxSettings | None = None,
+        *,
+        answers: bool = False,
+    ) -> None:
+        """Without `sandbox` there are neither rules nor walls, and every command asks: a bare session. `answers`: what
+        the session is for is to answer people in their spaces."""
+        # Rules name real paths.
+        self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
+        self._settings, self._answers = sandbox, answers
+        self._rules: RuleSet | None = None
+        self._names_rules: bool | None = None
+        self._stamp: tuple[int, ...] = ()
+        self._is_outdated = False
+        self._probe: BackendProbe | None = None
+        self._temp: TempFolder | None = None
+        self._confinements: dict[str, Confinement] = {}
+        self._denied: DeniedFiles | None = None
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def probe(self) -> BackendProbe | None:
+        """Return the backend that was found, or None if no command needed one yet."""
+        return self._probe
+
+    @property
+    def may_have_walls(self) -> bool:
+        """False if commands cannot be confined here, as far as that is known without a look at the system."""
+        if self._settings is None or self._settings.backend == "off":
+            return False
+        return self._probe is None or self._probe.backend != "none"
+
+    def is_loaded(self, level: str, *, runs: bool) -> bool:
+        """True if `decide` need not load anything at `level`, for a call that `runs` a command or one that does not."""
+        if self._settings is None:
+            return True
+        if self._rules is None or self._is_outdated:
+            return not runs and self._names_rules is False
+        return not runs or (level == "all" or self._probe is not None)
+
+    def load(self, level: str, *, runs: bool = True) -> BackendProbe | None:
+        """Load the rules, and the walls for a command at `level`; None where it needs none. Blocks the first time."""
+        if self._settings is None:
+            return None
+        with self._lock:
+            if runs or self._has_rules():
+                self._read_rules()
+        return self._probe if level == "all" or not runs else self.find_walls()
+
+    def find_walls(self) -> BackendProbe | None:
+        """Return the backend of this system, None for a bare session. Blocks the first time."""
+        if self._settings is None:
+            return None
+        with self._lock:
+            if self._probe is None:
+                from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415
+
+                self._probe = find_backend(self._settings.backend, own=places(), project=self._project)
+            return self._probe
+
+    def share_probe(self, other: CallPermission) -> None:
+        """Keep what `other`, of the session before, found of the system, if the settings are the same."""
+        if (self._settings, self._project) == (other._settings, other._project):
+            self._probe = other._probe
+
+    def has_walls(self) -> bool:
+        """True if commands can be confined here. Blocks the first time."""
+        found = self.find_walls()
+        return found is not None and found.backend != "none"
+
+    def require_walls(self) -> None:
+        """Raise `NexusError("config", ...)` where there is no sandbox, which the settings require."""
+        found = self.find_walls()
+        if found is not None and found.backend == "none":
+            hint = "`nexus doctor` says what is missing; nexus config set sandbox.backend auto goes on without"
+            raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
+
+    def check_rules(self, level: str) -> None:
+        """Look at the rules before the first call, if there are any. Blocks.
+
+        Raises `NexusError("config", ...)` as `refuse_unguarded` does.
+        """
+        self._stamp = _read_stamp(places().settings)
+        self.load(level, runs=False)
+        self.refuse_unguarded(level)
+
+    def refuse_unguarded(self, level: str) -> None:
+        """Raise `NexusError("config", ...)` at level `all` if a deny rule cannot be read: nothing else would ask."""
+        unread = self._rules.unread_denials if self._rules is not None and level == "all" else ()
+        if unread:
+            where, _, why = unread[0].partition(": ")
+            hint = "Correct the rule (`nexus config edit`), or take another level than all"
+            raise NexusError("config", where, why, hint)
+
+    def take_problems(self, level: str) -> list[str]:
+        """Return what a person has to know of rules and walls at `level`, once each."""
+        lines = list(self._rules.problems) if self._rules is not None else []
+        if self._probe is not None and self._probe.backend == "none" and level != "all":
+            lines.append(f"No sandbox: {self._probe.why or 'none works here'}. Every command asks (`nexus doctor`)")
+        new = [line for line in lines if line not in self._told]
+        self._told.update(new)
+        return new
+
+    def decide(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        level: str,
+        targets: Mapping[str, Path] | None = None,
+        allowed: Iterable[str] = (),
+    ) -> Permission:
+        """Decide on a call at `level`; `targets` are its paths as they were resolved, `allowed` the allow rules of this
+        session. Blocks where `load` did not run before."""
+        judged = "read" if level == PLAN else level
+        extra = _parse_allowed(frozenset(allowed))
+        if tool.effect is Effect.RUN and tool.subject == COMMAND and self._settings is not None:
+            found = self._decide_command(arguments, judged, extra)
+        else:
+            found = self._decide_paths(tool, arguments, judged, targets, extra)
+        reads = tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
+        if level == PLAN and not isinstance(found.verdict, Denial) and not (reads and isinstance(found.verdict, Grant)):
+            return Permission(Denial(PLANS), found.command, level=level)
+        return replace(found, level=level)
+
+    def _decide_command(
+        self, arguments: Mapping[str, Any], level: str, extra: tuple[PermissionRule, ...]
+    ) -> Permission:
+        from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
+
+        probe = self.load(level)
+        rules = self._read_rules()
+        rules = replace(rules, rules=(*rules.rules, *extra)) if extra else rules
+        made = decide_command(
+            str(arguments[COMMAND]), level=level, rules=rules, cwd=self._cwd,  # type: ignore[arg-type]
+            project=self._project, confined=probe is None or probe.backend != "none",
+            network=bool(arguments.get("network")), outside=str(arguments.get("outside") or ""),
+        )  # fmt: skip
+        verdict: Verdict = Grant()
+        if made.decision == "deny":
+            verdict = Denial(made.why)
+        elif made.decision == "ask":
+            verdict = ApprovalNeed(made.why, "run")
+        deciding = [part for part in made.parts if part.decision == made.decision]
+        ruled = next((part for part in deciding if part.rule), None)
+        if ruled is not None:
+            return Permission(verdict, made, f"{made.decision} {ruled.rule}", ruled.source, offers=made.prefixes)
+        is_free = made.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
+        return Permission(verdict, made, origin=BUILT_IN if is_free else "", offers=made.prefixes)
+
+    def _decide_paths(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        level: str,
+        targets: Mapping[str, Path] | None,
+        extra: tuple[PermissionRule, ...],
+    ) -> Permission:
+        rule = self._find_rule(tool, targets, extra)
+        named = (f"{rule.decision} {rule.text}", rule.origin) if rule else ("", "")
+        if rule is not None and rule.decision == "deny":
+            return Permission(Denial("{} ({})".format(*named)), None, *named)
+        opened = rule is not None and rule.decision == "allow"
+        verdict = decide(
+            tool, arguments, allow=level, cwd=self._cwd, project=self._project, config_dirs=self._config_dirs,
+            targets=targets, lifts=lambda name, path: opened and bool(rule and opens_secrets(rule, self._project)),
+            answers=self._answers,
+        )  # fmt: skip
+        is_outside = isinstance(verdict, ApprovalNeed) and verdict.kind == "outside" and tool.name in READERS
+        offers = folder_rules((targets or {}).values(), self._project) if is_outside and self._settings else ()
+        if rule is None or level == "all":
+            return Permission(verdict, offers=offers)
+        if rule.decision == "ask" and isinstance(verdict, Grant):
+            return Permission(ApprovalNeed("{} ({})".format(*named), "protected"), None, *named)
+        if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind in ("edit", "later", "send")):
+            return Permission(Grant(), None, *named)
+        return Permission(verdict, None, *named) if isinstance(verdict, Grant) else Permission(verdict, offers=offers)
+
+    def _find_rule(
+        self, tool: Tool, targets: Mapping[str, Path] | None, extra: tuple[PermissionRule, ...]
+    ) -> PermissionRule | None:
+        """Return the rule that decides on a call. What `read_file` may read outside, the tools that search may too."""
+        if self._settings is None or not (extra or self._has_rules()):
+            return None
+        from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
+
+        paths = list((targets or {}).values())
+        rules = RuleSet((*(self._read_rules().rules if self._has_rules() else ()), *extra))
+        found = rules.find_for_path(tool.name, paths, self._project)
+        if found is None and tool.name in SEARCHES and paths:
+            reading = rules.find_for_path(READ_FILE, paths, self._project)
+            found = reading if reading is not None and reading.decision == "allow" and reading.pattern else None
+        return found
+
+    def find_refused(self, tool: str) -> Callable[[Path], bool] | None:
+        """Return what is True for a real path that a deny rule keeps from `tool`, which finds it in a folder; None
+        where no rule does. What `read_file` is refused `grep` does not show either."""
+        names, project = SEARCHES.get(tool, ()), self._project
+        if not names or self._settings is None or not self._has_rules():
+            return None
+        from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
+
+        refusing = RuleSet(tuple(rule for name in names for rule in self._read_rules().of("deny", name)))
+        if not refusing.rules:
+            return None
+        return lambda path: any(refusing.find_for_path(name, (path,), project) for name in names)
+
+    def _has_rules(self) -> bool:
+        """True if a settings file may have rules: reading them loads more than most sessions need. Looks once a
+        turn if the personal file has changed, else once."""
+        if self._rules is not None and not self._is_outdated:
+            return bool(self._rules.rules)
+        if self._names_rules is None:
+            self._names_rules = any(map(_names_rules, (places().settings, self._project / FOLDER / "config.toml")))
+        return self._names_rules
+
+    def _read_rules(self) -> RuleSet:
+        """Return the rules; those of before where the file cannot be read any more, which is a problem to tell."""
+        if self._rules is None or self._is_outdated:
+            from nexus_cli.rules.rule_set import read_rules  # noqa: PLC0415
+
+            try:
+                self._rules = read_rules(places(), self._project, tuple(discover_tools()))
+            except NexusError as error:
+                if self._rules is None:
+                    raise
+                told = f"{error}. The rules read before still hold"
+                self._rules = replace(self._rules, problems=(*self._rules.problems, told))
+            self._is_outdated = False
+        return self._rules
+
+    def _find_denied_files(self, profile: ProfileName) -> DeniedFiles:
+        """Return what deny rules keep from commands in walls. Looks once a turn, with the lock held."""
+        from nexus_cli.rules.denied_files import DeniedFiles, find_denied_files  # noqa: PLC0415
+
+        if profile == "none":
+            return DeniedFiles()
+        if self._denied is None:
+            self._denied = find_denied_files(self._read_rules(), self._project, Path(os.path.realpath(self._cwd)))
+        return self._denied
+
+    def _forget_rules(self) -> None:
+        self._rules = self._names_rules = self._denied = None
+
+    def begin_turn(self) -> None:
+        """Look again, in this turn, for what may have changed since the last: files, and the rules of the person."""
+        self._denied = None
+        stamp = _read_stamp(places().settings)
+        if stamp != self._stamp:
+            self._stamp, self._names_rules, self._is_outdated = stamp, None, self._rules is not None
+
+    def rules_in_force(self) -> RuleSet:
+        """Return the rules that decide here. Blocks the first time."""
+        with self._lock:
+            return self._read_rules()
+
+    def store_rules(self, rules: Sequence[str]) -> None:
+        """Add allow rules for this project to the personal settings; they hold at once. Raises `NexusError` if
+        they cannot be written."""
+        for rule in rules:
+            self.add_rule(f"allow {rule}", str(find_source(self._project)))
+
+    def add_rule(self, typed: str, folder: str = "") -> bool:
+        """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once. Blocks."""
+        from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
+
+        added = add_rule(typed, tuple(discover_tools()), folder)
+        self._forget_rules()
+        self.rules_in_force()
+        return added
+
+    def remove_rule(self, typed: str) -> None:
+        """Remove a rule, as `rules.edit_rules.remove_rule` does; it does not hold any more. Blocks."""
+        from nexus_cli.rules.edit_rules import remove_rule  # noqa: PLC0415
+
+        remove_rule(typed, self.rules_in_force())
+        self._forget_rules()
+        self.rules_in_force()
+
+    def make_walls(self, profile: ProfileName) -> CommandWalls:
+        """Return what a command in `profile` runs inside. Blocks; raises `OSError` where it cannot be made."""
+        assert self._settings is not None
+        from nexus_cli.sandbox.command_environment import child_environment_for  # noqa: PLC0415
+        from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
+        from nexus_cli.sandbox.denial import describe_denial  # noqa: PLC0415
+        from nexus_cli.sandbox.profile import TempFolder, make_profile  # noqa: PLC0415
+
+        probe = self.load("all" if profile == "none" else "read")
+        with self._lock:
+            denied = self._find_denied_files(profile)
+            if self._temp is None and profile != "none":
+                self._temp = TempFolder(places())
+            made = make_profile(
+                profile, project=self._project, cwd=self._cwd, own=places(),
+                temp=self._temp.path if self._temp else None, write=self._settings.write,
+                unix_sockets=self._settings.unix_sockets, denied=denied.paths,
+            )  # fmt: skip
+            held = self._confinements.get(profile)
+            if held is None or held.profile != made:
+                if held is not None:
+                    held.close()
+                from nexus_cli.sandbox.backend import Backend, BackendProbe  # noqa: PLC0415
+
+                held = Confinement(made, probe or BackendProbe(Backend.NONE))
+                self._confinements[profile] = held
+        env, taken = child_environment_for(made, os.environ, self._settings.env_pass)
+        if profile == "read":
+            from nexus_cli.rules.free_commands import ENVIRONMENT, UNSET  # noqa: PLC0415
+
+            env = {name: value for name, value in env.items() if name not in UNSET} | {**ENVIRONMENT}
+        from nexus_cli.config.child_environment import add_own_program  # noqa: PLC0415
+
+        add_own_program(env, places(), self._cwd)
+        notes = list(made.notes)
+        if made.denied and not denied.is_whole:
+            notes.append(f"deny rules name more files than the {len(denied.paths)} that commands cannot read")
+        if made.denied and made.writable and held.backend == "landlock":
+            notes.append("what a command makes directly beside a file of a deny rule is readable from the next one on")
+        if taken:
+            notes.append(f"without {', '.join(taken)} (setting sandbox.env_pass)")
+        told = tuple(note for note in notes if note not in self._told)
+        self._told.update(told)
+        confinement = held if held.backend != "none" else None
+        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
+
+    def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return `text` without the values of the variables that commands do not get, and the names of those."""
+        from nexus_cli.sandbox.command_environment import mask_secrets  # noqa: PLC0415
+
+        return mask_secrets(text, os.environ, self._settings.env_pass if self._settings else ())
+
+    def take_over(self, earlier: CallPermission) -> None:
+        """Go on from `earlier`, that of the same session until now: its temporary files, and what was told of it."""
+        self._temp, earlier._temp = earlier._temp, None
+        self._told |= earlier._told
+        earlier.close()
+
+    def close(self) -> None:
+        """Release walls and temporary files; twice does no harm."""
+        for held in self._confinements.values():
+            held.close()
+        self._confinements.clear()
+        if self._temp is not None:
+            self._temp.close()
+            self._temp = None
+
+
+@lru_cache(64)
+def _parse_allowed(rules: frozenset[str]) -> tuple[PermissionRule, ...]:
+    """Return allow rules of a session as rules."""
+    if not rules:
+        return ()
+    from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
+
+    return tuple(parse_rule("allow", rule, (), ALLOWED) for rule in sorted(rules))
+
+
+def _read_stamp(path: Path) -> tuple[int, ...]:
+    """Return what changes with a file; () where there is none."""
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _names_rules(path: Path) -> bool:
+    """True if the settings in a file may have rules."""
+    try:
+        return b"rules" in read_beginning(path, MOST_BYTES)
+    except OSError:
+        return False

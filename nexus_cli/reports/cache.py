@@ -1,0 +1,173 @@
+"""Report each request's use of the provider's cache, and why one read less than it could have.
+
+From the ledger alone: each request beside the one before it in its lane that the provider had counted. The verdicts are
+those of `nexus_cli.lane.cache.diagnosis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.window.rewrite_cost import miss_cost
+from nexus_cli.core.errors import NexusError
+from nexus_cli.lane.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
+from nexus_cli.lane.cache.sent_request import source_of
+from nexus_cli.lane.request_history import LaneRequests, RequestPair, read_lanes, was_answered
+from nexus_cli.ledger import Ledger, pick_request
+from nexus_cli.provider.prompt_cache import CacheLife
+
+Value = dict[str, Any]
+BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
+"""Kinds of verdicts that are misses."""
+ELSEWHERE = "the first here; another session had sent the same beginning"
+
+
+def cache_report(ledger: Ledger, session: str, settings: Settings) -> Value:
+    """Return a row per request, the main lane first, and the sums; raise `NexusError("usage", ...)` for an unknown
+    session."""
+    lanes = read_lanes(ledger, session, settings)
+    rows = [_row(lane, asked, lane.facts(asked)) for lane in lanes for asked in lane.requests]
+    return {
+        "version": 1,
+        "session": ledger.session(session).id,
+        "requests": rows,
+        "total": _total(rows),
+        "rewrites": _rewrites(ledger, session),
+    }
+
+
+def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> Value:
+    """Return why request `step` of the main lane missed; without `step` the newest miss, else the newest request.
+
+    Raise `NexusError("usage", ...)` if the request does not exist.
+    """
+    main, *_ = read_lanes(ledger, session, settings)
+    requests = main.requests
+    if not requests:
+        raise NexusError("usage", f"session {session}", "it has not sent a request yet", "Ask something first")
+    if step is None:
+        missed = (asked for asked in reversed(requests) if _verdict(asked, main.facts(asked)).missed)
+        asked = next(missed, requests[-1])
+    else:
+        asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
+    facts = main.facts(asked)
+    return {
+        "version": 1,
+        "session": ledger.session(session).id,
+        **_row(main, asked, facts),
+        **_details(main, asked, facts),
+    }
+
+
+def _row(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> Value:
+    row, usage, verdict = asked.row, asked.row.usage, _verdict(asked, facts)
+    dollars = miss_cost(lane.info(row), verdict.missed, usage) if usage and verdict.missed else 0.0
+    return {
+        "lane": lane.log.agent,
+        "step": row.manifest.step,
+        "at": row.manifest.at,
+        "model": str(row.manifest.arguments.get("model", "")),
+        "epoch": row.manifest.epoch,
+        "input": usage.input if usage else None,
+        "reported": row.reported,
+        "expected": row.manifest.cached or expected_cached(facts.life, facts.shared, facts.age),
+        "read": usage.cache_read if usage and row.reported else None,
+        "written": usage.cache_write if usage and row.reported else None,
+        "missed": verdict.missed,
+        "hit": round(usage.cache_read / usage.input, 4) if usage and row.reported and usage.input else None,
+        "cost_usd": None if dollars is None else round(dollars, 8),
+        "cause": verdict.kind,
+        "ours": verdict.ours,
+        "why": verdict.why,
+    }
+
+
+def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
+    """Return the diagnosis of one request."""
+    if not was_answered(asked.row):
+        why = f" ({asked.row.finish})" if asked.row.finish else ""
+        return Diagnosis("unanswered", why=f"it was not answered{why}")
+    if not asked.row.reported:
+        return Diagnosis("unreported", why="the provider reported no figures for it")
+    verdict = diagnose(facts)
+    first = "" if facts.before else _first_reason(asked.row.manifest.step, facts.read)
+    return replace(verdict, why=first) if first else verdict
+
+
+def _first_reason(step: int, read: int) -> str:
+    """Return why there is no earlier request to compare with; "" if the verdict says it."""
+    if step > 1:
+        return "no earlier request has figures to compare with"
+    return ELSEWHERE if read else ""
+
+
+def _details(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> Value:
+    """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
+    before, found = asked.before, facts.difference or lane.difference(asked)
+    epochs = [lane.epoch(row.manifest.epoch) for row in (asked.row, before) if row]
+    cause = epochs[0].cause if before and epochs[0] is not epochs[1] else ""
+    if found and found.kind in ("model", "effort"):
+        cause = "model"  # a compaction or cut right after a switch begins one more epoch; the switch changed the model
+    different = {
+        "kind": found.kind,
+        "what": found.what,
+        "before": found.before,
+        "after": found.after,
+        "source": source_of(found, *epochs),
+        "by": CAUSES.get(cause, cause),
+    } if found else None  # fmt: skip
+    return {
+        "previous": before.manifest.step if before else None,
+        "previous_session": before.session or None if before else None,
+        "previous_input": facts.before or None,
+        "shared": facts.shared,
+        "difference": different,
+        "age_seconds": None if facts.age is None else round(facts.age, 3),
+        "cache": _life_value(facts.life),
+    }
+
+
+def _life_value(life: CacheLife | None) -> Value | None:
+    if life is None:
+        return None
+    return {
+        "kept_seconds": [life.min_seconds, life.max_seconds],
+        "minimum": life.min_tokens,
+        "step": life.step,
+        "automatic": life.automatic,
+        "documented": life.documented,
+    }
+
+
+def _total(rows: Sequence[Value]) -> Value:
+    told = [row for row in rows if row["read"] is not None]
+    missed = [row for row in told if row["cause"] in BLAMED]
+    costs = [row["cost_usd"] for row in missed]
+    total, read = sum(row["input"] for row in told), sum(row["read"] for row in told)
+    return {
+        "requests": len(rows),
+        "unanswered": sum(1 for row in rows if row["cause"] == "unanswered"),
+        "input": total,
+        "read": read,
+        "written": sum(row["written"] for row in told),
+        "hit": round(read / total, 4) if total else None,
+        "missed": sum(row["missed"] for row in missed),
+        "cost_usd": None if None in costs else round(sum(costs), 8),
+        "misses": len(missed),
+        "ours": _count(missed, True),
+        "not_ours": _count(missed, False),
+        "unknown": _count(missed, None),
+    }
+
+
+def _count(rows: Iterable[Value], ours: bool | None) -> int:
+    return sum(1 for row in rows if row["ours"] is ours)
+
+
+def _rewrites(ledger: Ledger, session: str) -> list[Value]:
+    """Return the recorded price of every rewrite of the session's own."""
+    found = ledger.log(session).memos("rewrite", own=True)
+    return [{"at": memo.at, **memo.value} for memo in found]

@@ -1,0 +1,115 @@
+"""The turns of a session as the events that a person saw, newest turn first: what a resumed session shows again.
+
+Read from the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from nexus_cli.core import event
+from nexus_cli.core.entry import Entry, Kind, Memo
+from nexus_cli.core.event import Event
+from nexus_cli.core.message import ToolCall, restore_result
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.core.usage import Usage
+from nexus_cli.lane.model_call import CUT
+from nexus_cli.lane.user_messages import read_backwards
+from nexus_cli.ledger import LaneLog
+from nexus_cli.ledger.sessions import SHOWN
+from nexus_cli.session.session import Session
+from nexus_cli.turn.dispatch import RESULT
+from nexus_cli.turn.waiting import waiting_entry
+
+PERSON = "person"
+LONGEST = 200
+"""Entries of one turn that are shown: the newest."""
+CONTINUED = "continued"
+"""What a person reads where the model was asked to go on with an answer that broke off."""
+
+
+def shown_text(record: LaneLog, entry: Entry) -> str:
+    """Return what a person reads of a user message: what was typed, else what is attached, of ours the command."""
+    memos = record.memos(SHOWN, first=entry.id)
+    if memos and memos[0].entry == entry.id:
+        return str(memos[0].value["text"])
+    typed, attached = split_attachments(entry.message.content)
+    return typed or attached
+
+
+def newest_turns(session: Session) -> Iterator[list[Event]]:
+    """Yield the turns of a session, the newest first, each as its events from `TurnStart` to `TurnEnd`.
+
+    Of a long turn the first words and the end are there. Raise `NexusError` if the ledger fails.
+    """
+    record = session.record
+    if record is None:
+        return
+    subjects = {tool.name: tool.subject for tool in session.tools()}
+    waiting = waiting_entry(session.ledger, record) if session.ledger is not None else 0
+    turn: list[Entry] = []
+    for entry in read_backwards(record.read, record.last_id()):
+        if len(turn) < LONGEST or entry.kind is Kind.USER:
+            turn.append(entry)
+        if entry.kind is Kind.USER or entry.id == 1:
+            first = turn[-2].id if len(turn) > 1 else entry.id
+            results = {memo.entry: memo.value for memo in record.memos(RESULT, first=first)}
+            words = shown_text(record, entry)
+            cuts = [memo for memo in record.memos(CUT, first=entry.id) if memo.entry <= turn[0].id]
+            yield list(_events(in_call_order(turn[::-1]), results, subjects, words, waiting, cuts))
+            turn = []
+
+
+def in_call_order(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries with the results of calls that ran together in call order; they were recorded as they ended."""
+    calls = [call.id for entry in entries for call in entry.message.tool_calls]
+    places: dict[str | None, int] = {call: place for place, call in enumerate(calls)}
+    ordered: list[Entry] = []
+    for kind, run in groupby(entries, lambda entry: entry.kind):
+        found = list(run)
+        if kind is Kind.TOOL:
+            found.sort(key=lambda entry: places.get(entry.message.tool_call_id, -1))
+        ordered += found
+    return ordered
+
+
+def _events(
+    turn: Sequence[Entry],
+    results: Mapping[int, Mapping[str, Any]],
+    subjects: Mapping[str, str],
+    words: str,
+    waiting: int,
+    cuts: Sequence[Memo],
+) -> Iterator[Event]:
+    """Yield the events of a turn that began with `words`; the result of the entry `waiting` is still waited for. Of
+    `cuts` each is an answer that was cut, and came again after its entry."""
+    calls: dict[str | None, ToolCall] = {}
+    answer = ""
+    for entry in turn:
+        message = entry.message
+        match entry.kind:
+            case Kind.USER:
+                yield event.TurnStart(words)
+            case Kind.STEER if entry.actor == PERSON:
+                yield event.SteeringMessage(split_attachments(message.content)[0])
+            case Kind.STEER:
+                yield event.Notice(CONTINUED, warning=False)
+            case Kind.ASSISTANT:
+                answer = message.content or answer
+                yield event.Text(message.content)
+                calls |= {call.id: call for call in message.tool_calls}
+            case Kind.TOOL if call := calls.get(message.tool_call_id):
+                result, seconds = restore_result(message.content, results.get(entry.id, {}))
+                result = result if entry.id == waiting else replace(result, waits=None)
+                subject = " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200]
+                yield event.ToolCallEvent(call, subject)
+                yield event.ToolResultEvent(call, result, entry.tokens, seconds)
+            case _:
+                pass
+        for cut in (one for one in cuts if one.entry == entry.id):
+            yield event.Text(str(cut.value["text"]))
+            yield event.Retry(1, 0.0, str(cut.value["why"]), cut=True)
+    yield event.TurnEnd(event.Outcome(True, 0, answer, "stop", None, 0, Usage(), 0.0))

@@ -1,0 +1,111 @@
+"""Report the usage of a session: tokens and dollars by model, by kind of request, and of its newest turns."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.usage import UsageSum
+from nexus_cli.lane.request_history import was_answered
+from nexus_cli.lane.user_messages import first_words, read_backwards
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+
+TURNS = 10
+WORDS = 80
+KINDS = {"main": "conversation", "compact": "compaction"}
+"""Kinds of requests by the agent of their lane; others are named after the agent."""
+WORKERS = "workers"
+"""Kind of the requests of all workers."""
+
+
+def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
+    """Return the sums of a session's own requests and those of its workers, without those that a fork shares with its
+    source.
+
+    An unanswered request is counted and adds nothing; an unknown price makes a `cost_usd` None, `known_usd` is the
+    rest.
+    """
+    info = ledger.session(session)
+    logs = ledger.logs(session)
+    rows = {log.lane: log.requests() for log in logs}
+    own = [row for several in rows.values() for row in several]
+    theirs = _worker_requests(ledger, session)
+    every = [*own, *theirs]
+    kinds = [(KINDS.get(log.agent, log.agent), row) for log in logs for row in rows[log.lane]]
+    return {
+        "version": 1,
+        "session": info.id,
+        "total": {
+            **_sum(every),
+            "estimated": sum(1 for row in every if was_answered(row) and not row.reported),
+            "unanswered": sum(1 for row in every if not was_answered(row)),
+        },
+        "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
+        "kinds": _by([*kinds, *((WORKERS, row) for row in theirs)]),
+        "turns": _turns(logs[0], info.turns, rows, theirs),
+        "series": _series(every),
+    }
+
+
+def _worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
+    """Return the requests of the workers of a session, and of theirs."""
+    workers = [worker.id for worker in ledger.workers(session)]
+    own = [row for worker in workers for log in ledger.logs(worker) for row in log.requests()]
+    return own + [row for worker in workers for row in _worker_requests(ledger, worker)]
+
+
+def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
+    """Sums by name, the name with the most input first."""
+    groups: dict[str, list[RequestRow]] = {}
+    for name, row in named:
+        groups.setdefault(name, []).append(row)
+    sums = [{"name": name, **_sum(rows)} for name, rows in groups.items()]
+    return sorted(sums, key=lambda one: -one["input"])
+
+
+def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
+    answered = [row.usage for row in rows if row.usage]
+    return UsageSum.of(answered, len(rows) - len(answered)).to_json()
+
+
+def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
+    """Return the answered requests in the order in which they were sent."""
+    sent = sorted((row for row in rows if row.usage), key=lambda row: row.manifest.at)
+    return [
+        {"at": row.manifest.at, "tokens": row.usage.input + row.usage.output, "cost_usd": row.usage.cost_usd}
+        for row in sent
+        if row.usage
+    ]
+
+
+def _turns(
+    main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]], workers: Sequence[RequestRow]
+) -> list[dict[str, Any]]:
+    """Return the newest turns, oldest first, each with the requests of every lane, and of `workers`, sent during it."""
+    begun = _turn_starts(main)
+    starts, times = [entry.id for entry in begun], [entry.at for entry in begun]
+    sent: list[list[RequestRow]] = [[] for _ in begun]
+    for lane, several in rows.items():
+        forked = several[0].manifest.last - 1 if several else 0  # a side lane begins with one instruction
+        for row in several:
+            entry = row.manifest.last if lane == main.lane else forked
+            place = (bisect_right(starts, entry) if entry else bisect_right(times, row.manifest.at)) - 1
+            if place >= 0:
+                sent[place].append(row)
+    for row in workers:
+        if (place := bisect_right(times, row.manifest.at) - 1) >= 0:
+            sent[place].append(row)
+    first = count - len(begun) + 1
+    return [
+        {"turn": number, "at": entry.at, "text": first_words(entry.message.content, WORDS), **_sum(requests)}
+        for number, (entry, requests) in enumerate(zip(begun, sent, strict=True), first)
+    ]
+
+
+def _turn_starts(log: LaneLog) -> list[Entry]:
+    """Return the entries that began the newest turns, oldest first."""
+    begun = (entry for entry in read_backwards(log.read, log.last_id()) if entry.kind is Kind.USER)
+    return list(islice(begun, TURNS))[::-1]

@@ -1,0 +1,102 @@
+"""Report what was decided on the calls of a session: the rule, level or limit, where it comes from, the profile.
+
+Read from the memos `DECISION` of the ledger. A call without one was let through by the level alone, or could not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.entry import Entry, Kind, Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import ToolCall
+from nexus_cli.core.tool import Tool
+from nexus_cli.ledger import LaneLog
+from nexus_cli.permission.approvals import DECISION
+from nexus_cli.session.limits_record import LEVEL_LAYER, LIMITS
+from nexus_cli.turn.dispatch import RESULT
+
+NEWEST = 20
+"""Decisions that are listed where no id is given."""
+
+
+def decisions_report(log: LaneLog, most: int = NEWEST) -> dict[str, Any]:
+    """Return the newest decisions of a session, newest last; `more` counts those before them."""
+    memos, limits = log.memos(DECISION), log.memos(LIMITS)
+    rows = [_decision_value(memo, limits) for memo in memos[-most:]]
+    return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
+
+
+def decision_report(log: LaneLog, call_id: str, tools: Mapping[str, Tool]) -> dict[str, Any] | None:
+    """Return the decision on the call that `call_id` names, whole or by a prefix, None if there is none; `tools` by
+    name.
+
+    Raises `NexusError("usage", ...)` if the prefix fits several calls.
+    """
+    recorded = {str(memo.value["id"]): memo for memo in log.memos(DECISION)}
+    entries = [] if call_id in recorded else log.read(1, log.last_id())
+    calls = {call.id: call for entry in entries for call in entry.message.tool_calls}
+    found = _find_id(call_id, [*calls, *(name for name in recorded if name not in calls)])
+    if not found:
+        return None
+    if found in recorded:
+        value = _decision_value(recorded[found], log.memos(LIMITS))
+    else:
+        value = _plain_value(calls[found], entries, log, tools.get(calls[found].name))
+    return {"version": 1, "session": log.session_id, **value}
+
+
+def _find_id(call_id: str, known: Sequence[str]) -> str:
+    found = [call_id] if call_id in known else [one for one in known if one.startswith(call_id)]
+    if len(found) > 1:
+        some = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+        raise NexusError("usage", call_id, f"several calls begin so: {some}", "Give more of the id")
+    return found[0] if found else ""
+
+
+def _decision_value(memo: Memo, limits: Sequence[Memo]) -> dict[str, Any]:
+    made = {"profile": None, "rule": None, "parts": [], "answer": None, "ran": True, **memo.value}
+    kind, _, name = str(made["from"]).partition(" ")
+    if kind in ("level", "limit"):
+        made["bound_by"] = _find_layer("allow" if kind == "level" else name, made["level"], memo.entry, limits)
+    return {**made, "at": memo.at}
+
+
+def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: Tool | None) -> dict[str, Any]:
+    """Return what is known of a call without a memo: the level let it through, or it never came to a decision."""
+    limits = log.memos(LIMITS)
+    result = next((one for one in entries if one.kind is Kind.TOOL and one.message.tool_call_id == call.id), None)
+    last = result or entries[-1]
+    note: Mapping[str, Any] = next((memo.value for memo in log.memos(RESULT) if memo.entry == last.id), {})
+    ran = result is not None and bool(note.get("ran", True))
+    level = _level_at(last.id, limits)
+    subject = " ".join(str(call.arguments.get(tool.subject, "") if tool else call.raw).split())[:200]
+    value = {"id": call.id, "tool": call.name, "subject": subject, "ran": ran, "decision": None, "level": level}
+    value |= {"profile": None, "rule": None, "from": None, "parts": [], "answer": None}
+    if ran:
+        layer = _find_layer("allow", level, last.id, limits)
+        value |= {"decision": "allow", "from": f"level {level}", "bound_by": layer, "why": ""}
+    elif result is None:
+        value["why"] = "it has no result yet"
+    else:
+        value["why"] = f"it could not run: {result.message.content.strip()[:200]}"
+    return {**value, "at": last.at}
+
+
+def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[Mapping[str, Any]]:
+    """Return the limits that the request before `entry` was sent under."""
+    known = [memo for memo in limits if memo.entry < entry]
+    return known[-1].value["limits"] if known else ()
+
+
+def _level_at(entry: int, limits: Sequence[Memo]) -> str:
+    return next((str(one["value"]) for one in _limits_at(entry, limits) if one["name"] == "allow"), "read")
+
+
+def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> str:
+    """Return the layer that bound the limit `name`; a level other than that of the request was chosen since."""
+    bound = next((one for one in _limits_at(entry, limits) if one["name"] == name), None)
+    if name == "allow" and (str(bound["value"]) if bound else "read") != value:
+        return LEVEL_LAYER
+    return str(bound["bound_by"]) if bound else "defaults"

@@ -1,0 +1,140 @@
+"""A whole session as Markdown for people or as JSON Lines for programs, in pieces, so that its size is no matter.
+
+Also the file that the pieces go to, where it is to be one: nothing that is there is ever written over.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain, count
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TextIO
+
+from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.entry import Entry
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.wire import json_text
+from nexus_cli.lane.drop_list import drop_value
+from nexus_cli.ledger import LaneLog, SessionInfo
+from nexus_cli.reports.sessions import entry_value, session_value
+
+AT_ONCE = 200
+"""Entries that are read together."""
+SPEAKERS = MappingProxyType({"person": "You", "agent": "Assistant", "nexus": "nexus"})
+FORMATS = ("md", "jsonl")
+LOCAL = "%Y-%m-%d %H:%M %z"
+"""Times in Markdown: a file is read in other places too."""
+_FENCE = re.compile("`{3,}")
+_WORD = re.compile(r"\w+")
+
+
+def session_pieces(record: LaneLog, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
+    """Yield the session as text in one of `FORMATS`; `escaped` limits JSON to ASCII, for a terminal."""
+    return _markdown(record, info) if form == "md" else _lines(record, info, escaped)
+
+
+def default_file_name(info: SessionInfo, form: str) -> str:
+    """Return a file name for a session: its day, and its name or the end of its id."""
+    title = "-".join(_WORD.findall(info.name))[:60].strip("-") or info.id[-8:].lower()
+    return f"nexus-{format_local_minute(info.created, '%Y-%m-%d')}-{title}.{form}"
+
+
+def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
+    """Write `pieces` to a new file and return its path; blocking.
+
+    If the file exists, with `beside` write to the same name with -2, -3, ..., else fail. Raise `NexusError("usage",
+    ...)` if the file cannot be created; a partial file is deleted.
+    """
+    try:
+        file = _new(path, beside)
+        made = Path(file.name)
+        try:
+            with file:
+                file.writelines(pieces)
+        except BaseException:
+            with suppress(OSError):
+                made.unlink()
+            raise
+        return made
+    except (OSError, ValueError) as error:
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else "this is not a file name"
+        raise NexusError("usage", f"{path} cannot be written", why.lower(), "Name another file") from error
+
+
+def _new(path: Path, beside: bool) -> TextIO:
+    """Open a new file at `path`, or at the first free name beside it."""
+    names = chain([path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2)))
+    for name in names:
+        with suppress(*([FileExistsError] if beside else [])):
+            return open(name, "x", encoding="utf-8", errors="replace", newline="", opener=_private)
+    raise AssertionError("the names have no end")
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner can read."""
+    return os.open(path, flags, 0o600)
+
+
+def _entries(record: LaneLog) -> Iterator[Entry]:
+    last = record.last_id()
+    for first in range(1, last + 1, AT_ONCE):
+        yield from record.read(first, min(last, first + AT_ONCE - 1))
+
+
+def _lines(record: LaneLog, info: SessionInfo, escaped: bool) -> Iterator[str]:
+    """Yield one object a line: the session, every entry, every drop with its text if no entry holds it."""
+
+    def line(kind: str, value: Mapping[str, Any]) -> str:
+        return json_text({"type": kind, **value}, escaped=escaped, dense=True) + "\n"
+
+    yield line("session", {"version": 1, **session_value(info)})
+    for entry in _entries(record):
+        value = entry_value(entry)
+        images = [
+            {"name": part.name, "media_type": part.media_type, "data": base64.b64encode(part.data).decode()}
+            for part in entry.message.parts
+        ]
+        yield line("entry", {**value, "images": images})
+    for drop in record.drops():
+        text = record.original(drop.id) if drop.entries is None else None
+        yield line("drop", {**drop_value(drop), "entries": list(drop.entries) if drop.entries else None, "text": text})
+
+
+def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
+    title = " ".join((info.name or info.first_text.split("\n\n<", 1)[0] or "Session").split())
+    yield f"# {title}\n\n"
+    for name, value in (
+        ("Session", info.id), ("Folder", info.folder), ("Model", info.model),
+        ("Begun", format_local_minute(info.created, LOCAL)), ("Last used", format_local_minute(info.updated, LOCAL)),
+        ("Turns", info.turns),
+    ):  # fmt: skip
+        yield f"- {name}: {value}\n"
+    for entry in _entries(record):
+        yield from _entry(entry)
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    message = entry.message
+    speaker = SPEAKERS.get(entry.actor, entry.actor)
+    if entry.actor.startswith("tool:"):
+        speaker = f"Result of {entry.actor.removeprefix('tool:')} ({message.tool_call_id})"
+    at = format_local_minute(entry.at, LOCAL)
+    yield f"\n## {speaker}\n\n*[{entry.id}] {at}*\n"
+    if message.content:
+        yield f"\n{_fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
+    for part in message.parts:
+        yield f"\n*Image {part.name or 'without a name'} ({part.media_type}, {len(part.data):,} bytes)*\n"
+    for call in message.tool_calls:
+        block = _fenced(call.raw) if call.raw else _fenced(json_text(call.arguments, escaped=False, dense=True), "json")
+        yield f"\n**{call.name}** ({call.id})\n\n{block}\n"
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """Return `text` as a code block that nothing in it can end."""
+    fence = "`" * max(3, 1 + max(map(len, _FENCE.findall(text)), default=0))
+    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"

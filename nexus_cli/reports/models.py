@@ -1,0 +1,93 @@
+"""Report the models that are usable now, with window, price, cache support and why they are usable.
+
+Front ends choose one. Only servers on loopback are queried.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.lane.available_models import keys_present, resolve_alias, unnamed_model
+from nexus_cli.lane.open_session import load_model_info, readonly_ledger
+from nexus_cli.ledger import Ledger
+from nexus_cli.provider.local_servers import LocalServer, local_servers
+from nexus_cli.provider.model_table import check_model, provider_of, takes_effort
+
+_ANSWER = 1024 * 1024
+FIGURES = (
+    "window", "max_output", "input_price", "output_price", "cache_read_price", "cache_write_price", "cache", "images",
+    "known",
+)  # fmt: skip
+
+
+def list_models(
+    settings: Settings, environ: Mapping[str, str], servers: Sequence[LocalServer] | None = None
+) -> dict[str, Any]:
+    """Return the chosen model, aliases, the models of the keys there are, and those of local servers.
+
+    `servers` are those that answer on loopback; None searches for them.
+    """
+    chosen = unnamed_model(environ, settings)
+    rows: dict[str, dict[str, Any]] = {}
+    with readonly_ledger() as ledger:
+        for name, why in _usable(settings, environ, chosen, local_servers() if servers is None else servers):
+            row = rows[name] if name in rows else rows.setdefault(name, _figures(ledger, name, settings))
+            row["because"].append(why)
+    return {"version": 1, "chosen": chosen or None, "models": list(rows.values())}
+
+
+def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return one model by its name or alias; raise `NexusError("usage", ...)` if its provider is unknown."""
+    model = resolve_alias(name, settings)
+    check_model(model)
+    chosen = unnamed_model(environ, settings)
+    with readonly_ledger() as ledger:
+        row = _figures(ledger, model, settings)
+    row["because"] = [why for usable, why in _usable(settings, environ, chosen, ()) if usable == model]
+    effort = {"provider": provider_of(model), "effort": takes_effort(model), "chosen": model == chosen}
+    return {"version": 1, **row, **effort}
+
+
+def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
+    """Return aliases and the models of the keys there are, without querying servers."""
+    return [*settings.alias, *dict.fromkeys(keys_present(environ, settings).values())]
+
+
+def _figures(ledger: Ledger, name: str, settings: Settings) -> dict[str, Any]:
+    """Return the figures of one model: tokens, and US dollars per million tokens."""
+    info = load_model_info(ledger, name, settings)
+    figures = {key: getattr(info, key) for key in FIGURES}
+    return {"name": name, "because": [], **figures, "window_told": info.window_refused}
+
+
+def _usable(
+    settings: Settings, environ: Mapping[str, str], chosen: str, servers: Sequence[LocalServer]
+) -> Iterator[tuple[str, str]]:
+    if chosen:
+        yield chosen, "chosen"
+    for alias, name in settings.alias.items():
+        yield name, f"alias {alias}"
+    for variable, name in keys_present(environ, settings).items():
+        yield name, variable
+    for server in servers:
+        for name in _served(server.url):
+            yield server.prefix.rstrip("/") + "/" + name, f"{server.name} at {server.url}"
+
+
+def _served(url: str) -> list[str]:
+    """Return the names that a server on loopback lists; none if it does not answer as expected."""
+    place = urlsplit(url)
+    connection = HTTPConnection(place.hostname or "127.0.0.1", place.port or 80, timeout=1.0)
+    try:
+        connection.request("GET", "/v1/models")
+        answer = json.loads(connection.getresponse().read(_ANSWER))
+        return [str(entry["id"]) for entry in answer["data"]]
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+        return []
+    finally:
+        connection.close()

@@ -1,0 +1,118 @@
+"""Compare a request with the one before it: sections, entries, tools, and the cause of a new epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.entry import WindowItem
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.wire import canonical
+from nexus_cli.ledger import Ledger, pick_request
+from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
+
+SEEN = ("form", "tokens", "sha256")
+"""Reported keys of a section."""
+
+
+def request_difference(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
+    """Return the difference of request `step` (default: the newest) from the one before; raise `NexusError("usage",
+    ...)` if the session or request does not exist."""
+    found = ledger.find_session(session)
+    rows = ledger.log(found.id).requests()
+    if step is None and not rows:
+        raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
+    number = len(rows) if step is None else step
+    pick_request(rows, number)
+    before = sent_view(ledger, found, settings, number - 1) if number > 1 else None
+    return compare_requests(before, sent_view(ledger, found, settings, number))
+
+
+def compare_requests(before: RequestView | None, after: RequestView) -> dict[str, Any]:
+    """Return the difference as JSON; without `before` everything of `after` is new."""
+    assert after.row is not None and after.session is not None, "only requests that were sent are compared"
+    one, two = _entries(before), _entries(after)
+    same = before is not None and before.request.epoch.id == after.request.epoch.id
+    old, new = _sections(before), _sections(after)
+    return {
+        "version": 1,
+        "session": after.session,
+        "step": after.row.manifest.step,
+        "before": before.row.manifest.step if before and before.row else None,
+        "model": {"before": before.model if before else None, "after": after.model},
+        "epoch": {
+            "before": before.request.epoch.id if before else None,
+            "after": after.request.epoch.id,
+            "cause": None if same else after.request.epoch.cause,
+        },
+        "tokens": {
+            "before": before.request.tokens if before else 0,
+            "after": after.request.tokens,
+        },
+        "sections": {
+            "added": [row for key, row in new.items() if key not in old],
+            "removed": [row for key, row in old.items() if key not in new],
+            "changed": [
+                {"id": key, "before": _seen(old[key]), "after": _seen(row)}
+                for key, row in new.items()
+                if key in old and _text(old[key]) != _text(row)
+            ],
+        },
+        "told": [{"id": row["id"], **_seen(row)} for row in after.request.told],
+        "tools": _tools(before, after),
+        "entries": {
+            "added": _rows(after, (key for key in two if key not in one)),
+            "removed": _rows(before, (key for key in one if key not in two)),
+        },
+    }
+
+
+def _sections(view: RequestView | None) -> dict[str, Mapping[str, Any]]:
+    """Return the sections of the system text by id. Event sections are reported apart: they stay where they were
+    sent."""
+    rows = [one for one in view.request.sections if one["layer"] == "system"] if view else []
+    return {str(one["id"]): {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
+
+
+def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the key by which sections are compared. Their tokens follow the provider's count and differ by request."""
+    return section["form"], section["sha256"], section["counted"]
+
+
+def _seen(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: section.get(key) for key in SEEN}
+
+
+def _key(item: WindowItem) -> tuple[int, str, str]:
+    return item.entry, str(item.form), str(item.message.role)
+
+
+def _entries(view: RequestView | None) -> dict[tuple[int, str, str], WindowItem]:
+    return {_key(item): item for item in view.request.arranged} if view else {}
+
+
+def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> list[dict[str, Any]]:
+    if view is None:
+        return []
+    wanted = set(keys)
+    items = [item for item in view.request.arranged if _key(item) in wanted]
+    return [
+        {
+            "entry": item.entry,
+            "form": str(item.form),
+            "what": what,
+            "tokens": round(item.tokens * view.request.messages_scale),
+        }
+        for item, what in describe_items(items, view.request.arranged)
+    ]
+
+
+def _tools(before: RequestView | None, after: RequestView) -> dict[str, list[str]]:
+    one = {str(tool["function"]["name"]): canonical(tool) for tool in (before.request.epoch.tools if before else ())}
+    two = {str(tool["function"]["name"]): canonical(tool) for tool in after.request.epoch.tools}
+    return {
+        "added": [name for name in two if name not in one],
+        "removed": [name for name in one if name not in two],
+        "changed": [name for name in two if name in one and one[name] != two[name]],
+    }

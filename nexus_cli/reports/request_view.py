@@ -1,0 +1,267 @@
+"""Read one request of a session, or the next one, from the ledger, with what a report adds to it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.tokens.content_kinds import WindowContents
+from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
+from nexus_cli.context.tokens.estimator import TokenEstimator
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVELS, UNASKED, compose_limits
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.request import DEFAULT_EFFORT, ModelInfo
+from nexus_cli.lane.estimate_anchor import anchor_on, take_anchor
+from nexus_cli.lane.next_request import PLAN, NextRequest, Sections, unreported_meter
+from nexus_cli.lane.open_session import load_model_info, readonly_ledger
+from nexus_cli.lane.options import Options, limit_layers
+from nexus_cli.lane.recipes import recipe_of
+from nexus_cli.lane.user_messages import first_words
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
+from nexus_cli.provider.call_arguments import sent_effort
+from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
+
+MODELLESS = ModelInfo("", "openai", 128_000, known=False)
+UNNOTED = "the limits that this request was sent under were not recorded at that time"
+Memos = Callable[[str], Sequence[Memo]]
+MOST = 10
+WORDS = 60
+"""Characters of a message that identify it for a person."""
+
+
+@dataclass(frozen=True)
+class RequestView:
+    """One request, or the next one."""
+
+    request: NextRequest
+    session: str | None
+    model: str
+    recipe: Recipe
+    cursor: int
+    entries: int
+    """All entries of the lane by then."""
+    drops: Sequence[Drop]
+    bounds: Sequence[Mapping[str, Any]]
+    """The limits in force, described; none for a request of before they were recorded."""
+    count: Callable[[str], int]
+    row: RequestRow | None = None
+    """None for the next request."""
+    last_told: Sections = ()
+    """For the next request of a session: the event sections sent last."""
+    notices: tuple[str, ...] = ()
+    memos: Memos = lambda kind: ()
+    """Memos of its lane of one kind, as of then."""
+
+
+def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int) -> RequestView:
+    """Return request `step` of a session; `NexusError("usage", ...)` when there is none such."""
+    log = ledger.log(found.id)
+    rows = log.requests()
+    row = pick_request(rows, step)
+    epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
+    items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, last))]
+    noted = limits_of(log.memos(LIMITS), row.manifest)
+    kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
+    asked = row.manifest.arguments
+    info = load_model_info(ledger, str(asked["model"]), settings)
+    info = _with_recorded_window(info, asked, kept)
+    before = rows[step - 2] if step > 1 else None
+    meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
+    anchor_on(meter, row, epoch, items)
+    request = NextRequest.of(
+        meter, epoch, items, TokenBudget.of(info.window, info.max_output), told=_sections_with(log, rows, row),
+        sent=before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
+        reported=row.usage.input if row.usage and row.reported else None,
+    )  # fmt: skip
+    return RequestView(
+        request, found.id, info.name, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), last,
+        log.last_id(), [drop for drop in log.drops() if row.manifest.is_newer_than(drop.after, drop.at)],
+        tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log).count, row,
+        notices=() if noted else (UNNOTED,),
+        memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.is_newer_than(memo.entry, memo.at)],
+    )  # fmt: skip
+
+
+def _with_recorded_window(info: ModelInfo, asked: Mapping[str, Any], noted: Mapping[str, Any]) -> ModelInfo:
+    """Return the model with the window recorded with a request: older ledgers have it in its arguments (`asked`), even
+    older ones nowhere, and today's applies."""
+    found = {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
+    return replace(info, **(found | {name: noted[name] for name in ("window", "max_output") if name in noted}))
+
+
+def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings: Settings) -> RequestView:
+    """Return what a session that does not run here would send next; under a new epoch where the model or the effort is
+    another one by then, and its recipe says what that begins with."""
+    log = ledger.log(found.id)
+    holds = load_next_limits(log, found, options, settings)
+    row, epoch = log.last_request(), log.current_epoch()
+    if epoch is None:
+        raise NexusError("usage", f"session {found.id}", "it has not sent a request yet", "Ask something first")
+    if holds.lost:
+        options = replace(options, model=epoch.model, effort=epoch.effort)
+    info = load_model_info(ledger, options.model or found.model, settings, log)
+    items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))]
+    sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
+    drops, notices = log.drops(), [holds.lost] if holds.lost else []
+    effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
+    meter = unreported_meter(TokenEstimator(log.calibration(info.served_name)), epoch, items)
+    if (epoch.model, epoch.effort) == (info.name, effort):
+        take_anchor(meter, log, epoch, items)
+    else:
+        from nexus_cli.session.draft import DraftInputs  # noqa: PLC0415  (contributors, for few reports)
+
+        runs = _can_run(options, holds.limits.allow)
+        drafting = DraftInputs(options, info, holds.recipe, settings, notices.append, runs)
+        new, left = drafting.after(log, epoch, flatten(group_tool_calls(items)), effort)
+        notices.append(change_notice(epoch, new))
+        epoch, items, sent, drops = new, list(new.head), -1, [*drops, *left]
+        meter = unreported_meter(meter, epoch, items)
+    budget = TokenBudget.of(info.window, info.max_output)
+    request = NextRequest.of(meter, epoch, items, budget, sent=sent)
+    return RequestView(
+        request, found.id, info.name, holds.recipe, log.cursor(), log.last_id(), drops,
+        holds.at(request.budget).to_json(), StoredCounter(TiktokenCounter(info.encoding), log).count, None,
+        last_told(log.memos, row.manifest.last) if row else (), tuple(notices), log.memos,
+    )  # fmt: skip
+
+
+def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) -> RequestView:
+    """Return the first request of a new session; `along` are texts that wait for it."""
+    from nexus_cli.session.draft import DraftInputs  # noqa: PLC0415  (contributors; not for others)
+
+    ledger, info = Ledger.open(None), MODELLESS
+    try:
+        if options.model:
+            with readonly_ledger() as kept:
+                info = load_model_info(kept, options.model, settings)
+                ledger.calibrate(info.served_name, kept.calibration(info.served_name))
+        recipe, _ = recipe_of(None, options)
+        limits, bounds = compose_limits(limit_layers(settings, recipe, options, False))
+        unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
+        assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
+        notices = [] if info.known or info.window_refused else assumed
+        asks = {
+            "level": limits.allow or LEVELS[0], "asked": options.interactive,
+            "confined": settings.sandbox.backend != "off",
+        }  # fmt: skip
+        inputs = DraftInputs(options, info, recipe, settings, notices.append, _can_run(options, limits.allow), asks)
+        first = inputs.first(ledger)
+        waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
+        meter = unreported_meter(TokenEstimator(ledger.calibration(info.served_name)), first.epoch, ())
+        budget = TokenBudget.of(info.window, info.max_output)
+        request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)
+        described = NextLimits(recipe, limits, bounds).at(request.budget).to_json()
+        return RequestView(
+            request,
+            None,
+            info.name,
+            recipe,
+            0,
+            0,
+            first.drops,
+            described,
+            TiktokenCounter(info.encoding).count,
+            notices=tuple(notices),
+        )
+    finally:
+        ledger.close()
+
+
+def change_notice(before: Epoch, after: Epoch) -> str:
+    """Return the notice for a request under another epoch than the one before."""
+    if before.model != after.model:
+        shown = f"this shows what {after.model} would be sent, after {before.model}"
+        return f"a switch of model rewrites the window; {shown}"
+    if before.effort == after.effort:
+        return "a reload rewrites the window; this shows what would be sent"
+    return f"a switch of effort rewrites the window; this shows what would be sent with {after.effort!r}"
+
+
+def _can_run(options: Options, allow: str | None) -> bool:
+    """True if commands may run in a session with these options, or the person can be asked."""
+    return options.interactive or allow in UNASKED
+
+
+def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
+    """Return the event sections sent with `row`: plans of the entries that no earlier row held."""
+    before = max((one.manifest.last for one in rows if one.manifest.step < row.manifest.step), default=0)
+    return _merge_plans([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])
+
+
+def last_told(memos: Memos, last: int) -> Sections:
+    """Return the event sections sent last, up to entry `last`."""
+    plans = [memo for memo in memos(PLAN) if memo.entry <= last]
+    return _merge_plans([memo for memo in plans if memo.entry == plans[-1].entry])
+
+
+def _merge_plans(plans: Sequence[Memo]) -> Sections:
+    sections: dict[str, dict[str, Any]] = {}
+    for memo in plans:
+        sections.update({one["id"]: one for one in memo.value["sections"]})
+    return tuple(sections.values())
+
+
+def largest_items(
+    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], items: Sequence[WindowItem], scale: float
+) -> list[dict[str, Any]]:
+    """Return the `MOST` largest parts, the largest first: `what`, `tokens`, and `entry` for history.
+
+    `scale` converts tokens of `items` to those of the others.
+    """
+    found: list[tuple[int, str, WindowItem | None]] = [
+        (int(one["tokens"]), f"section {one['id']}", None) for one in sections
+    ]
+    found += [(int(one["tokens"]), f"schema of {one['name']}", None) for one in tools]
+    found += [(round(item.tokens * scale), "", item) for item in items]
+    chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
+    named = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}
+    return [
+        {"what": named[id(item)] if item else what, "tokens": tokens, "entry": item.entry if item else None}
+        for tokens, what, item in chosen
+        if tokens
+    ]
+
+
+def describe_items(chosen: Iterable[WindowItem], items: Sequence[WindowItem]) -> list[tuple[WindowItem, str]]:
+    """Return each of `chosen` with a description that identifies it among `items`."""
+    chosen = list(chosen)
+    wanted = {item.message.tool_call_id for item in chosen if item.message.role is Role.TOOL}
+    calls = {call.id: call for call in _calls(items) if call.id in wanted} if wanted else {}
+    return [(item, _what(item, calls)) for item in chosen]
+
+
+def _calls(items: Sequence[WindowItem]) -> Iterator[ToolCall]:
+    return (call for item in items for call in item.message.tool_calls)
+
+
+def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
+    message = item.message
+    if item.form is ItemForm.SUMMARY:
+        return f"summary of entries up to {item.entry}"
+    if item.form is ItemForm.MARKER:
+        return "line where entries were left out"
+    shortened = " (shortened)" if item.form is ItemForm.ELIDED else ""
+    if message.role is Role.TOOL:
+        call = calls.get(message.tool_call_id or "")
+        return f"result of {_called(call) if call else 'a call'}{shortened}"
+    if message.role is Role.USER:
+        images = f" with {len(message.parts)} images" if message.parts else ""
+        return f"message{images}{shortened}: {first_words(message.content, WORDS)}"
+    if message.tool_calls and not message.content:
+        return f"call of {_called(message.tool_calls[0])}{shortened}"
+    return f"answer{shortened}: {first_words(message.content, WORDS)}"
+
+
+def _called(call: ToolCall) -> str:
+    """Return a call by its name and its first argument that is a text."""
+    subject = next((text for text in call.arguments.values() if isinstance(text, str)), "")
+    return f"{call.name} {first_words(subject, WORDS)}".rstrip()

@@ -1,0 +1,84 @@
+"""Report what happened to a run that outlives processes: its states, its signals, and the rows of its session.
+
+A timeline as in `timeline`, with `run`: `{"id", "state", "type", "title", "owner", "claims", "resumes", "waits",
+"cost_usd", "session", "created", "updated"}`, and rows of the kinds `queued`, `signal` (`signal`: its kind, `taken`:
+the run goes on since), and at the end its present state: `running`, `waiting_reply`, `done`, `failed`, `cancelled`.
+Each time that it was taken up is a row `claimed` or `resumed`, each time that it began to wait a row `waiting`
+(`timeline`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Run, Signal
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.lanes import END
+from nexus_cli.reports.runs import describe_run
+from nexus_cli.reports.timeline import LAST, NEXUS, Event, Row, SessionRecord, make_row, pick_newest
+
+_NO_SESSION = {"session": "", "name": "", "model": "", "folder": "", "cursor": 0}
+_NO_USAGE = dict.fromkeys(("entries", "requests", "tokens", "input", "output", "cache_read", "drops"), 0)
+
+
+def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last: int = LAST) -> dict[str, Any]:
+    """Return the newest `last` rows of a run and of its session, oldest first; `subjects` as in `session_timeline`.
+
+    Raises `NexusError("usage", ...)` for an unknown run.
+    """
+    run = ledger.runs.find(run_id)
+    record = _find_record(ledger, run, subjects, last)
+    events = [*_run_events(ledger, run, record), *(record.events() if record else ())]
+    totals = record.totals() if record else {**_NO_USAGE, "cost_usd": run.cost_usd, "known_usd": run.cost_usd or 0.0}
+    newest = pick_newest(events, record.unread if record else 0, last, totals)
+    facts = record.facts() if record else _NO_SESSION
+    return {"version": 1, "run": {**describe_run(run), "claims": run.fence}, **facts, **newest}
+
+
+def _find_record(ledger: Ledger, run: Run, subjects: Mapping[str, str], last: int) -> SessionRecord | None:
+    """Return the record of the session of a run, None before it has one and after that was deleted."""
+    try:
+        return SessionRecord(ledger, run.session, subjects, last) if run.session else None
+    except NexusError as error:
+        if error.kind != "usage":
+            raise
+        return None
+
+
+def _run_events(ledger: Ledger, run: Run, record: SessionRecord | None) -> Iterator[Event]:
+    yield Event(0, "", partial(_queued_row, run))
+    for taken in (True, False):
+        for signal in ledger.runs.signals(run.key, taken=taken):
+            place = record.read.find_place(signal.at) if record else 0
+            yield Event(place, signal.at, partial(_signal_row, signal, taken))
+    if run.state != QUEUED:
+        yield Event(END, run.updated, partial(_state_row, run))
+
+
+def _queued_row(run: Run) -> Row:
+    facts = dict(run.trigger)
+    sender = facts.get("sender")
+    actor = sender if isinstance(sender, dict) and {"id", "name", "type"} <= sender.keys() else NEXUS
+    return make_row(
+        run.created, QUEUED, actor, run.title, why=str(facts.get("triggerSource", "")),
+        trigger={"type": run.type, **facts}, run=run.id,
+    )  # fmt: skip
+
+
+def _signal_row(signal: Signal, taken: bool) -> Row:
+    message = signal.value.get("message")
+    why = f"msg-{message}" if message else ""
+    return make_row(signal.at, "signal", NEXUS, signal.kind, why=why, signal=signal.kind, taken=taken)
+
+
+def _state_row(run: Run) -> Row:
+    """Return the row of what the run is now."""
+    text, why = run.report, run.error
+    if run.state == RUNNING:
+        text = f"claimed by {run.owner}" if run.owner else ""
+    elif run.state == WAITING and run.waits:
+        text, why = run.waits.why, run.waits.kind
+    return make_row(run.updated, run.state, NEXUS, text, why=why, cost_usd=run.cost_usd, run=run.id)

@@ -1,0 +1,152 @@
+"""Report the sessions of a ledger: the list, one whole, a search, and the last exchange of one.
+
+Read from the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from nexus_cli.context.window.groups import Dispatch, Done, next_step
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import ToolCall
+from nexus_cli.lane.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.lane.user_messages import read_backwards
+from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.ledger.search import search
+from nexus_cli.reports.workers import recorded_workers
+from nexus_cli.session.session import Session
+
+PERSON = "person"
+NOTHING: Mapping[str, Any] = {
+    "version": 1, "session": "", "short": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True,
+    "at": "", "entries": 0, "turns": 0,
+}  # fmt: skip
+
+
+def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
+    """Return the newest sessions of a folder, how many there are in total, and how many runs of `nexus ask` are left
+    out of them; without a folder those of all folders, with the runs."""
+    found = ledger.sessions(folder, limit, runs=folder is None)
+    runs = 0 if folder is None else ledger.count_runs(folder)
+    return _list_value(ledger, found, ledger.count_sessions(folder, runs=folder is None), runs)
+
+
+def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int = 50) -> dict[str, Any]:
+    """Return the newest sessions of a project, or of all, in worktrees of this name, with the runs of `nexus ask`."""
+    found = ledger.sessions_in_worktree(project, worktree)
+    return _list_value(ledger, found[:limit], len(found), 0)
+
+
+def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: int) -> dict[str, Any]:
+    short = ledger.short_ids([info.id for info in found])
+    values = [{**session_value(info), "short": end} for info, end in zip(found, short, strict=True)]
+    return {"version": 1, "sessions": values, "total": total, "runs": runs}
+
+
+def short_id(ledger: Ledger | None, session: str) -> str:
+    """Return the id of a session as people are shown it; the whole where the ledger fails."""
+    try:
+        return ledger.short_ids([session])[0] if ledger is not None else session
+    except NexusError:
+        return session
+
+
+def show_session(ledger: Ledger, session: str) -> dict[str, Any]:
+    """Return one session with its workers and every entry of its main lane."""
+    info, log = ledger.session(session), ledger.log(session)
+    entries = log.read(1, log.last_id())
+    workers = recorded_workers(ledger, session)
+    return {**session_value(info), "version": 1, "workers": workers, "entries": [entry_value(one) for one in entries]}
+
+
+def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> dict[str, Any]:
+    """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
+    if not text.strip():
+        raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
+    found = search(ledger.db, text, folder, limit)
+    hits = [asdict(hit) for hit in found.hits]
+    return {
+        "version": 1, "text": text, "folder": folder, "hits": hits, "more": found.more, "damaged": found.damaged,
+    }  # fmt: skip
+
+
+def session_value(info: SessionInfo) -> dict[str, Any]:
+    """Return a session as JSON."""
+    value = asdict(info)
+    value["entry_count"] = value.pop("entries")
+    del value["main_lane"]
+    return value
+
+
+def entry_value(entry: Entry) -> dict[str, Any]:
+    """Return an entry as JSON; images by name."""
+    message = entry.message
+    return {
+        "id": entry.id,
+        "at": entry.at,
+        "actor": entry.actor,
+        "kind": str(entry.kind),
+        "text": message.content,
+        "calls": [{"id": c.id, "name": c.name, "arguments": c.arguments, "raw": c.raw} for c in message.tool_calls],
+        "call": message.tool_call_id,
+        "images": [part.name or part.media_type for part in message.parts],
+        "preamble": entry.preamble,
+        "tokens": entry.tokens,
+    }
+
+
+def last_exchange(session: Session) -> dict[str, Any]:
+    """Return the newest turn: the person's words, the newest text of the answer, the calls without a result.
+
+    Steering is part of the words. `finished` is False if something is open or the answer broke off. Raise `NexusError`
+    if the ledger fails.
+    """
+    if session.ledger is None or session.record is None:
+        return dict(NOTHING)
+    subjects = {tool.name: tool.subject for tool in session.tools()}
+    found = last_exchange_of(session.record, session.ledger.session(session.id), subjects)
+    return {**found, "short": short_id(session.ledger, session.id)}
+
+
+def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
+    """Return the same from a record; `subjects` are the names of the tools' main arguments."""
+    turn = _newest_turn(record)
+    said = [entry.message.content for entry in turn if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON]
+    answers = [entry.message.content for entry in turn if entry.kind is Kind.ASSISTANT and entry.message.content]
+    step = next_step([item_of(entry) for entry in turn])
+    calls: Sequence[ToolCall] = step.calls if isinstance(step, Dispatch) else ()
+    broken = bool(answers) and answers[-1].endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF))
+    return {
+        "version": 1,
+        "session": info.id,
+        "name": info.name,
+        "user": "\n\n".join(said),
+        "assistant": answers[-1] if answers else "",
+        "open": [
+            {
+                "name": call.name,
+                "subject": " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200],
+                "started": record.was_started(call.id),
+            }
+            for call in calls
+        ],
+        "finished": isinstance(step, Done) and not broken,
+        "at": turn[-1].at if turn else info.updated,
+        "entries": info.entries,
+        "turns": info.turns,
+    }
+
+
+def _newest_turn(record: LaneLog) -> list[Entry]:
+    """Return the entries from the newest user message on; all of them if there is none."""
+    found: list[Entry] = []
+    for entry in read_backwards(record.read, record.last_id()):
+        found.append(entry)
+        if entry.kind is Kind.USER:
+            break
+    return found[::-1]

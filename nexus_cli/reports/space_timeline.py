@@ -1,0 +1,99 @@
+"""Report what happened in a space: who said what and when, what is new to the reader, whom it triggered, which runs.
+
+A timeline as in `timeline`, with `space`: `{"id", "name", "members": [{"id", "name", "type"}]}` and `reader`, the name
+of the member for whom messages are new (None: nobody's). Each row has the kind `message` and further keys `message`
+(its id), `reply_to` (an id or None), `waits` (the sender waits for a reply), `origin` (`{"who", "text", "space"}` of
+a message that was carried here from another space, else None), `runs` (`[{"run", "agent", "source", "state", "session",
+"cost_usd", "error"}]`: whom it triggered and what came of it). `trigger` is None in all rows but those with runs.
+`totals` has `rows`, `messages`, `runs` and `cost_usd` (of the runs that have ended).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_name
+from nexus_cli.core.usage import round_dollars
+from nexus_cli.ledger import Ledger
+from nexus_cli.reports.timeline import LAST, Row, make_row
+
+
+def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: int = LAST) -> dict[str, Any]:
+    """Return the newest `last` messages of a space, oldest first, with what is new to `reader`. Marks none as read."""
+    messages = ledger.spaces.read(space, limit=last)
+    total = ledger.spaces.count(space)
+    is_member = reader is not None and any(member.key == reader.key for member in space.members)
+    seen = ledger.spaces.seen(space, reader) if reader is not None and is_member else None
+    runs: dict[int, list[Run]] = {}
+    for run in ledger.runs.of_messages(space.key, messages[0].key) if messages else ():
+        runs.setdefault(run.message or 0, []).append(run)
+    agents = _Agents(ledger)
+    count, dollars = ledger.runs.count_of_space(space.key)
+    return {
+        "version": 1,
+        "space": {"id": space.id, "name": space.name, "members": [_member(one) for one in space.members]},
+        "reader": reader.name if reader is not None and is_member else None,
+        "earlier": total - len(messages),
+        "rows": [_message_row(one, seen, runs.get(one.key, ()), agents) for one in messages],
+        "totals": {"rows": total, "messages": total, "runs": count, "cost_usd": round_dollars(dollars)},
+    }
+
+
+def find_reader(space: Space, named: str) -> Entity | None:
+    """Return the member of this name, without a name the only person in the space; None if there are several.
+
+    Raises `NexusError("usage", ...)` if nobody of this name is a member.
+    """
+    if not named:
+        people = [one for one in space.members if one.kind == HUMAN]
+        return people[0] if len(people) == 1 else None
+    found = next((one for one in space.members if fold_name(one.name) == fold_name(named.strip())), None)
+    if found is None:
+        members = ", ".join(one.name for one in space.members) or "nobody"
+        raise NexusError(
+            "usage", f"--as {named[:80]}", f"the members of {space.name} are {members}", "Name one of them"
+        )
+    return found
+
+
+class _Agents:
+    """Names of agents by their keys, each read once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._names: dict[int, str] = {}
+
+    def name(self, key: int | None) -> str:
+        """Return a name, "" for none."""
+        if key is not None and key not in self._names:
+            self._names[key] = self._ledger.spaces.get_entity(key).name
+        return self._names[key] if key is not None else ""
+
+
+def _member(entity: Entity) -> dict[str, str]:
+    return {"id": entity.id, "name": entity.name, "type": entity.kind}
+
+
+def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], agents: _Agents) -> Row:
+    made = [
+        {
+            "run": run.id, "agent": agents.name(run.entity), "source": str(run.trigger.get("triggerSource", "")),
+            "state": run.state, "session": run.session, "cost_usd": run.cost_usd, "error": run.error or None,
+        }
+        for run in runs
+    ]  # fmt: skip
+    return make_row(
+        message.at, "message", _member(message.sender), message.text, why=_describe_origin(message.origin),
+        seen=None if seen is None else message.key <= seen, trigger={"type": "space_message"} if made else None,
+        message=message.id, reply_to=None if message.reply_to is None else f"msg-{message.reply_to}",
+        waits=message.waits, origin=dict(message.origin) or None, runs=made,
+    )  # fmt: skip
+
+
+def _describe_origin(origin: Mapping[str, Any]) -> str:
+    """Return why a message was carried here from another space; "" if it was not."""
+    if not origin:
+        return ""
+    return f'sent because {origin.get("who", "")} asked "{origin.get("text", "")}" in "{origin.get("space", "")}"'

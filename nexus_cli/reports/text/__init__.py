@@ -1,0 +1,1 @@
+"""Text forms of reports: values of `nexus_cli.reports` as lines for people. `forms` names them all."""

@@ -1,0 +1,125 @@
+"""Text of compactions: what one kept, what one would do, and pins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural
+
+SOURCES = {
+    "window": "the window itself",
+    "transcript": "a transcript of the window",
+    "originals": "the original messages, not the earlier summary",
+}
+FATES = {"whole": "word for word", "part": "in part", "no": "summarized only"}
+NAMED, SHOWN = 3, 12
+"""Messages that are named as staying in the midst of what goes, and of the person that are shown."""
+PLACES = {
+    "window": "stays where it is",
+    "summary": "below the summary",
+    "dropped": "no room: left out, can be recalled",
+}
+
+
+def compaction_text(value: Value, width: int) -> str:
+    """Return what `/compact` would do now."""
+    if not value["possible"]:
+        text = f"Nothing to compact: {value['why']} ({number(value['before'])} tokens are used)."
+        return "\n".join([*filled(text, width), *_pin_rows(value["pins"], width)])
+    summary, goes = value["summary"], value["goes"]
+    lines = filled(
+        f"{number(value['before'])} tokens would become at most {number(value['after'])} "
+        f"of a budget of {number(value['budget'])}. Nothing was sent or changed.",
+        width,
+    )
+    rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "includes")]
+    rows += [_row("summarized", goes), _row("kept", value["stays"])]
+    if record := value["record"]["most"]:
+        rows.append(("record", number(record), "", "", "files, commands and goals, at most this much"))
+    rows.append(("summary", number(summary["most"]), "1", "0", "at most this much"))
+    lines += [*block("after a compaction", rows, width), *filled("Tokens are estimated.", width, "  ")]
+    source = SOURCES.get(summary["source"], summary["source"])
+    how = f"The summary will be written by {summary['model']}, from {source}: {summary['why']}."
+    lines += ["", *filled(_goes(goes), width), "", *filled(how, width), *_words(value["words"], width)]
+    lines += _pin_rows(value["pins"], width)
+    return "\n".join([*lines, *_cost(value["cost"], width)])
+
+
+def pins_text(value: Value, width: int) -> str:
+    """Return the pins, then the person's newest messages, which can be pinned by number."""
+    messages, pins = value.get("messages") or (), value["pins"]
+    text = "Nothing is pinned. /pin TEXT pins words"
+    text += f", /pin {messages[-1]['entry']} your newest message." if messages else ", /pin NUMBER a message."
+    if pins:
+        text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
+    rows = [(str(one["id"]), _place(one), number(one["tokens"]), str(one["text"])) for one in pins]
+    lines = [*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)]
+    newest = [(str(one["entry"]), str(one["text"])) for one in messages]
+    return "\n".join([*lines, *block("your newest messages (/pin NUMBER)", [("number", "text"), *newest], width)])
+
+
+def _row(name: str, part: Value) -> tuple[str, ...]:
+    kinds = ", ".join(f"{kind} {number(tokens)}" for kind, tokens in part["by_kind"].items())
+    return name, number(part["tokens"]), number(part["messages"]), number(part["turns"]), kinds
+
+
+def _goes(goes: Value) -> str:
+    """Return which messages go, by number, how they are read then, and which stay in their midst."""
+    how = "recalled" if goes["recall"] else "read with /drops"
+    text = f"Messages {goes['first']} to {goes['last']} are replaced, and can be {how}"
+    inside = [str(entry) for entry in goes["without"]]
+    if not inside:
+        return f"{text}."
+    more = f" and {len(inside) - NAMED} more" if len(inside) > NAMED else ""
+    stays = "stays" if len(inside) == 1 else "stay"
+    return f"{text}; {', '.join(inside[:NAMED])}{more} {stays}: your current request."
+
+
+def _words(rows: Sequence[Value], width: int) -> list[str]:
+    """Return what the person said in the part that goes, with what becomes of it."""
+    newest = rows[-SHOWN:]
+    shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
+    title = f"your messages{shown}"
+    table = [(number(one["entry"]), FATES.get(one["kept"], ""), str(one["text"])) for one in newest]
+    return block(title, [("message", "kept as", "text"), *table], width)
+
+
+def _pin_rows(rows: Sequence[Value], width: int) -> list[str]:
+    table: list[tuple[str, ...]] = [("id", "what", "tokens", "where", "text")]
+    table += [
+        (str(one["id"]), _place(one), number(one["tokens"]), PLACES[one["where"]], str(one["text"])) for one in rows
+    ]
+    return block("pins", table, width)
+
+
+def _place(one: Value) -> str:
+    return f"message {one['entry']}" if one["entry"] else "words"
+
+
+def _cost(cost: Value, width: int) -> list[str]:
+    now = cost["now"]
+    rows = [("input of", "warm", "cold"), ("the summary now", dollars(now["warm"]), dollars(now["cold"]))]
+    for one in cost["next"]:
+        what = "next request" if one["requests"] == 1 else f"next {one['requests']}"
+        for name in ("without", "with"):
+            rows.append((f"{what} {name} it", dollars(one[name]["warm"]), dollars(one[name]["cold"])))
+    priced = all("-" not in row for row in rows)
+    return [*(block("cost", rows, width) if priced else ()), "", *filled(_sum(cost), width)]
+
+
+def _sum(cost: Value) -> str:
+    """Return what it costs as the cache is now and when that is earned, in one sentence."""
+    state, at = ("warm", "warm") if cost["warm_now"] else ("cold, or not known to be warm", "cold")
+    (one, several), price = cost["next"][:2], cost["now"][at]
+    parts = price, one["with"][at], one["without"][at], several["with"][at], several["without"][at]
+    if None in parts:
+        return "Cost unknown: the price of a model is not known."
+    first, later = parts[1] - parts[2], (parts[4] - parts[3] - (parts[2] - parts[1])) / (several["requests"] - 1)
+    more = f"{dollars(abs(first))} {'more' if first >= 0 else 'less'}"
+    text = f"The cache is {state} now: the summary costs {dollars(price)}, the next request {more}"
+    text += f", each later one {dollars(abs(later))} {'less' if later >= 0 else 'more'}"
+    if later <= 0:
+        return f"{text}; it does not pay for itself."
+    number_of = max(1, 1 + math.ceil((price + first) / later))
+    return f"{text}; it pays for itself after {plural(number_of, 'request')}."

@@ -1,0 +1,133 @@
+"""`/context`: the next request in twelve rows: what fills the window, what was left out, when it is rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nexus_cli.reports.text.context import describe_rewrite
+from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, plural, short
+from nexus_cli.reports.text.look import PLAIN, Look
+from nexus_cli.text.cells import cells
+
+ROLES = ("system", "tools", "history", "dim")
+"""Colours of the parts of the bar."""
+LABEL = 10
+"""Cells of the column of labels."""
+NARROW = 70
+"""Below this width labels have no column of their own."""
+WIDEST = 60
+"""Cells of the longest bar."""
+LARGEST = ATTACHED = 5
+
+
+def context_summary_text(value: Value, width: int, look: Look = PLAIN) -> str:
+    """Return the window as one bar, its largest items, what was left out, the next rewrite, and where the rest is."""
+    indent = LABEL if width >= NARROW else 2
+    room = max(8, width - indent)
+    lines = _labelled("Context", _size(value), width)
+    lines += [" " * indent + line for line in (*_bar(value, room, look), *_legend(value, room, look))]
+    largest = value.get("largest", [])[:LARGEST]
+    size = max((len(number(item["tokens"])) for item in largest), default=0)
+    rows = [f"{number(item['tokens']):>{size}}  {cut_line(item['what'], room - size - 2)}" for item in largest]
+    lines += _titled("Largest", rows, width)
+    for label, texts in _facts(value):
+        lines += _labelled(label, texts, width)
+    return "\n".join(lines)
+
+
+def _titled(label: str, rows: Sequence[str], width: int) -> list[str]:
+    """Return rows with a label before the first one, or above it where there is no room."""
+    if not rows:
+        return []
+    if width < NARROW:
+        return [f"{label}:", *(f"  {row}" for row in rows)]
+    return [label.ljust(LABEL) + rows[0], *(" " * LABEL + row for row in rows[1:])]
+
+
+def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:
+    """Return the first of `texts` that fits on one line behind its label, or the last one on several lines."""
+    first, indent = (f"{label}: ", "  ") if width < NARROW else (label.ljust(LABEL), " " * LABEL)
+    text = next((text for text in texts if cells(first + text) <= width), texts[-1])
+    return filled(text, width, indent, first)
+
+
+def _size(value: Value) -> Sequence[str]:
+    budget = value["budget"]
+    used, available = int(budget["used"]["total"]), int(budget["available"])
+    about = "about " if value.get("basis") == "estimate" else ""
+    window = int(budget["window"])
+    text = f"{about}{number(used)} of {number(available)} tokens, {used / max(1, available):.0%}"
+    return f"{text} ({short(window)} window, {short(window - available)} reserved)", text
+
+
+def _parts(value: Value) -> list[tuple[str, int]]:
+    """Return the parts of the bar with their tokens; what we add to a message counts as history here."""
+    budget, used = value["budget"], value["budget"]["used"]
+    history = int(used["history"]) + int(used["event"])
+    free = max(0, int(budget["remaining"]))
+    return [("system", int(used["system"])), ("tools", int(used["tools"])), ("history", history), ("free", free)]
+
+
+def _bar(value: Value, room: int, look: Look) -> list[str]:
+    """Return the bar, and below it a mark for the cached part, if there is one."""
+    parts = _parts(value)
+    whole, size = max(1, sum(tokens for _, tokens in parts)), min(WIDEST, room)
+    bar, end, total, start = "", 0, 0, 0
+    for role, shade, (_, tokens) in zip(ROLES, look.shades, parts, strict=True):
+        total += tokens
+        start, end = end, min(size, max(round(size * total / whole), end + bool(tokens)))
+        bar += look.paint(role, shade * (end - start)) if end > start else ""
+    used = int(value["budget"]["used"]["total"])
+    cached = min(used, int((value.get("cached") or {}).get("expected") or 0))
+    if not cached:
+        return [bar]
+    marks = look.below * max(1, round(start * cached / used))
+    # The status line has the share of the last request.
+    told = f"{marks} next request {cached / used:.0%} cached"
+    return [bar, look.paint("dim", told if cells(told) <= room else marks)]
+
+
+def _legend(value: Value, room: int, look: Look) -> Iterator[str]:
+    """Return the parts of the bar by their shades."""
+    line, end = "", 0
+    for role, shade, (name, tokens) in zip(ROLES, look.shades, _parts(value), strict=True):
+        text = f" {name} {short(tokens)}"
+        if line and end + 2 + 1 + len(text) > room:
+            yield line
+            line, end = "", 0
+        line += ("  " if line else "") + look.paint(role, shade) + text
+        end += (2 if end else 0) + 1 + len(text)
+    yield line
+
+
+def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
+    """Return the labels and texts behind the largest items; several texts say the same, the longest first."""
+    waiting = value.get("waiting") or {}
+    if waiting.get("texts"):
+        goes = "goes" if waiting["texts"] == 1 else "go"
+        texts = plural(int(waiting["texts"]), "text")
+        yield "Waiting", [f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message"]
+    if files := [measure_attached(one) for one in value.get("attachments", [])]:
+        more = [f"{len(files) - ATTACHED} more"] if len(files) > ATTACHED else []
+        yield "Attached", ["; ".join([*files[-ATTACHED:], *more])]
+    yield "Left out", _left_out([drop for drop in value.get("drops", []) if not drop.get("back")])
+    notices, rewrite = list(value.get("notices", [])), value.get("rewrite")
+    if rewrite:
+        text = describe_rewrite(rewrite)
+        now = [f"{text}; /compact does it now"] if rewrite["by"] == "summary" else []
+        notices = notices[:-1] if rewrite["by"] == "epoch" else notices  # the last one says the same in more words
+        yield "Next", [*now, text]
+    yield "More", ["/context all: sections, tools, drops, limits"]
+    for notice in notices:
+        yield "Note", [str(notice)]
+
+
+def _left_out(drops: Sequence[Value]) -> Sequence[str]:
+    """Return what is not in the window, and how it is read."""
+    if not drops:
+        return ["nothing"]
+    tokens = number(sum(int(drop["tokens"]) for drop in drops))
+    if len(drops) == 1:
+        return [f"{cut_line(drops[0]['what'], 30)}, {tokens} tokens; /drops {drops[0]['id']} prints it"]
+    text = f"{len(drops):,} parts, {tokens} tokens; /drops lists them"
+    return [f"{text}, the model can recall them", text]

@@ -1,0 +1,235 @@
+"""Lay out lines: text filled, folded and cut to a width in cells, tables, figures. All text is sanitized here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.elide import plural as plural
+from nexus_cli.core.limits import name_level
+from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line
+from nexus_cli.text.terminal_sanitizer import sanitize
+
+Value = Mapping[str, Any]
+ENOUGH = 16
+"""Cells that the last column of a table needs to say something."""
+LEAST = 20
+"""The narrowest width that a form keeps to."""
+SHORT_ID = 13
+"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
+
+
+def number(value: Any) -> str:
+    """Return a number with thousands separated, `-` when it is unknown."""
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def short(tokens: int) -> str:
+    """Return a number of tokens in few characters: 312, 12.3k, 112k, 1.2M."""
+    if tokens < 1000:
+        return str(tokens)
+    for unit, size in (("k", 1000), ("M", 1_000_000)):
+        value = tokens / size
+        if value < 99.95:
+            return f"{value:.1f}".removesuffix(".0") + unit
+        if value < 999.5 or unit == "M":
+            return f"{value:.0f}{unit}"
+    return str(tokens)
+
+
+def describe_attached(value: Value) -> str:
+    """Return the record of an attached file (`AttachedFile.to_json`) for a person: `a.py, 12 lines`."""
+    path = str(value["path"])
+    if "names" in value:
+        return f"{path}, {plural(value['names'], 'name')}"
+    if "lines" not in value:
+        return f"{path}, {'an image' if value['type'] != 'text' else 'empty'}"
+    first, last = value["lines"]
+    place = f"{path}:{first}-{last}" if value.get("of") else path
+    return f"{place}, {plural(last - first + 1, 'line')}"
+
+
+def measure_attached(value: Value) -> str:
+    """Return the same with its size: `a.py, 12 lines, 340 bytes`."""
+    return f"{describe_attached(value)}, {plural(value['bytes'], 'byte')}"
+
+
+CAUSES = {
+    "section_budget": "no room",
+    "truncation": "window full",
+    "compaction": "summarized",
+    "output_cap": "too long",
+    "instruction_cap": "too long",
+    "input_cap": "too long",
+    "pruned": "old result",
+    "limit": "over a limit",
+}
+"""Why something was left out, in words, by `nexus_cli.core.entry.Cause`."""
+
+
+def name_cause(cause: Any) -> str:
+    """Return a cause in words; one that is not known as it is."""
+    return CAUSES.get(str(cause), str(cause))
+
+
+BASES = {
+    "reported": "as the provider counted them",
+    "estimate": "estimated",
+    "reported+estimate": "as the provider counted them, the newest ones estimated",
+}
+"""Where a count comes from."""
+
+
+def name_basis(basis: Any) -> str:
+    """Return in words where a count of tokens comes from."""
+    return BASES.get(str(basis), str(basis))
+
+
+def limit(value: Any, name: str = "") -> str:
+    """Return the value of the limit `name` in words: `yes`, `no`, names after each other, a number, a level."""
+    if name == "allow":
+        return name_level(str(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def dollars(value: Any) -> str:
+    """Return an amount of US dollars, `-` when it is unknown; below one dollar always with four decimals, as columns
+    need."""
+    if value is None:
+        return "-"
+    return f"${value:,.4f}" if round(value, 4) < 1 else f"${value:,.2f}"
+
+
+def short_dollars(cost: float) -> str:
+    """Return a price for a person: four decimals below a dollar, two above."""
+    return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:.2f}"
+
+
+def known_dollars(cost: float | None, known: float) -> str:
+    """Return a price for a person, `$0.0070+` where only so much of it is known, "" where none is."""
+    if cost is not None:
+        return short_dollars(cost)
+    return f"{short_dollars(known)}+" if known else ""
+
+
+def share(part: Any, whole: Any) -> str:
+    """Return `part` of `whole` in percent, `-` where there is no whole."""
+    return f"{part / whole:.1%}" if whole and part is not None else "-"
+
+
+def when(at: Any) -> str:
+    """Return a time of the ledger as local time, to the minute."""
+    return format_local_minute(str(at or ""))
+
+
+def cut_line(text: Any, room: int) -> str:
+    """Return `text` sanitized, on one line of at most `room` cells."""
+    return cut(one_line(str(text or "")[: DENSE * max(1, room)]), max(0, room), "…")
+
+
+DENSE = 8
+"""Characters of no width that one cell can hold before a line counts as full."""
+
+
+def filled(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
+    """Return `text` as lines of words in at most `width` cells, `indent` before each (`first` before the first).
+
+    A word that is too long for a line is broken.
+    """
+    lines: list[str] = []
+    line, gap = indent if first is None else first, ""
+    room = width - cells(indent)
+    for word in sanitize(text).split():
+        left = width - cells(line + gap)
+        if gap and cells(word) > left and (left < width // 3 or cells(word) <= room):
+            lines.append(line)
+            line, gap, left = indent, "", room
+        if cells(word) > left:
+            begin = next(fold(word, left))
+            *whole, word = [line + gap + begin, *(indent + piece for piece in fold(word[len(begin) :], room))]
+            lines += whole
+            line, gap = word, " "
+        else:
+            line, gap = line + gap + word, " "
+    return [*lines, line] if gap else lines
+
+
+def folded(text: str, width: int, indent: str = "") -> list[str]:
+    """Return `text` line by line as it is, only long lines broken: for code, output and what people wrote."""
+    lines = expand_tabs(sanitize(text + "\n")).split("\n")[:-1]
+    return [(indent + piece).rstrip() for line in lines for piece in fold(line, width - cells(indent))]
+
+
+def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (), whole: bool = False) -> list[str]:
+    """Return `rows` (the first is the heading) as aligned lines.
+
+    The last column takes the rest of `width` and is cut to it, or wrapped if `whole`. If too little is left for it each
+    row becomes a paragraph: its label (the first cell, or the last if the first is a number), then the others by name,
+    without empty ones.
+    """
+    rows = [[one_line(cell) for cell in row] for row in rows]
+    if not rows:
+        return []
+    columns = list(zip(*rows, strict=True))
+    sizes = [max(map(cells, column)) for column in columns[:-1]]
+    room = width - sum(sizes) - 2 * len(sizes)
+    if not _roomy(columns[-1], room):
+        return [line for row in rows[1:] for line in _paragraph(rows[0], row, width, whole)]
+    lines = []
+    for row in rows:
+        aligned = [
+            " " * (size - cells(cell)) + cell if index in right else cell + " " * (size - cells(cell))
+            for index, (cell, size) in enumerate(zip(row, sizes, strict=False))
+        ]
+        first, *more = (filled(row[-1], room) if whole else ()) or (cut_line(row[-1], room),)
+        lines.append("  ".join([*aligned, first]).rstrip())
+        lines += [" " * (width - room) + line for line in more]
+    return lines
+
+
+def aligns(rows: Sequence[Sequence[str]], width: int) -> bool:
+    """True if `table` makes aligned lines of `rows` at this width, not paragraphs."""
+    columns = list(zip(*rows, strict=True))
+    return _roomy(columns[-1], width - sum(max(map(cells, column)) + 2 for column in columns[:-1]))
+
+
+def _roomy(last: Sequence[str], room: int) -> bool:
+    return room >= min(ENOUGH, max(map(cells, last)))
+
+
+def _paragraph(names: Sequence[str], row: Sequence[str], width: int, whole: bool) -> list[str]:
+    """Return a row below its label; a column without a name (a mark) goes before the label, or without a name."""
+    label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
+    head = " ".join(filter(None, row[: label + 1]))
+    if label > 1:
+        head = row[label] if whole else cut_line(row[label], 2 * width)
+    rest = [place for place in range(0 if label > 1 else label + 1, len(names)) if place != label]
+    said = [
+        f"{names[place]} {cut_line(row[place], 2 * width)}".strip() for place in rest if row[place] not in ("", "-")
+    ]
+    return [*filled(head, width, "    ", ""), *filled(", ".join(said), width, "    ")]
+
+
+def block(title: str, rows: Sequence[Sequence[str]], width: int, *, whole: bool = False) -> list[str]:
+    """Return a titled table after an empty line; nothing if it has only its heading. Numbers are right-aligned."""
+    if len(rows) < 2:
+        return []
+    right = [index for index, name in enumerate(rows[0]) if name in NUMBERS]
+    return ["", f"{title}:", *("  " + line for line in table(rows, width - 2, right=right, whole=whole))]
+
+
+NUMBERS = frozenset(
+    {"tokens", "value", "requests", "input", "output", "cached", "cost", "turns", "window", "cold", "saved", "missed",
+     "expected", "written"}
+)  # fmt: skip
+"""Headings of right-aligned columns."""
+
+
+def paragraphs(texts: Iterable[str], width: int) -> list[str]:
+    """Return each of `texts` filled by itself."""
+    return [line for text in texts for line in filled(text, width)]

@@ -1,0 +1,57 @@
+"""Plans: the list, and one that was just made or changed."""
+
+from __future__ import annotations
+
+from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.limits import name_level
+from nexus_cli.reports.text.lines import Value, cut_line, filled, table
+
+
+def plans_text(value: Value, width: int) -> str:
+    """Return the plans, those whose time comes first at the beginning."""
+    found = value["plans"]
+    if not found:
+        return "\n".join(filled("Nothing is scheduled: add PROMPT with --at, --in or --cron adds work.", width))
+    rows = [("id", "next", "when", "level", "made by", "last run", "work")]
+    rows += [
+        (one["id"], _next(one), _when(one), name_level(one["allow"]), one["by"], _last(one), _title(one))
+        for one in found
+    ]
+    return "\n".join(table(rows, width))
+
+
+def plan_text(value: Value, width: int) -> str:
+    """Return one plan after what was done with it, in a sentence or two."""
+    (one,) = value["plans"]
+    done = str(value["done"])
+    if done == "removed":
+        return "\n".join(filled(f"{one['id']} was removed; its runs stay.", width))
+    if done == "queued":
+        who = "nexus serve runs it, or nexus serve --once"
+        return "\n".join(filled(f"{one['id']} is due now: {value['run']} is queued. {who}.", width))
+    when = f"{_when(one)}, next {_next(one)}" if one["cron"] else _next(one)
+    if done == "paused":
+        return "\n".join(filled(f"{one['id']} is paused ({_title(one)}).", width))
+    lines = filled(f"{one['id']} {'was added' if done == 'added' else 'was resumed'}: {when} ({_title(one)})", width)
+    if done == "added":
+        lines += filled("nexus serve runs it, or nexus serve --once from cron or a timer of systemd.", width)
+    return "\n".join(lines)
+
+
+def _next(one: Value) -> str:
+    if one["state"] != "active":
+        return str(one["state"])
+    return f"{format_local_minute(str(one['next_at']))} (in {one['in']})"
+
+
+def _when(one: Value) -> str:
+    return f"{one['cron']} {one['zone']}" if one["cron"] else "once"
+
+
+def _last(one: Value) -> str:
+    last = one["last_run"]
+    return f"{last['id']} {last['state']}" if last else "-"
+
+
+def _title(one: Value) -> str:
+    return str(one["name"]) or cut_line(one["prompt"], 200)

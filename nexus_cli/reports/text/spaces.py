@@ -1,0 +1,74 @@
+"""Spaces for people: which there are, and what was said in one, with names and local times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nexus_cli.core.clock import format_local_minute
+from nexus_cli.reports.text.lines import Value, cut_line, filled, plural, table, when
+from nexus_cli.text.cells import cells, one_line, wrap
+from nexus_cli.text.terminal_sanitizer import sanitize
+
+NONE = "There are no spaces. nexus space create NAME makes one."
+SILENT = "No messages yet."
+NEW = "new"
+"""Between what was read and what is new."""
+MOST_NAMED = 20
+"""Members that are named."""
+LONGEST = 60
+"""Characters of the names of members in a list."""
+
+
+def spaces_text(value: Value, width: int) -> str:
+    """Return a line for each space."""
+    rows = [("id", "name", "new", "newest", "members")]
+    for one in value.get("spaces", ()):
+        new = "-" if one["new"] is None else f"{one['new']:,}"
+        rows.append((one["id"], cut_line(one["name"], LONGEST), new, when(one["newest"]) or "-", _names(one)))
+    if len(rows) == 1:
+        return "\n".join(filled(NONE, width))
+    return "\n".join(table(rows, width, right=(2,)))
+
+
+def space_messages_text(value: Value, width: int) -> str:
+    """Return the messages of a space below its name, with a line where the new ones begin."""
+    space, messages = value["space"], value["messages"]
+    lines = filled(f"{space['name']}: {_names(space)}", width)
+    if not messages:
+        return "\n".join([*lines, "", *filled(SILENT, width)])
+    if before := value["unread_before"]:
+        lines += filled(f"{plural(before, 'earlier message')} unread: --last {before + len(messages)}", width)
+    day, parted = "", not any(one["seen"] for one in messages)
+    for one in messages:
+        if (today := format_local_minute(one["at"], "%Y-%m-%d")) != day:
+            day = today
+            lines += ["", day]
+        if not parted and not one["seen"]:
+            parted = True
+            lines.append(new_line(width))
+        lines += message_lines(one, width)
+    return "\n".join(lines)
+
+
+def new_line(width: int) -> str:
+    """Return the line between what was read and what is new."""
+    side = "-" * max(2, min(width, 60) // 2 - 3)
+    return f"{side} {NEW} {side}"[:width]
+
+
+def message_lines(one: Value, width: int) -> list[str]:
+    """Return a message: time and name, then its text, on the same line where it fits."""
+    sender = one["sender"]
+    kind = " (agent)" if sender["type"] == "agent" else ""
+    head = f"{format_local_minute(one['at'], '%H:%M')} {one_line(sender['name'])}{kind}"
+    text = [f"  {line}".rstrip() for line in wrap(sanitize(one["text"].strip("\n")), width - 2)]
+    first = text[0].strip() if len(text) == 1 else ""
+    if first and cells(f"{head}: {first}") <= width:
+        return [f"{head}: {first}"]
+    return [cut_line(f"{head}:", width), *text]
+
+
+def _names(space: Value) -> str:
+    members: Sequence[Value] = space["members"]
+    named = [one["name"] + (" (agent)" if one["type"] == "agent" else "") for one in members[:MOST_NAMED]]
+    return ", ".join([*named, *([f"{len(members) - MOST_NAMED} more"] if len(members) > MOST_NAMED else [])])

@@ -1,0 +1,267 @@
+"""`nexus timeline`, `/timeline`: what happened, when, by whom, why, and what is new.
+
+`nexus timeline` has the marks that models and programs read, `/timeline` is for the person. In both, marks stand before
+the words of a message, which come last: no text can pass for a mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+
+from nexus_cli.core.clock import format_local_minute
+from nexus_cli.reports.text.lines import (
+    SHORT_ID,
+    Value,
+    cut_line,
+    dollars,
+    filled,
+    known_dollars,
+    measure_attached,
+    number,
+    plural,
+    short,
+    when,
+)
+from nexus_cli.reports.text.permissions import describe_verdict
+from nexus_cli.reports.text.spaces import MOST_NAMED
+from nexus_cli.reports.text.usage import FOR
+from nexus_cli.text.cells import cells, one_line
+
+COLUMNS = 60
+"""Cells from which on the words stand beside time and name."""
+NAME = 12
+"""Cells of the column of names."""
+KIND = 14
+"""Cells of the type of a trigger."""
+MARKS = {True: "[SEEN]", False: "[NEW]", None: ""}
+CAUSES = {
+    "compaction": "compaction",
+    "overflow": "compaction",
+    "compaction_failed": "compaction",
+    "pruned": "pruning",
+    "model": "model",
+    "restore": "restored",
+    "waiting_reply": "waiting",
+}
+"""Kinds of rows by the name that people read; others are named as they are."""
+STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
+"""Kinds of rows with the words of somebody, cut to one line; all others are whole."""
+
+
+SPOKEN = ("user", "steer", "assistant", "instruction")
+"""Those of them that are read as `NAME: words`."""
+LONGEST_NAME = 24
+"""Cells of a name in front of words."""
+TYPED = ("repl", "ask")
+"""Types of triggers that say no more than that the person typed."""
+
+
+def timeline_text(value: Value, width: int) -> str:
+    """Return a line for each row below its day, then the totals."""
+    return _listed(value, width, _row)
+
+
+def told_timeline_text(value: Value, width: int) -> str:
+    """Return the same for a person: `You: fix it`, `nexus: done`."""
+    return _listed(value, width, _told_row)
+
+
+def _listed(value: Value, width: int, row_lines: Callable[[Value, int], list[str]]) -> str:
+    rows = value["rows"]
+    lines = filled(_title(value), width)
+    if value["earlier"]:
+        more = min(len(rows) * 5, len(rows) + value["earlier"])
+        lines += filled(f"{plural(value['earlier'], 'row')} earlier: --last {more}", width)
+    for day, several in groupby(rows, key=lambda row: format_local_minute(str(row["at"]), "%Y-%m-%d")):
+        lines += ["", cut_line(day, width)] if day else [""]
+        for row in several:
+            lines += row_lines(row, width)
+    if not rows:
+        lines += filled("Nothing happened yet.", width)
+    lines += ["", *filled(_totals(value["totals"]), width)]
+    if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
+        named = f" --session {value['session'][:SHORT_ID]}"
+        lines += filled(f"`nexus drops show {drop}{named}` prints a drop; in a session /drops {drop}.", width)
+    return "\n".join(lines)
+
+
+def _title(value: Value) -> str:
+    if space := value.get("space"):
+        more = [f"{len(space['members']) - MOST_NAMED} more"] if len(space["members"]) > MOST_NAMED else []
+        members = ", ".join([*(f"{one['name']} ({one['type']})" for one in space["members"][:MOST_NAMED]), *more])
+        new = f" · [NEW] is new to {value['reader']}" if value["reader"] else ""
+        return f'space "{space["name"]}" · {members}{new}'
+    name = f" {value['name']}" if value["name"] else ""
+    session = f"session {value['session']}{name} · {value['model']}" if value["session"] else "no session yet"
+    if run := value.get("run"):
+        return f"{run['id']} {run['state']} · {run['title']} · {session}"
+    return session
+
+
+def _totals(total: Value) -> str:
+    if "messages" in total:
+        counts = [plural(total["messages"], "message"), plural(total["runs"], "run")]
+        return " · ".join([*counts, *([dollars(total["cost_usd"])] if total["cost_usd"] else [])])
+    cost = known_dollars(total["cost_usd"], total["known_usd"]) or "price unknown"
+    counts = [plural(total["entries"], "entry", "entries"), plural(total["requests"], "request")]
+    tokens = f"{short(total['tokens'])} tokens ({short(total['cache_read'])} from the cache)"
+    return " · ".join([*counts, tokens, cost, plural(total["drops"], "drop")])
+
+
+def _row(row: Value, width: int) -> list[str]:
+    """Return a row: time, mark, name, trigger, then what was said or done; below that where it is too narrow."""
+    time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
+    mark, name = MARKS[row["seen"]], cut_line(_name(row), max(NAME, width // 4))
+    trigger = _trigger(row) if row["trigger"] else ""
+    said = " · ".join(filter(None, (one_line(part) for part in _facts(row))))
+    indent = "  " if width < COLUMNS else " " * (17 + NAME)
+    if width < COLUMNS:
+        lines = filled(" ".join(filter(None, (time, mark, name, trigger))), width, indent, "")
+        lines += _said(row, said, width, indent, indent)
+    else:
+        head = f"{time} {mark:<6} {name}{' ' * (NAME - cells(name))} " + (f"{trigger} " if trigger else "")
+        lines = _said(row, said, width, indent, head) or [head.rstrip()]
+    return [*lines, *(line for text in _below(row) for line in filled(text, width, f"{indent}  ", indent))]
+
+
+def _told_row(row: Value, width: int) -> list[str]:
+    """Return a row without the marks of a model: of what is new that it was not sent, of a trigger what started it."""
+    time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
+    name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
+    kind = cut_line((row["trigger"] or {}).get("type", name), KIND)
+    notes = [kind] if kind not in (*TYPED, name.casefold()) and not _is_posted(row) else []
+    notes += ["not sent yet"] if row["seen"] is False and row["kind"] != "assistant" else []
+    head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + (":" if row["kind"] in STATED else "")
+    said = " · ".join(filter(None, map(one_line, _spoken(row) if row["kind"] in SPOKEN else _facts(row))))
+    below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]
+    if cells(head) > width // 2:
+        return [*filled(head, width, "  ", ""), *_said(row, said, width, "  ", "  "), *below]
+    return [*(_said(row, said, width, " " * 9, f"{head} ") or [head]), *below]
+
+
+def _spoken(row: Value) -> Iterator[str]:
+    """Yield what somebody said, and what the model called."""
+    if row.get("recalled"):
+        yield f"recalled {', '.join(row['recalled'])}"
+    yield row["text"]
+    yield from (f"-> {call['name']} {call['subject']}".rstrip() for call in row.get("calls", ()))
+
+
+def _trigger(row: Value) -> str:
+    from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a plain session does without runs)
+
+    kind = "" if _is_posted(row) else cut_line(row["trigger"]["type"], KIND)
+    return f"{TRIGGER_MARK} {kind}".rstrip()
+
+
+def _is_posted(row: Value) -> bool:
+    """True for a message of a space; an entry of SPACE HISTORY, of the same kind, tells of several."""
+    return row["kind"] == "message" and "runs" in row
+
+
+def _below(row: Value) -> Iterator[str]:
+    """Yield what stands below a message: the files that it took along; of one of a space why it was carried there, whom
+    it triggered and which runs."""
+    if row.get("attached"):
+        yield f"with {'; '.join(one_line(measure_attached(one)) for one in row['attached'])}"
+    if not _is_posted(row):
+        return
+    if row["why"]:
+        yield row["why"]
+    for run in row["runs"]:
+        cost = f" · {dollars(run['cost_usd'])}" if run["cost_usd"] is not None else ""
+        session = f" · session {run['session']}" if run["session"] else ""
+        why = f": {run['error']}" if run.get("error") else ""
+        yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}{why}"
+
+
+def _said(row: Value, said: str, width: int, indent: str, head: str) -> list[str]:
+    if row["kind"] in STATED:
+        return [head + cut_line(said, width - cells(head))] if said else []
+    return filled(said, width, indent, head)
+
+
+def _name(row: Value) -> str:
+    """Return who, or of a row that is no entry what."""
+    if row["kind"] in STATED:
+        return str(row["actor"]["name"]).replace("←", "<-")
+    named = {"request": "step", "drop": "drop", "worker": "worker"}.get(row["kind"], "")
+    return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], str(row["kind"]))
+
+
+def _facts(row: Value) -> Iterator[str]:
+    """Yield what a row says, the most important first."""
+    if row.get("recalled") and row["kind"] != "tool":
+        yield f"recalled {', '.join(row['recalled'])}"
+    match row["kind"]:
+        case "assistant":
+            yield _quoted(row)
+            yield from (f"-> {call['name']} {call['subject']}".rstrip() for call in row["calls"])
+        case "tool":
+            yield row["subject"]
+            yield row["outcome"]
+            yield f"{row['seconds']:g} s" if row["seconds"] else ""
+            yield _decided(row)
+            yield _quoted(row) if row["text"] != row["why"] else ""
+        case "request":
+            yield from _request(row)
+        case "drop":
+            yield f"{number(row['tokens'])} tokens ({row['why']})"
+            yield row["text"]
+            yield f"recalled {row['recalls']} x" if row["recalls"] else ""
+        case "worker":
+            yield row["state"]
+            yield plural(row["steps"], "step")
+            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+            yield f"session {row['session']}" if row["session"] else ""
+            yield row["text"]
+            yield row["why"]
+        case "lane":
+            yield FOR.get(str(row["lane"]), str(row["lane"]))
+            yield plural(row["requests"], "request")
+            yield f"{short(row['tokens'])} tokens"
+            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+        case "message" if _is_posted(row):
+            yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
+            yield "waits for a reply" if row["waits"] else ""
+            yield _quoted(row)
+        case "user" | "steer" | "instruction" | "message":
+            yield _quoted(row)
+        case "waiting":
+            yield row["text"]
+            yield f"until {when(row['until'])} at the latest" if row["until"] else ""
+        case "signal":
+            yield row["text"]
+            yield row["why"]
+            yield "" if row["taken"] else "not taken yet"
+        case _:
+            if row.get("after") is not None and row["before"] is not None:
+                yield f"{number(row['before'])} -> {number(row['after'])} tokens"
+            yield row["text"] if row["text"] != row["kind"] else ""
+            yield row["why"]
+            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+
+
+def _quoted(row: Value) -> str:
+    return f'"{row["text"]}"' if row["text"] else ""
+
+
+def _decided(row: Value) -> str:
+    """Return the decision on a call that was refused or asked about, and why; else ""."""
+    if row["decision"] not in ("ask", "deny"):
+        return ""
+    said = describe_verdict({**row, "ran": row["outcome"] not in ("refused", "not run")})
+    return f"{said}: {row['why']}" if row["why"] else said
+
+
+def _request(row: Value) -> Iterator[str]:
+    if row["input"] is None:
+        yield "no answer"
+    else:
+        cached = f" ({short(row['cache_read'])} cached)" if row["cache_read"] else ""
+        yield f"{short(row['input'])} in{cached}, {short(row['output'])} out"
+        yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+        yield f"{row['seconds']:g} s" if row["seconds"] is not None else ""
+        yield "" if row["finish"] in ("stop", "tool_calls") else str(row["finish"])
+    yield row["model"]

@@ -1,0 +1,45 @@
+"""Worktrees: the list, and what became of changes that were applied."""
+
+from __future__ import annotations
+
+from nexus_cli.core.clock import format_age, local_now
+from nexus_cli.reports.text.lines import Value, filled, folded, plural, table
+
+
+def worktrees_text(value: Value, width: int) -> str:
+    """Return the worktrees of a project or of all."""
+    found = value["worktrees"]
+    if not found:
+        return "\n".join(filled("No worktrees here: nexus -w NAME works in one.", width))
+    is_all = value["project"] is None
+    rows = [("name", "state", "changes", "made", *(["project"] if is_all else []), "folder")]
+    now = local_now()
+    for one in found:
+        state = f"{one['state']}, in use" if one["in_use"] else str(one["state"])
+        project = [str(one["project"])] if is_all else []
+        rows.append((one["name"], state, _changes(one), format_age(one["created"], now), *project, one["folder"]))
+    return "\n".join(table(rows, width))
+
+
+def _changes(one: Value) -> str:
+    if one["problem"]:
+        return str(one["problem"])
+    parts = [f"{plural(one['files'], 'file')} +{one['added']} -{one['removed']}"] if one["files"] else []
+    parts += [plural(one["commits"], "commit")] if one["commits"] else []
+    parts += [f"also {', '.join(one['kept'][:3])}"] if one["kept"] else []
+    return ", ".join(parts) or "-"
+
+
+def applied_text(value: Value, width: int) -> str:
+    """Return what was done with each path."""
+    if value["nothing_new"]:
+        text = f"Nothing to apply: every change of worktree {value['name']} is in the project or was applied before."
+        return "\n".join(filled(text, width))
+    conflicts = {one["path"] for one in value["conflicts"]}
+    lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]
+    lines += [f"the same  {path}" for path in value["there"]]
+    for one in value["conflicts"]:
+        where = "" if one["is_marked"] else f"; the other version is {value['folder']}/{one['path']}"
+        lines.append(f"conflict  {one['path']}: {one['why']}{where}")
+    shown = ("".join(char if char.isprintable() else "?" for char in line) for line in lines)
+    return "\n".join(piece for line in shown for piece in folded(line, width))

@@ -1,0 +1,62 @@
+"""Report a whole session for a person: every message and call, each output as it was before it was cut for the model.
+
+Read from the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.entry import Cause, Drop, Entry, Kind
+from nexus_cli.lane.model_call import CUT
+from nexus_cli.ledger import LaneLog, SessionInfo
+from nexus_cli.ledger.sessions import SHOWN
+from nexus_cli.reports.conversation import in_call_order
+from nexus_cli.reports.sessions import entry_value, session_value
+from nexus_cli.session.session import Session
+from nexus_cli.turn.waiting import waiting_entry
+
+_CUT = re.compile(r'left out: recall\("(d\d+)", "\d+:\d+"\) \.\.\.\]')
+_CAPS = (Cause.OUTPUT_CAP, Cause.INPUT_CAP)
+
+
+def session_transcript(session: Session) -> dict[str, Any]:
+    """Return the transcript of an open session; without entries where nothing is recorded."""
+    if session.ledger is None or session.record is None:
+        return {"version": 1, "entries": []}
+    subjects = {tool.name: tool.subject for tool in session.tools()}
+    waiting = waiting_entry(session.ledger, session.record)
+    return {**transcript_of(session.record, session.ledger.session(session.id), subjects), "waiting": waiting}
+
+
+def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
+    """Return the session with every entry of its main lane, and with answers that were cut and came again (`cut`);
+    `subjects` are the names of the tools' main arguments."""
+    drops = {drop.id: drop for drop in record.drops() if drop.cause in _CAPS}
+    shown = {memo.entry: str(memo.value["text"]) for memo in record.memos(SHOWN)}
+    return {
+        "version": 1,
+        **session_value(info),
+        "subjects": dict(subjects),
+        "cut": [{"after": memo.entry, "text": str(memo.value["text"])} for memo in record.memos(CUT)],
+        "entries": [
+            {**entry_value(entry), "text": shown.get(entry.id) or _whole_text(entry, record, drops)}
+            for entry in in_call_order(record.read(1, record.last_id()))
+        ],
+    }
+
+
+def _whole_text(entry: Entry, record: LaneLog, drops: Mapping[str, Drop]) -> str:
+    """Return the text of an entry; its original where it was cut when it was recorded."""
+    text = entry.message.content
+    if entry.kind is Kind.ASSISTANT:
+        return text
+    begins = f"result of {entry.actor.removeprefix('tool:')} " if entry.kind is Kind.TOOL else ""
+    for found in _CUT.finditer(text):
+        drop = drops.get(found[1])
+        # An output may quote the marker of another one.
+        if drop is not None and f"{drop.what} ".startswith(begins):
+            return record.original(drop.id) or text
+    return text

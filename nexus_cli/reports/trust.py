@@ -1,0 +1,114 @@
+"""Report what the configuration of a project would do, for `nexus trust`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
+from nexus_cli.config.settings import LoadedSettings, shown_value
+from nexus_cli.config.trust import FOLDER, Configuration, part_text, trust_state, trusted_keys, trusted_texts
+from nexus_cli.config.unsupported import KINDS
+from nexus_cli.context.sections import recipe_file
+from nexus_cli.context.sections.recipe import NAME, recipe_names
+from nexus_cli.context.text_file import decode
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.lane.recipes import INSIDE, folders
+from nexus_cli.tools.edit_preview import unified_diff
+
+ACTIVE = {
+    "settings": "settings", "rule": "rules", "recipe": "recipes", "skill": "skills", "identity": "identity files",
+}  # fmt: skip
+"""Kinds of items that have an effect once they are trusted, with what people call them."""
+
+
+def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> dict[str, Any]:
+    """Return `settings` (key, value, effect against the person's own), `refused` keys, `files`, `items`, `problems`,
+    `state`; what can be `active` once it is trusted, and what is `unsupported` then too.
+
+    `loaded` are the person's settings without the project's. Each of `items` is trusted by itself.
+    """
+    problems = [one_line(found.problem)] if found.problem else []
+    said = ProjectSettings({})
+    if FILE in found.files:
+        try:
+            said = drop_conflicts(loaded, read_project(found.files[FILE], f"{FOLDER}/{FILE}"))
+            problems += map(one_line, said.problems)
+        except NexusError as error:
+            problems.append(one_line(error.message))
+    problems += _recipes(found)
+    return {
+        "version": 1,
+        "project": str(project),
+        "state": trust_state(project, found),
+        "settings": [_setting(key, value, loaded, said) for key, value in said.values.items()],
+        "refused": [one_line(key) for key in said.refused],
+        "files": [
+            {"name": one_line(f"{FOLDER}/{name}"), "bytes": len(data)}
+            for name, data in found.files.items()
+            if name != FILE
+        ],
+        "items": [*_items(project, found)],
+        "active": [*dict.fromkeys(ACTIVE[one.kind] for one in found.items.values() if one.kind in ACTIVE)],
+        "unsupported": [*dict.fromkeys(KINDS[one.kind] for one in found.items.values() if one.kind in KINDS)],
+        "problems": problems,
+    }
+
+
+def _items(project: Path, found: Configuration) -> Iterator[dict[str, str]]:
+    """Yield kind and name of every item with its state and what is different since it was trusted, as a unified diff.
+
+    A state is `trusted`, `changed`, `new` (all of them, of a project that was never trusted) or `removed`.
+    """
+    in_force, before = trusted_keys(project, found), trusted_texts(project)
+    for key, item in found.items.items():
+        state = "trusted" if key in in_force else "changed" if key in before else "new"
+        now = {name: part_text(data) for name, data in item.parts.items()}
+        diff = _diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
+        yield {"kind": item.kind, "name": one_line(item.name), "state": state, "diff": diff}
+    for key in before.keys() - found.items.keys():
+        kind, _, name = key.partition(" ")
+        yield {"kind": kind, "name": one_line(name), "state": "removed", "diff": _diff_parts(before[key], {})}
+
+
+def _diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:
+    """Return what is different in the parts of an item; of a part that is no text only that it is."""
+    diffs = []
+    for name in sorted({*before, *now}):
+        path, old, new = f"{FOLDER}/{name}", before.get(name, ""), now.get(name, "")
+        if old is None or new is None:
+            diffs.append(f"{one_line(path)}: binary, or too large to be compared\n")
+        elif old != new:
+            made = unified_diff(old if name in before else None, new, path)
+            diffs.append(made or f"{one_line(path)}: different\n")
+    return "".join(diffs)
+
+
+def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings) -> dict[str, Any]:
+    mine = loaded.values.get(key)
+    met = apply_project(loaded, said, "").values.get(key)
+    yours = shown_value(key, mine) if mine is not None else mine
+    if met == mine:
+        effect = "no change" if mine == value else f"has no effect, yours is {yours}"
+    else:
+        effect = f"instead of {yours}" if mine is not None else "not limited until now"
+    return {"key": key, "value": value, "effect": effect}
+
+
+def _recipes(found: Configuration) -> list[str]:
+    """Return problems of the project's recipes."""
+    problems, taken = [], recipe_names(folders())
+    for name, data in found.files.items():
+        if name.startswith(INSIDE) and name.endswith(".toml"):
+            where = one_line(f"{FOLDER}/{name}")
+            try:
+                recipe_file.read_project_recipe(decode(data, where).text, where)
+            except NexusError as error:
+                problems.append(one_line(error.message))
+            if not NAME.fullmatch(name.removeprefix(INSIDE).removesuffix(".toml")):
+                problems.append(f"{where}: no recipe can be named so")
+            if name.removeprefix(INSIDE).removesuffix(".toml") in taken:
+                problems.append(f"{where}: another recipe has this name, and comes first")
+    return problems

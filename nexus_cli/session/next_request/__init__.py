@@ -1,1 +1,0 @@
-"""The next request as one value; `README.md` says what reads it."""

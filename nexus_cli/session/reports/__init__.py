@@ -1,1 +1,0 @@
-"""Reports: one file each, giving the value that `--json` prints. Their text form is in `nexus_cli.ui.reports`."""

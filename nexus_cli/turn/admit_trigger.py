@@ -1,0 +1,59 @@
+"""Admit a trigger: record its text in the window before its turn begins, or go on without one."""
+
+from __future__ import annotations
+
+from nexus_cli.context.untrusted_text import cut_arrows
+from nexus_cli.context.window.groups import Dispatch, Done
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.entry import Kind, Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
+from nexus_cli.lane.user_input import TRIGGER, record_user_message
+from nexus_cli.turn.dispatch import Dispatcher
+
+RESUME = "resume"
+"""Type of the trigger of a run that goes on: the mark of what it waited for is another one."""
+
+
+async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: Trigger) -> None:
+    """Settle what an earlier process left open, then record the trigger's text; without one go on."""
+    if not trigger.text and not trigger.parts:
+        await _go_on(lane_state)
+        return
+    if isinstance(step := lane_state.lane.next_step(), Dispatch):
+        dispatcher.settle_open(lane_state, step.calls)
+    if trigger.fresh:
+        from nexus_cli.turn.fresh_epoch import begin_fresh_epoch  # noqa: PLC0415  (a run goes on after a wait)
+
+        subjects = {tool.name: tool.subject for tool in dispatcher.registry.tools()}
+        await begin_fresh_epoch(lane_state, subjects, trigger.came)
+    timeline = lane_state.lane.timeline
+    if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
+        said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
+        timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, said))
+    await record_user_message(
+        lane_state, Kind.USER, _marked_text(trigger), parts=trigger.parts, files=trigger.files,
+        uncounted=trigger.uncounted, pasted=trigger.pasted, shown=trigger.shown, actor=trigger.actor,
+        notes=trigger.notes,
+    )  # fmt: skip
+
+
+def _marked_text(trigger: Trigger) -> str:
+    """Return the text of a trigger; what starts a structured run ends with the mark, and has no other one."""
+    if not trigger.facts or trigger.facts.get("type") == RESUME:
+        return trigger.text
+    from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a structured run)
+
+    return trigger.text if trigger.text.endswith(TRIGGER_MARK) else f"{cut_arrows(trigger.text)} {TRIGGER_MARK}"
+
+
+async def _go_on(lane_state: LaneState) -> None:
+    """Resume without a message: open work continues by itself, a reply that broke off is requested again."""
+    if lane_state.control.steering or not isinstance(lane_state.lane.next_step(), Done):
+        return
+    items = lane_state.lane.items
+    if not items or not items[-1].message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)):
+        why = "there is no prompt, and the last answer of this session is complete"
+        raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
+    await record_user_message(lane_state, Kind.STEER, GO_ON, actor="nexus")

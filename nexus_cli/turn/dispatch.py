@@ -1,0 +1,500 @@
+"""A tool call's way: find, validate, limits, permission, commit "started", run, clip, record (design section 3).
+
+Every failure on that way is a tool result. Calls of one message that only read run together; the window keeps their
+results in call order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, assert_never, cast
+
+from nexus_cli.core import event
+from nexus_cli.core.approval import Allow, Approver, Defer, Deny
+from nexus_cli.core.elide import ElidedText
+from nexus_cli.core.entry import Cause, Kind
+from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
+from nexus_cli.core.services import StartLog, Waits
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.lane.current_request import window_request
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.read_lines import read_note
+from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.ledger import WAIT
+from nexus_cli.permission.approvals import (
+    BY_RULE,
+    CONFIRM,
+    DECISION,
+    DECLINED,
+    RULE,
+    SAID_NO,
+    SAID_NOTHING,
+    ApprovalDeferred,
+    ApprovalStep,
+    AskedCall,
+    allow_from_now,
+    approval_scope,
+    describe_decision,
+    make_question,
+)
+from nexus_cli.permission.call_permission import ALLOWED, CallPermission, Permission
+from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, resolve_targets
+from nexus_cli.permission.run_limits import (
+    ASSESSMENT,
+    CHANGES,
+    Refusal,
+    RunHistory,
+    RunLimits,
+    Signals,
+    event_class,
+    restrictions,
+    tighten_by_signals,
+)
+from nexus_cli.tools.files import ToolError
+from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.tools.schema import check_arguments
+from nexus_cli.turn.command_changes import CommandChanges
+from nexus_cli.turn.waiting import SessionWaits
+
+UNKNOWN_OUTCOME = "outcome unknown: the process ended while this ran. Look before you run it again."
+NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
+INTERRUPTED = "interrupted while it ran: {who}"
+CANCELLED = "not run: {who}"
+PERSON = "the person stopped the turn"
+TIMEOUT = "the time limit was reached"
+REPEATED = "not run: the same call came too often, so the turn was stopped"
+RESULT = "result"
+"""Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
+WHAT = 80
+"""Characters of a call's main argument by which a person knows what of its result was left out."""
+ERRORS = 2
+"""Calls in a row that could not run, from which on the model gets a notice."""
+
+
+@dataclass
+class Dispatcher:
+    """Runs tool calls for one session."""
+
+    registry: ToolRegistry
+    starts: StartLog
+    limits: Limits
+    cwd: Path
+    project: Path
+    permission: CallPermission
+    approver: Approver | None = None
+    services: Mapping[type, Any] = field(default_factory=dict)
+    ceiling: str | None = None
+    """The most that `--allow` can reach here: what the recipe says; None: everything."""
+    signals: bool = False
+    """True if pressure, errors and the kind of event bind the limits; otherwise they are only reported."""
+    found: int = 0
+    """Tokens that a side run found in its window when it began: its pressure is that of what it adds itself. A fork
+    made because the window is full is not restricted for that."""
+    denied: list[dict[str, str]] = field(default_factory=list)
+    """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, `allow`, the
+    level at which the call would have run ("": at none), and `limit`, which refused it, or what stands in its place."""
+    changed: dict[str, None] = field(default_factory=dict)
+    """Files changed in this turn, in order."""
+    always: set[tuple[str, ...]] = field(default_factory=set)
+    """Scopes that the person allowed for the rest of the session, see `approval_scope`."""
+    command_changes: CommandChanges = field(default_factory=CommandChanges)
+    given: dict[str, str] = field(default_factory=dict)
+    """Partial output of cancelled calls."""
+    here: dict[str, float] = field(default_factory=dict)
+    """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
+    assessed: Limits = field(default_factory=Limits)
+    """What the turn's assessment restricts."""
+    errors: int = 0
+    """Calls in a row that could not run, in the run that began with entry `_began`; one that was refused is none."""
+    _began: int = -1
+    _confirm: bool = False
+    """True if the calls of this step need confirmation although they are permitted."""
+    _refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    """Why calls of this step may not run, by id: what the limits say of them."""
+    step: ApprovalStep = field(default_factory=ApprovalStep)
+    """The questions about the calls of the newest step."""
+
+    async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+        """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off; kind
+        `waiting` when the run waits from now on."""
+        self.step = ApprovalStep(calls)
+        waits: SessionWaits | None = self.services.get(Waits)
+        if lane_state.lane.run != self._began:
+            self._began, self.errors = lane_state.lane.run, 0
+        limits = self.run_limits(lane_state)
+        self._refusals, self._confirm = limits.refusals(calls), bool(limits.limits.confirm)
+        for name in dict.fromkeys(call.name for call in calls):
+            await self._load_rules(self.registry.get(name))
+        self.permission.refuse_unguarded(self.limits.allow or "read")
+        for line in self.permission.take_problems(self.limits.allow or "read"):
+            lane_state.emit(event.Notice(line))
+        await self._run_all(lane_state, calls)
+        if waits is not None:
+            waits.end_step()
+        if self.errors >= ERRORS and not self.signals:
+            failed = f"{self.errors} calls in a row could not run"
+            lane_state.notices.append(f"{failed}: read their errors before the next one.")
+
+    async def _load_rules(self, tool: Tool | None, level: str = "") -> None:
+        """Load what a decision on calls of `tool` needs at `level` ("": that in force), beside the event loop."""
+        level, runs = level or self.limits.allow or "read", tool is not None and tool.effect is Effect.RUN
+        if not self.permission.is_loaded(level, runs=runs):
+            await asyncio.to_thread(self.permission.load, level, runs=runs)
+
+    def run_limits(self, lane_state: LaneState) -> RunLimits:
+        """Return what the limits in force allow the next step of the lane; signals count where they bind."""
+        lane, limits, started = lane_state.lane, self.limits, self.starts.was_started
+        bound = limits & self.assessed
+        counted = self.signals or bound.is_one_step or bound.max_iterations is not None
+        run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
+        layers, now = [("run", limits), (ASSESSMENT, self.assessed)], Signals()
+        if self.signals:
+            acted = {call.name for batch in run.batches for call in batch if started(call.id)}
+            changed = any(tool.effect in CHANGES for name in acted if (tool := self.registry.get(name)))
+            pressure = window_request(lane_state).budget.pressure_beyond(self.found)
+            errors = self.errors if lane.run == self._began else 0
+            now = Signals(pressure, errors, event_class(run.began, changed=changed))
+            layers.append(("signals", restrictions(now)))
+        return RunLimits(*compose_limits(layers), run, now, self.registry.get, started)
+
+    def in_force(self, lane_state: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
+        """Return the limits of the session (`bounds` are their layers) with those that the state of the run binds
+        now."""
+        return tighten_by_signals(bounds, self.run_limits(lane_state).now) if self.signals else (self.limits, bounds)
+
+    async def _run_all(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+        waiting = list(calls)
+        try:
+            while waiting:
+                batch = [waiting[0]]
+                while len(batch) < len(waiting) and all(map(self._together, [*batch, waiting[len(batch)]])):
+                    batch.append(waiting[len(batch)])
+                if len(waiting) == len(calls) and (later := tuple(waiting[len(batch) :])):
+                    subjects = tuple(self._subject(self.registry.get(call.name), call) for call in later)
+                    lane_state.emit(event.ToolQueue(later, subjects))
+                results = await asyncio.gather(*(self._one(lane_state, call) for call in batch), return_exceptions=True)
+                failures = [result for result in results if isinstance(result, BaseException)]
+                if failures:
+                    raise failures[0]
+                del waiting[: len(batch)]
+        except asyncio.CancelledError:
+            await self._settle(lane_state, calls)
+            raise
+
+    def settle_open(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+        """Answer calls that an earlier process left open, without running any."""
+        for call in calls:
+            if self.starts.was_started(call.id):
+                result = self._recovered(call, self.registry.get(call.name))
+                self._append(lane_state, call, result, ElidedText(result.text))
+            else:
+                self._append(lane_state, call, ToolResult(error=NOT_RUN, ran=False), ElidedText(NOT_RUN))
+
+    def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
+        """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
+        refused = {row["id"] for row in self.denied}
+        return sum(self.starts.was_started(call.id) for call in calls), sum(call.id in refused for call in calls)
+
+    def refuses(self, lane_state: LaneState, calls: Sequence[ToolCall], call: ToolCall) -> bool:
+        """True if the limits refuse `call`, one of `calls`, the newest of the run."""
+        return call.id in self.run_limits(lane_state).refusals(calls)
+
+    def stop_repeating(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+        """Answer calls that are not run because one of them came too often."""
+        for call in calls:
+            self._append(lane_state, call, ToolResult(error=REPEATED, ran=False), ElidedText(REPEATED))
+
+    async def _settle(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+        """Give every call without a result one, with its partial output: the turn was stopped."""
+        answered = {item.message.tool_call_id for item in lane_state.lane.tail}
+        who = TIMEOUT if lane_state.control.stopped == "timeout" else PERSON
+        for call in calls:
+            if call.id in answered:
+                continue
+            began = self.here.get(call.id)
+            why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
+            given = self.given.pop(call.id, "").rstrip("\n")
+            cut = self.command_changes.take_cut() if began is not None else ()
+            result = ToolResult(given, why, stopped=True, ran=began is not None, changed=cut)
+            seconds = 0.0 if began is None else time.monotonic() - began
+            if given:
+                await self._record(lane_state, call, result, seconds)
+            else:
+                self._append(lane_state, call, result, ElidedText(why), seconds)
+
+    def _together(self, call: ToolCall) -> bool:
+        tool = self.registry.get(call.name)
+        return tool is not None and tool.is_parallel
+
+    async def _one(self, lane_state: LaneState, call: ToolCall) -> None:
+        tool = self.registry.get(call.name)
+        lane_state.emit(event.ToolCallEvent(call, self._subject(tool, call)))
+        result = await self._result(lane_state, call, tool)
+        now = time.monotonic()
+        await self._record(lane_state, call, result, now - self.here.get(call.id, now))
+
+    async def _result(self, lane_state: LaneState, call: ToolCall, tool: Tool | None) -> ToolResult:
+        if tool is None:
+            return ToolResult(error=self._unknown(call.name), ran=False)
+        checked = self._checked_arguments(call, tool)
+        if isinstance(checked, ToolResult):
+            return checked
+        if refusal := self._refusals.get(call.id):
+            return self._refuse(call, tool, refusal.why, refusal.limit)
+        try:
+            targets = resolve_targets(tool, checked, self.cwd)
+        except ToolError as error:
+            return ToolResult(error=f"{self._subject(tool, call)}: {error}".removeprefix(": "), ran=False)
+        answer = await self._obtain_permission(lane_state, call, tool, checked, targets)
+        if isinstance(answer, ToolResult):
+            return answer
+        # As it was decided and agreed to: what it depends on may have changed meanwhile.
+        profile = self.step.decided[call.id].profile
+        context = self._tool_context(lane_state, call, targets if answer is None else answer.targets)
+        if answer is not None:
+            context = replace(context, before=answer.before)
+        if refused := self.permission.find_refused(tool.name):
+            context = replace(context, is_refused=refused)
+        if profile:
+            context = replace(context, walls=lambda: self.permission.make_walls(cast(Any, profile)))
+        self.starts.record_start(call.id, call.name)
+        self.here[call.id] = time.monotonic()
+        try:
+            result = await self.command_changes.run(tool, profile, context, lambda: tool.run(checked, context))
+            return result if result.waits is None else self.services[Waits].wait_once(result)
+        except Exception as error:  # a seam: a bug of a tool is a tool result and does not end the turn
+            return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
+
+    def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
+        """Return the arguments as the tool's schema wants them, or the result of a call that cannot run."""
+        if self.starts.was_started(call.id) and call.id not in self.here:
+            return self._recovered(call, tool)
+        if call.raw:
+            return ToolResult(error=f"arguments are no JSON object: {call.raw[:500]}", ran=False)
+        checked, problems = check_arguments(call.arguments, tool.parameters)
+        if problems:
+            return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
+        return checked
+
+    def _recovered(self, call: ToolCall, tool: Tool | None) -> ToolResult:
+        """Return the result of a call that an earlier process began."""
+        found = tool.recover(call.id, self.services) if tool is not None and tool.recover else None
+        return found or ToolResult(error=UNKNOWN_OUTCOME, ran=False)
+
+    def _tool_context(self, lane_state: LaneState, call: ToolCall, targets: Mapping[str, Path]) -> ToolContext:
+        return ToolContext(
+            self.cwd,
+            self.project,
+            lane_state.budget.output_cap,
+            call.id,
+            lambda text: lane_state.emit(event.ToolOutput(call.id, text)),
+            self.services,
+            lambda text: self.given.update({call.id: text}),
+            targets,
+            tell=lambda line: lane_state.emit(event.Notice(line)),
+            replaced=self.step.note_change,
+        )
+
+    async def _obtain_permission(
+        self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
+    ) -> ToolResult | AskedCall | None:
+        """Return what the person agreed to, None if they need not be asked, or the result of a call that is refused."""
+        found = await self._decide_loaded(tool, checked, targets)
+        need = found.verdict
+        self.step.decided[call.id] = found
+        if isinstance(need, Grant):
+            return None
+        if isinstance(need, Denial):
+            return await self._refuse_denied(call, tool, found, checked, targets)
+        if self.approver is None:
+            level = name_level(self.limits.allow or LEVELS[0])
+            why = f"not permitted: {need.why}, and nobody can be asked here (--allow {level})"
+            if need.kind == CONFIRM:
+                return self._refuse(call, tool, why, "confirm")
+            return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
+        async with self.step.lock:  # calls that run together come here together
+            if call.id not in self.step.answers:
+                await self._ask(lane_state, call, self.approver)
+        now = await self._decide_loaded(tool, checked, targets)
+        if isinstance(now.verdict, Denial):  # level or rules have changed meanwhile
+            self.step.decided[call.id] = now
+            return await self._refuse_denied(call, tool, now, checked, targets)
+        match self.step.answers[call.id]:
+            case ToolResult() as error:
+                return error
+            case Allow():
+                return self.step.asked[call.id]
+            case Deny(why, said=False):
+                return self._refuse(call, tool, CANCELLED.format(who=why), SAID_NOTHING)
+            case Deny(why):
+                return self._refuse(call, tool, f"Declined: {why}" if why else DECLINED, SAID_NO)
+            case Defer():
+                raise ApprovalDeferred
+            case never:
+                assert_never(never)
+
+    async def _decide_loaded(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
+        await self._load_rules(tool)
+        return self._decide(tool, checked, targets)
+
+    def _decide(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
+        """Return the decision on a call as things are: allowed, to be asked about, or refused."""
+        rules = [rule for _, kind, *objects in self.always if kind == RULE for rule in objects]
+        found = self.permission.decide(tool, checked, self.limits.allow or "read", targets, rules)
+        verdict = found.verdict
+        if isinstance(verdict, Grant) and self._confirm and tool.effect in CHANGES:
+            verdict = ApprovalNeed("this run confirms what changes something", CONFIRM)
+            found = replace(found, rule="", origin=f"limit {CONFIRM}")
+        need = verdict.kind if isinstance(verdict, ApprovalNeed) else ""
+        if need and approval_scope(tool, checked, need, targets, found.profile) in self.always:
+            return replace(found, verdict=Grant(), rule="", origin=ALLOWED)
+        return replace(found, verdict=verdict)
+
+    async def _ask(self, lane_state: LaneState, first: ToolCall, approver: Approver) -> None:
+        """Ask about `first` and the calls of the step behind it that need it as things are, all at the same time."""
+        calls = self.step.calls[self.step.calls.index(first) :]
+        asked = [made for call in calls if (made := await self._question(lane_state, call, call is first))]
+        for one in asked:
+            lane_state.emit(event.ApprovalRequest(one.question))
+        await lane_state.control.wait_until_shown()
+        tasks = [asyncio.create_task(self._answer(lane_state, one, approver)) for one in asked]
+        self.step.asked |= {one.question.call.id: one for one in asked}
+        self.step.unanswered = {one.question.call.id: (one, task) for one, task in zip(asked, tasks, strict=True)}
+        try:
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(result, Exception):
+                    raise result
+        finally:
+            self.step.unanswered.clear()
+
+    async def _answer(self, lane_state: LaneState, asked: AskedCall, approver: Approver) -> None:
+        call_id = asked.question.call.id
+        try:
+            answer = await approver.ask(asked.question)
+        except asyncio.CancelledError:
+            if call_id not in self.step.answers:  # the turn is stopped
+                raise
+            withdrawn = self.step.answers[call_id]
+            assert not isinstance(withdrawn, ToolResult)
+            answer = withdrawn
+        self.step.answers[call_id] = answer
+        self.step.unanswered.pop(call_id, None)
+        lane_state.emit(event.ApprovalAnswer(call_id, answer))
+        if isinstance(answer, Allow) and answer.always:
+            lane_state.emit(await allow_from_now(asked, answer, self.always, self.permission, self.project))
+            self.withdraw_questions()
+
+    def withdraw_questions(self) -> None:
+        """Decide again on the calls that are asked about: level, rules or scopes have changed. One that is allowed or
+        refused now needs no answer any more. A decision that would block is left to when the answer is there."""
+        level = self.limits.allow or "read"
+        for call_id, (asked, task) in self.step.unanswered.items():
+            if not self.permission.is_loaded(level, runs=asked.tool.effect is Effect.RUN):
+                continue
+            found = self._decide(asked.tool, asked.checked, asked.targets)
+            if call_id in self.step.answers or isinstance(found.verdict, ApprovalNeed):
+                continue
+            refusal = Deny(found.verdict.why, said=False) if isinstance(found.verdict, Denial) else None
+            self.step.answers[call_id], self.step.decided[call_id] = refusal or Allow(), found
+            # Not at once: a task that is cancelled before its first step would emit no answer.
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+    async def _question(self, lane_state: LaneState, call: ToolCall, due: bool) -> AskedCall | None:
+        """Return what to ask about a call; None if nothing is, or if it would fail.
+
+        The error of a call that is `due` is its result; a later one may still apply when its turn comes.
+        """
+        tool = self.registry.get(call.name)
+        checked = self._checked_arguments(call, tool) if tool and call.id not in self._refusals else None
+        if tool is None or checked is None or isinstance(checked, ToolResult):
+            return None
+        try:
+            targets = resolve_targets(tool, checked, self.cwd)
+        except ToolError:
+            return None
+        found = await self._decide_loaded(tool, checked, targets)
+        need = found.verdict
+        if not isinstance(need, ApprovalNeed):
+            return None
+        context = self._tool_context(lane_state, call, targets)
+        # A file outside the project is not even looked at before the person allows it.
+        if tool.check and need.kind != "outside":
+            error = await tool.check(checked, context)
+            if error is not None:
+                if due:
+                    self.step.answers[call.id] = error
+                return None
+        subject = self._subject(tool, call)
+        return await make_question(tool, call, checked, context, found, subject, self.limits)
+
+    async def _level_needed(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> str:
+        """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""
+        reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
+        await self._load_rules(tool, LEVELS[0])
+        decide = self.permission.decide
+        found = (level for level in reach if isinstance(decide(tool, checked, level, targets).verdict, Grant))
+        return next(found, "")
+
+    async def _refuse_denied(
+        self, call: ToolCall, tool: Tool, found: Permission, checked: Mapping[str, Any], targets: Mapping[str, Path]
+    ) -> ToolResult:
+        """Return the result of a call that nobody is asked about: a rule, a guarded place or the level refuses it."""
+        assert isinstance(found.verdict, Denial)
+        why = f"not permitted: {found.verdict.why}"
+        if found.rule:
+            return self._refuse(call, tool, why, BY_RULE)
+        return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
+
+    def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
+        row = {"id": call.id, "tool": call.name, "subject": self._subject(tool, call), "why": why}
+        self.denied.append({**row, "allow": allow, "limit": limit})
+        return ToolResult(error=why, denied=True, ran=False)
+
+    async def _record(self, lane_state: LaneState, call: ToolCall, result: ToolResult, seconds: float) -> None:
+        """Clip, keep what was cut off, and append the result to the window."""
+        if not result.denied:  # a denied call is no error
+            self.errors = 0 if result.ran else self.errors + 1
+        what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
+        clipped, drop = await clip_with_drop(
+            lane_state, result.text or "(no output)", lane_state.budget.output_cap, what, Cause.OUTPUT_CAP,
+            whole=result.text if result.full is None else result.full, uncounted=result.uncounted, cites=result.cites,
+            first_line=result.first_line,
+        )  # fmt: skip
+        if drop:
+            lane_state.emit_drops([drop])
+        self._append(lane_state, call, replace(result, full=None), clipped, seconds)
+
+    def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, sent: ElidedText, took: float = 0.0
+    ) -> None:
+        message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
+        noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
+        tool = self.registry.get(call.name)
+        if result.changed:
+            self.changed.update(dict.fromkeys(result.changed))
+            noted |= self.command_changes.note(tool, self.project, result.changed)
+        if result.waits is not None:
+            noted[WAIT] = {**self.services[Waits].describe_run(), **result.waits}
+        refusal = self._refusals.get(call.id) if result.denied else None
+        if made := describe_decision(self.step, call, refusal, self.limits.allow or "read"):
+            subject = self._subject(tool, call)
+            noted[DECISION] = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
+        entry = lane_state.lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
+        if result.cites:
+            lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
+        lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, took))
+
+    def _unknown(self, name: str) -> str:
+        near = self.registry.nearest(name)
+        hint = f" Did you mean {near}?" if near else ""
+        return f"there is no tool {name!r}.{hint} There are: {', '.join(self.registry.names())}."
+
+    def _subject(self, tool: Tool | None, call: ToolCall) -> str:
+        value = call.arguments.get(tool.subject, "") if tool else call.raw
+        if tool and tool.works_later(call.arguments):  # when and what it starts, the short words first
+            value = " ".join(sorted((text for text in call.arguments.values() if isinstance(text, str)), key=len))
+        return " ".join(str(value).split())[:200]

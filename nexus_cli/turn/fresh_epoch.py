@@ -1,0 +1,105 @@
+"""The epoch of a run that goes on after a wait: its head is one item, the recap of everything so far (seed C).
+
+What leaves the window is a drop, named where it is missing. The words of the person, the record of the work and the
+pins have the shares that a compaction gives them (law 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from nexus_cli.context.compaction_plan import PINS_SHARE, RECORD_SHARE, own_words_room, split_fitting_pins
+from nexus_cli.context.pin import crowded_line
+from nexus_cli.context.summary_head import PINNED, missing_line
+from nexus_cli.context.untrusted_text import named_drops
+from nexus_cli.context.window.entry_ranges import SUMMED
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.work_record import fit_record
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, WindowItem
+from nexus_cli.core.message import Message, Role
+from nexus_cli.lane.cache_expectation import rewrite_memo
+from nexus_cli.lane.compaction.compact import LONGEST_MISSING, countable
+from nexus_cli.lane.compaction.pins import list_pins
+from nexus_cli.lane.compaction.record_sources import make_record, read_log_in_pieces
+from nexus_cli.lane.current_request import window_request
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
+from nexus_cli.lane.tool_selection import can_recall
+from nexus_cli.lane.user_input import HISTORY, TRIGGER
+from nexus_cli.lane.user_messages import PERSON, read_backwards, read_sources, words_before
+
+RESUME = "resume"
+"""Cause of the epoch."""
+
+NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
+"""Who said what the person did not type, by the source of the message."""
+
+
+async def begin_fresh_epoch(lane_state: LaneState, subjects: Mapping[str, str], came: Iterable[str]) -> None:
+    """Begin it, with what `came` at the end of the recap; `subjects` are the names of the tools' main arguments."""
+    lane = lane_state.lane
+    last = lane.timeline.last
+    if not last:
+        return
+    await read_log_in_pieces(lane, lane_state.work)
+    before = window_request(lane_state).tokens
+    known = _recap_in_force(lane_state)
+    drop_id = known or lane.timeline.log.next_drop()
+    message = Message(Role.USER, _recap_text(lane_state, subjects, list(came), drop_id))
+    item = WindowItem(last, ItemForm.SUMMARY, message, tokens=lane_state.context.measure(message, ""))
+    gone = sum(one.tokens for one in lane.items)
+    what = f"messages 1 to {last} of the conversation, told again as a timeline"
+    drops = [] if known else [Drop(drop_id, what, gone, Cause.COMPACTION, lane.timeline.now(), (1, last))]
+    planned = await lane_state.prompt.draft_epoch(lane_state)
+    lane_state.begin_epoch([item], RESUME, planned, drops, lambda _: [rewrite_memo(lane_state, before)])
+    lane_state.pending = ""
+
+
+def _recap_in_force(lane_state: LaneState) -> str:
+    """Return the drop of the recap that an earlier process began and did not come to use, "" if there is none."""
+    lane = lane_state.lane
+    if lane.epoch.cause != RESUME or lane.tail or lane.last_sent >= 0 or len(lane.epoch.head) != 1:
+        return ""
+    return next(iter(named_drops(lane.epoch.head[0].message.content.partition("\n")[0])), "")
+
+
+def _recap_text(lane_state: LaneState, subjects: Mapping[str, str], came: list[str], drop_id: str) -> str:
+    lane, count, budget = lane_state.lane, lane_state.context.counter.count, countable(lane_state)
+    recalls, last = can_recall(lane_state), lane.timeline.last
+    way = f'; read them as they were with recall("{drop_id}").]' if recalls else ".]"
+    parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
+    ending = "\n".join(resume_lines(came))
+    stay, crowded = split_fitting_pins(list_pins(lane.timeline), int(budget * PINS_SHARE), count)
+    if stay:
+        parts.append("\n".join([PINNED, *(pin.quotation for pin in stay)]))
+    if crowded:
+        parts.append(crowded_line([(pin.id, drop_id) for pin in crowded], recalls))
+    room = int(budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
+    own = _own_forms(lane)
+    told = {*own.history, own.trigger}
+    quotes = quote_words(words_before(lane, last, told), min(own_words_room(budget), room), count)
+    room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
+    record = fit_record(make_record(lane, lane_state.work), int(budget * RECORD_SHARE), count, LONGEST_MISSING)
+    text = record.text(missing_line(len(record.left), "older item", drop_id, recalls))
+    recap = make_recap(_read_named(lane, last), quotes, max(0, room), count, subjects, own)
+    if recap.missing and text:  # else every call stands in the timeline
+        parts.append(text)
+        recap = make_recap(_read_named(lane, last), quotes, max(0, room - count(text)), count, subjects, own)
+    lines = recap.text(missing_line(recap.missing, "earlier event", drop_id, recalls))
+    return "\n\n".join([*parts, "\n".join(filter(None, [lines, ending]))])
+
+
+def _read_named(lane: Lane, last: int) -> Iterator[Entry]:
+    """Yield the entries up to `last`, newest first; what a program or another agent said has not the person's name."""
+    sources = read_sources(lane.timeline.memos)
+    for entry in read_backwards(lane.timeline.read, last):
+        name = NAMES.get(sources.get(entry.id, ""), "") if entry.actor == PERSON else ""
+        yield replace(entry, actor=name) if name else entry
+
+
+def _own_forms(lane: Lane) -> OwnForms:
+    """Return the entries of SPACE HISTORY, and the one that has the mark of what started the run."""
+    history = {memo.entry: str(memo.value["name"]) for memo in lane.timeline.memos(HISTORY)}
+    facts = [(memo.entry, memo.value.get("facts", {})) for memo in lane.timeline.memos(TRIGGER)]
+    return OwnForms(history, max((entry for entry, one in facts if one and one["type"] != RESUME), default=0))

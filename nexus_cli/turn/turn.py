@@ -1,0 +1,148 @@
+"""The loop: what comes next is decided from the tail of the window alone (design section 3).
+
+Calls without results are dispatched; when the last word is not the assistant's, the model is asked; else the turn is
+done. So going on after a kill, a deferred approval or an interrupt is the same path as going on.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from nexus_cli.context.window.groups import Dispatch, Done, ModelCall, flatten
+from nexus_cli.core import event
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.message import ToolCall
+from nexus_cli.core.shield import run_shielded
+from nexus_cli.lane.cache_expectation import rewrite_memo
+from nexus_cli.lane.compaction.context_fit import ensure_fits, ensure_fits_after_overflow, prune_if_due
+from nexus_cli.lane.control import SteeringWords
+from nexus_cli.lane.current_request import answer_cap, context_plan, unreported_tokens
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.model_call import call_model
+from nexus_cli.lane.user_input import record_user_message
+from nexus_cli.permission.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory, repeat_notice, repeated_calls
+from nexus_cli.turn.dispatch import Dispatcher
+
+TRIES = 2
+"""Times that lost sections are sent again after a rewrite: making room for them may need another rewrite."""
+
+
+async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
+    """Go on until the assistant has the last word. Raises `NexusError` where a turn stops short."""
+    while True:
+        match lane_state.lane.next_step():
+            case Dispatch(calls):
+                _stop_repetition(lane_state, dispatcher, calls)
+                await dispatcher.run(lane_state, calls)
+                _stop_asking(lane_state, dispatcher)
+                dispatcher.step.stop_declined(is_steered=bool(lane_state.control.steering))
+            case ModelCall():
+                await deliver_steering(lane_state)
+                await request(lane_state)
+            case Done():
+                if not await deliver_steering(lane_state):
+                    return
+            case never:
+                assert_never(never)
+
+
+async def request(lane_state: LaneState) -> None:
+    """Take one step: limits, changes, room, the request; once more after an overflow."""
+    lane_state.control.check_ending()
+    lane_state.spending.check_steps()
+    epoch = lane_state.lane.epoch.id
+    await attach_changes(lane_state)
+    await begin_pending_epoch(lane_state)
+    prune_if_due(lane_state)
+    await ensure_fits(lane_state)
+    await _send_lost_again(lane_state, epoch)
+    lane_state.emit(event.ContextPlan(context_plan(lane_state)))
+    try:
+        await call_model(lane_state, answer_cap(lane_state))
+    except ProviderError as error:
+        if error.kind != "overflow":
+            raise
+        lane_state.emit(event.Notice(f"the provider refused the request as too long: {error.why}"))
+        lane_state.spending.steps -= 1
+        epoch = lane_state.lane.epoch.id
+        await ensure_fits_after_overflow(lane_state, error)
+        await _send_lost_again(lane_state, epoch)
+        await call_model(lane_state, answer_cap(lane_state))
+
+
+async def begin_pending_epoch(lane_state: LaneState) -> None:
+    """Begin the epoch that a switch of model or a reload asks for."""
+    if lane_state.pending:
+        head, before = flatten(lane_state.lane.groups()), unreported_tokens(lane_state)
+        planned = await lane_state.prompt.draft_epoch(lane_state)
+        lane_state.begin_epoch(head, lane_state.pending, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
+        lane_state.pending = ""
+
+
+async def attach_changes(lane_state: LaneState) -> None:
+    """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
+    if lane_state.limits is not None:
+        lane_state.limits.record(lane_state)
+    preamble = await lane_state.prompt.draft_preamble(lane_state)
+    if preamble.text and lane_state.lane.attach_preamble(preamble.text):
+        preamble.settle()
+
+
+async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:
+    """Attach again what a new epoch's window has lost, and make room for it; the next step attaches the rest."""
+    for _ in range(TRIES):
+        if lane_state.lane.epoch.id == epoch:
+            return
+        epoch = lane_state.lane.epoch.id
+        await attach_changes(lane_state)
+        await ensure_fits(lane_state)
+
+
+async def deliver_steering(lane_state: LaneState) -> bool:
+    """Deliver the person's words that came meanwhile; False when there were none."""
+    waiting = lane_state.control.steering
+    if not waiting:
+        return False
+    while waiting:
+        await run_shielded(_steer(lane_state, waiting.popleft()))
+    return True
+
+
+async def _steer(state: LaneState, said: SteeringWords) -> None:
+    await record_user_message(state, Kind.STEER, said.text, pasted=said.pasted, files=said.files, source=said.source)
+    state.emit(event.SteeringMessage(said.text))
+
+
+def _stop_asking(lane_state: LaneState, dispatcher: Dispatcher) -> None:
+    """Raise `NexusError("limit", ...)` after `SPARE` paid steps with calls that the run may not make any more."""
+    limits, started = dispatcher.limits & dispatcher.assessed, dispatcher.starts.was_started
+    if limits.max_iterations is None and not limits.is_one_step:
+        return
+    batches = RunHistory.of(lane_state.lane.timeline, lane_state.lane.run).batches
+    acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
+    most = len(batches) if limits.max_iterations is None else limits.max_iterations
+    if limits.is_one_step:
+        most = min(most, next(acted, most))
+    if len(batches) >= most + SPARE:
+        why = "the model keeps requesting calls that this run no longer allows"
+        more = "Ask in parts, or raise limits.max_iterations"
+        hint = "Ask in parts" if limits.is_one_step else lane_state.spending.raised_by("max_iterations", more)
+        raise NexusError("limit", "the turn was stopped", why, hint)
+
+
+def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
+    items = lane_state.lane.items
+    for call in calls:
+        row = repeated_calls(items, call)
+        times = len(row)
+        if times >= END_AT:
+            (ran, refused), last = dispatcher.fates(row[1:]), dispatcher.refuses(lane_state, calls, call)
+            denied, refused = last or dispatcher.fates(row[1:2])[1] > 0, refused + last
+            dispatcher.stop_repeating(lane_state, calls)
+            why = f"{call.name} was called {times} times in a row with the same arguments"
+            some = f"; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
+            why += ", and refused each time" if refused >= times - 1 else some
+            raise NexusError("denied" if denied else "limit", "the turn was stopped", why, "Rephrase the request")
+        if times >= NOTICE_AT:
+            lane_state.notices.append(repeat_notice(call, times))

@@ -1,0 +1,500 @@
+"""The workers of one session: started with a part of its budget and its rights, side by side, each in a session of its
+own in the same ledger.
+
+A worker's requests begin with the bytes of its parent's: system text and tools are those of the parent's epoch, what
+the task forbids is refused at dispatch (design section 1.3). What it is and did stands as memos in the parent's lane,
+so that a process that takes the session up again knows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.context.window.lane import EpochHeader
+from nexus_cli.core.approval import Allow
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
+from nexus_cli.core.limits import Limits, require_level
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import WorkerTask
+from nexus_cli.core.shield import run_shielded
+from nexus_cli.core.usage import Usage
+from nexus_cli.lane.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.lane.options import Options
+from nexus_cli.lane.prompt_assembly import PromptAssembly
+from nexus_cli.lane.recipes import recipe_for
+from nexus_cli.lane.spending import BUDGET, Spending
+from nexus_cli.lane.work_notes import note_worker_call
+from nexus_cli.ledger import LaneLog
+from nexus_cli.session.crash_report import report_bug
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.session import Session
+from nexus_cli.session.session_services import SessionServices
+from nexus_cli.session.worker_slot import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER
+from nexus_cli.workers.first_message import first_message
+from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
+
+if TYPE_CHECKING:
+    from nexus_cli.worktrees.worktrees import WorktreeStay
+
+MOST_DEPTH = 2
+"""A worker may have workers; these have none."""
+MOST_AT_ONCE = 8
+AT_ONCE = 3
+"""Workers that run at the same time unless a limit says less or more (seed D's `sub_agent_budget`)."""
+FRONT = "worker"
+"""Front end of its session."""
+
+
+class SessionWorkers:
+    """The workers of one session, see `RunningWorkers`."""
+
+    def __init__(
+        self, session: Session, *, depth: int = 1, prefix: str = "w", places: asyncio.Semaphore | None = None
+    ) -> None:
+        """`depth` is that of the workers made here, `places` those of the whole tree."""
+        self.session = session
+        self._depth = depth
+        self._prefix = prefix
+        self._places = places or asyncio.Semaphore(self._budget())
+        self._workers: dict[str, Worker] = {}
+        self._reports: asyncio.Queue[Worker] = asyncio.Queue()
+        """Workers in the background that have ended and were not told of."""
+        self._restore()
+
+    def all(self) -> list[Worker]:
+        """Return all workers of the session, also of earlier processes, oldest first."""
+        return list(self._workers.values())
+
+    def running(self) -> list[str]:
+        """See `RunningWorkers`."""
+        return [one.id for one in self.all() if not one.has_ended]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `RunningWorkers`."""
+        return [one.to_json() for one in self.all()]
+
+    # The tool `agent`
+
+    async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
+        """See `nexus_cli.core.services.Workers`."""
+        try:
+            worker = self._prepare(call_id, task)
+        except NexusError as error:
+            return ToolResult(error=f"no worker was started: {error.message}. {error.hint}".rstrip(". "), ran=False)
+        self._launch(worker, None, self._spending)
+        if worker.in_background:
+            return ToolResult(f"{worker.id} works in the background; `agents` reads its report, steers or stops it.")
+        return await self._wait(worker, stopped)
+
+    def _prepare(self, call_id: str, task: WorkerTask) -> Worker:
+        """Return a worker with its budget reserved; raise `NexusError` where there can be none."""
+        limits, wanted = self._rights(), task.limits
+        if not task.task.strip():
+            raise NexusError("usage", "it has no task", "`task` is empty")
+        if not task.wait and limits.mode not in (None, "plan_execute"):
+            raise NexusError("limit", "it would work in the background", f"the mode of this run is {limits.mode}")
+        if self._depth > MOST_DEPTH:
+            raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
+        self._refuse_without_place()
+        recipe_for(recipe := task.recipe or FRONT, self.session.folder)
+        level = require_level(wanted["allow"], "limits.allow") if "allow" in wanted else None
+        scope = Limits(allow=level, tools=frozenset(wanted["tools"]) if "tools" in wanted else None)
+        budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
+        if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
+            raise NexusError("usage", "its limits are wrong", "each has to be above 0")
+        worker = Worker(f"{self._prefix}{len(self._workers) + 1}", call_id, task.task, recipe, tuple(task.files))
+        worker.scope = scope & self._reserve(worker, budget, self._spending)
+        if task.worktree:
+            worker.worktree = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
+        self._workers[worker.id] = worker
+        worker.in_background = worker.untold = not task.wait
+        self._record(worker)
+        return worker
+
+    def _refuse_without_place(self) -> None:
+        """Raise `NexusError` where a worker of a worker would have to wait: its spawner's place is one of those that
+        are taken, so that the wait could last for ever."""
+        running = len(self.running())
+        if self._depth > 1 and (self._places.locked() or running >= self._budget()):
+            raise NexusError("limit", "all places are taken", f"{running} workers run", "Do it yourself, or later")
+
+    def _reserve(self, worker: Worker, wanted: Limits, spending: Spending) -> Limits:
+        shares = max(1, self._budget() - len(spending.reserved)) + 1
+        return spending.reserve(worker.id, wanted, shares)
+
+    async def _enter_worktree(self, worker: Worker, stays: list[WorktreeStay]) -> None:
+        """Let a worker work in its worktree, made of the project of this session as it is; until the end of `stays`
+        nobody removes it."""
+        from nexus_cli.worktrees.worktrees import enter_worktree  # noqa: PLC0415
+
+        dispatcher = self.session.state.dispatcher
+        stays.append(stay := await asyncio.to_thread(enter_worktree, dispatcher.project, worker.worktree))
+        inside = stay.record.folder / dispatcher.cwd.relative_to(dispatcher.project)
+        worker.folder = inside if inside.is_dir() else stay.record.folder
+
+    def _rights(self) -> Limits:
+        """Return what binds the session now, beside steps and money also what its turn was assessed to need, and that
+        it confirms what it changes: nothing is handed over to get around these."""
+        state = self.session.state
+        confirm = state.dispatcher.run_limits(state.lane_state).limits.confirm
+        return state.dispatcher.limits & state.dispatcher.assessed & Limits(confirm=confirm)
+
+    @property
+    def _spending(self) -> Spending:
+        return self.session.state.lane_state.spending
+
+    def _budget(self) -> int:
+        return min(self.session.state.dispatcher.limits.sub_agent_budget or AT_ONCE, MOST_AT_ONCE)
+
+    # One run of a worker
+
+    def _launch(self, worker: Worker, words: str | None, spending: Spending) -> None:
+        """Let a worker do its task, or (`words`) go on."""
+        worker.state = WAITING
+        if worker.in_background:  # its call has its result at once
+            self._forward(worker, WorkerState(worker.to_json()))
+        worker.running = asyncio.create_task(self._run(worker, words, spending))
+
+    async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
+        usage, steps = worker.usage, worker.steps + worker.steps_below
+        try:
+            if self._places.locked():
+                self._forward(worker, WorkerState(worker.to_json()))
+            async with self._places:
+                worker.begin()
+                await self._work(worker, words)
+        except NexusError as error:
+            worker.fail(error.message)
+        except asyncio.CancelledError:
+            if not worker.has_ended:
+                worker.state, worker.error = STOPPED, "it was stopped before it began"
+                worker.session_id = worker.session_id if words else ""
+        except Exception as bug:  # a seam: its parent goes on
+            worker.fail(report_bug(bug).message)
+        finally:
+            spending.settle(worker.id, worker.steps + worker.steps_below - steps, _difference(worker.usage, usage))
+            if not worker.worktree:
+                self.session.state.dispatcher.changed.update(dict.fromkeys(worker.changed))
+            self._record(worker)
+            self._forward(worker, WorkerState(worker.to_json()))
+            if worker.in_background:
+                self._tell(worker)
+
+    async def _work(self, worker: Worker, words: str | None) -> None:
+        if not worker.worktree:
+            await self._work_in_session(worker, words)
+            return
+        stays: list[WorktreeStay] = []
+        try:
+            await run_shielded(self._enter_worktree(worker, stays))
+            await self._work_in_session(worker, words)
+        finally:
+            for stay in stays:
+                line = await run_shielded(asyncio.to_thread(stay.leave))
+                worker.to_review = bool(line) or stay.record.home.is_dir()
+                gone = "is in use by another session" if worker.to_review else "had nothing in it and is gone"
+                worker.left = line or f"worktree {worker.worktree} {gone}"
+
+    async def _work_in_session(self, worker: Worker, words: str | None) -> None:
+        session = worker.session = self._open(worker)
+        if self.session.state.lane_state.control.is_ending:
+            session.end_after_step()
+        try:
+            worker.session_id = session.id
+            self._record(worker)
+            self._forward(worker, WorkerState(worker.to_json()))
+            text = await first_message(worker, session, self._rights()) if words is None else words
+            trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
+            worker.in_turn = True
+            async with aclosing(session.run(trigger)) as events:
+                async for each in events:
+                    worker.note(each)
+                    self._note_work(worker, each, session)
+                    self._forward(worker, each)
+                    if isinstance(each, ApprovalAnswer) and isinstance(each.answer, Allow) and each.answer.always:
+                        self._withdraw_questions()
+        finally:
+            worker.session, worker.in_turn = None, False
+            worker.steps_below += session.state.lane_state.spending.worker_steps
+            await session.aclose()
+
+    def _open(self, worker: Worker) -> Session:
+        """Open the session of a worker: with the rights, the model and the beginning of its parent's requests."""
+        state = self.session.state
+        assert state.options is not None and state.ledger is not None, "workers belong to a session of the factory"
+        parent, dispatcher = state.lane_state, state.dispatcher
+        limits = self._rights() & worker.scope
+        if self._depth >= MOST_DEPTH:
+            limits = limits & Limits(sub_agents=False)
+        limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
+        options = Options(
+            worker.folder or state.options.cwd, parent.model.info.name, recipe=worker.recipe, front=FRONT,
+            resume=worker.session_id, allow=limits.allow or "read", allow_from="parent",
+            save=state.options.save, require_save=state.options.require_save, limits=replace(limits, allow=None),
+            spawner=self.session.id, worktree=worker.worktree,
+        )  # fmt: skip
+        session = open_session(
+            options, parent.settings, approver=WorkerApprover(dispatcher.approver, worker.id) if dispatcher.approver
+            else None, provider=parent.model.provider, clock=parent.clock, ledger=state.ledger,
+            services=SessionServices(
+                partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places)
+            ),
+        )  # fmt: skip
+        own = session.state.lane_state
+        own.model = parent.model
+        if isinstance(own.prompt, PromptAssembly):
+            now = (own.model.info.name, own.model.effort)
+            epochs = [own.lane.epoch, parent.lane.epoch] if worker.session_id else [parent.lane.epoch]
+            epoch = next((one for one in epochs if (one.model, one.effort) == now), None)
+            if epoch is not None:  # None: steered after a switch of model that no request of its parent was sent to
+                own.prompt.inherited = EpochHeader(**{f.name: getattr(epoch, f.name) for f in fields(EpochHeader)})
+        # What is allowed for good in a copy of the project is not allowed in the project.
+        session.state.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
+        session.state.dispatcher.permission.share_probe(dispatcher.permission)
+        return session
+
+    def _forward(self, worker: Worker, each: Event) -> None:
+        marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)
+        self.session.state.lane_state.control.emit_aside(marked)
+
+    def _note_work(self, worker: Worker, each: Event, session: Session, worktree: str = "") -> None:
+        """Note what a call of a worker, or of a worker's worker, did: the record of this session has it."""
+        worktree = worker.worktree or worktree
+        if isinstance(each, AgentEvent):
+            if own := session.workers.find(each.agent) if session.workers else None:
+                self._note_work(own, each.event, own.session or session, worktree)
+        elif isinstance(each, ToolResultEvent):
+            timeline, dispatcher = self.session.state.lane_state.lane.timeline, session.state.dispatcher
+            tool = dispatcher.registry.get(each.call.name)
+            note_worker_call(timeline, worker.id, each, tool, dispatcher.project, worktree)
+
+    def _withdraw_questions(self) -> None:
+        """Decide again on what is asked here and for other workers: an answer holds for them all."""
+        for session in (self.session, *(one.session for one in self.all())):
+            if session is not None:
+                session.state.dispatcher.withdraw_questions()
+
+    def _tell(self, worker: Worker) -> None:
+        """Let the model know that a worker in the background has ended."""
+        self._reports.put_nowait(worker)
+        if self.session.state.has_more_turns:
+            self.session.state.lane_state.notices.append(_ended_line(worker))
+
+    async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
+        assert worker.running is not None
+        try:
+            await asyncio.wait([worker.running])
+        except asyncio.CancelledError:
+            await run_shielded(self._stop(worker))
+            stopped(f"[{worker.figures()}]\n{worker.report}")
+            raise
+        step = self.session.state.dispatcher.step
+        step.worker_declined = worker.declined or step.worker_declined
+        return worker.result()
+
+    async def _stop(self, worker: Worker) -> None:
+        if worker.running is None or worker.running.done():
+            return
+        if worker.session is not None and worker.in_turn:  # its last event says what it used
+            worker.session.cancel()
+        elif not worker.has_ended:
+            worker.running.cancel()
+        await asyncio.wait([worker.running])
+
+    # The tool `agents`
+
+    async def manage(self, action: str, agent: str, text: str) -> ToolResult:
+        """See `nexus_cli.core.services.Workers`."""
+        if action == "list":
+            return ToolResult(list_lines(self.all()))
+        worker = self.find(agent)
+        if worker is None:
+            there = ", ".join(self._workers) or "none"
+            return ToolResult(error=f"there is no worker {agent[:40]!r}. There are: {there}", ran=False)
+        if action == "stop":
+            await self._stop(worker)
+        if worker.has_ended and (action != "steer" or not self._never_again(worker)):
+            self._note_told(worker)
+            worker.in_background = False
+        if action == "steer":
+            return await self.steer(worker, text)
+        said = worker.report or worker.doing or worker.error if action == "read" else ""
+        return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
+
+    def _note_told(self, worker: Worker) -> None:
+        """Note that the model has the report of a worker."""
+        if worker.untold:
+            worker.untold = False
+            self._record(worker)
+
+    def find(self, name: str) -> Worker | None:
+        """Return a worker by its id or its session's; the only one where no name is given."""
+        if not name and len(self._workers) == 1:
+            return self.all()[0]
+        sessions = {one.session_id: one for one in self.all() if one.session_id}
+        return self._workers.get(name) or sessions.get(name)
+
+    async def steer(self, worker: Worker, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
+        """See `RunningWorkers`."""
+        if not text.strip():
+            return ToolResult(error="`text` is empty", ran=False)
+        if worker.running is not None and worker.has_ended:
+            await asyncio.wait([worker.running])  # it closes its session
+        if worker.session is not None and worker.session.busy:
+            worker.session.steer(text, source=source)
+            return ToolResult(f"{worker.id} is told with its next step.")
+        if why := self._never_again(worker):
+            return ToolResult(error=f"{worker.id} {why}", ran=False)
+        spending = self._spending
+        if not self.session.busy:  # the person's words: no turn pays for them
+            spending = Spending(self.session.state.limits, spending.recipes, spending.is_chat)
+        try:
+            self._refuse_without_place()
+            part = self._reserve(worker, Limits(), spending)
+        except NexusError as error:
+            return ToolResult(error=error.message, ran=False)
+        worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & part
+        worker.in_background = worker.untold = not wait
+        worker.source = source
+        self._launch(worker, text, spending)
+        if worker.in_background:
+            return ToolResult(f"{worker.id} goes on in the background.")
+        return await self._wait(worker, lambda text: None)
+
+    def _never_again(self, worker: Worker) -> str:
+        """Return why a worker cannot go on, "" if it can."""
+        if not worker.has_ended:
+            return "has not begun"
+        if worker.spawner:
+            return f"works for session {worker.spawner}, of which this one is a copy. Start another worker."
+        if self._rights().sub_agents is False:
+            return "cannot go on: handing over work is not for this run"
+        if not worker.session_id:
+            return "never began. Start another worker."
+        over = worker.state == FINISHED and self._is_over(worker)
+        return "has reported and is over. Start another worker." if over else ""
+
+    def _is_over(self, worker: Worker) -> bool:
+        """True if nothing can be said to a worker after its report."""
+        limits = recipe_for(worker.recipe, self.session.folder)[0].limits & self.session.state.dispatcher.limits
+        return bool(limits.terminal_ends)
+
+    # Over processes
+
+    def recover(self, call_id: str) -> ToolResult | None:
+        """See `nexus_cli.core.services.Workers`."""
+        worker = next((one for one in self.all() if one.call == call_id), None)
+        if worker is None:  # it is recorded before it is started
+            return ToolResult(error="no worker was started: nexus was ended before", ran=False)
+        self._note_told(worker)
+        return worker.result()
+
+    def _record(self, worker: Worker) -> None:
+        try:
+            spawner = worker.spawner or self.session.id
+            value = worker.to_json() | {"report": worker.report, "spawner": spawner, "untold": worker.untold}
+            self.session.state.lane_state.lane.timeline.memo(WORKER, value)
+        except NexusError as error:  # the session was deleted meanwhile
+            self.session.state.lane_state.control.emit_aside(Notice(error.message))
+
+    def _restore(self) -> None:
+        """Load the workers of earlier processes; one that finished without a record of it has finished."""
+        for memo in self.session.state.lane_state.lane.timeline.memos(WORKER):
+            worker = Worker.from_json(memo.value)
+            worker.report, spawner = str(memo.value["report"]), str(memo.value["spawner"])
+            worker.spawner = spawner if spawner != self.session.id else ""
+            worker.untold = bool(memo.value["untold"])
+            self._workers[worker.id] = worker
+        for worker in self.all():
+            if worker.state == UNKNOWN:
+                self._look_up(worker)
+            if worker.untold and not worker.spawner:
+                self.session.state.lane_state.notices.append(_ended_line(worker))
+
+    def _look_up(self, worker: Worker) -> None:
+        """Find out how far a worker came whose process was killed."""
+        worker.error = (
+            f"nexus was ended while {worker.id} worked. Its session {worker.session_id} has what it did; "
+            '`agents` with "steer" lets it go on'
+        )
+        ledger = self.session.ledger
+        if ledger is None:
+            return
+        if worker.spawner:
+            worker.error = f"{worker.id} {self._never_again(worker)}"
+            return
+        try:
+            log = ledger.log(worker.session_id) if worker.session_id else None
+            if log is None or not log.last_id():  # killed before it was told its task
+                worker.state, worker.session_id, worker.error = STOPPED, "", "nexus was ended before it began"
+                return
+            worker.report, done = _last_words(log)
+            worker.steps, worker.usage = log.step(), ledger.usage(worker.session_id)
+        except NexusError:
+            worker.error = f"the session of {worker.id} was deleted"
+            return
+        if done:
+            worker.state, worker.error = FINISHED, ""
+
+    # The session
+
+    def set_level(self, level: str) -> None:
+        """See `RunningWorkers`."""
+        for worker in self.all():
+            if worker.session is not None:
+                bound = Limits(allow=level) & self._rights() & worker.scope
+                worker.session.set_level(bound.allow or "read")
+
+    def end_after_step(self) -> list[asyncio.Task[None]]:
+        """See `RunningWorkers`."""
+        tasks = []
+        for worker in self.all():
+            if worker.session is not None:
+                tasks += worker.session.end_after_step()
+            if worker.running is not None and not worker.running.done():
+                tasks.append(worker.running)
+        return tasks
+
+    async def next_report(self) -> str:
+        """See `RunningWorkers`."""
+        while not self._reports.empty() or any(one.in_background and not one.has_ended for one in self.all()):
+            worker = await self._reports.get()
+            if worker.untold:  # else `agents` has told it
+                self._note_told(worker)
+                return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"
+        return ""
+
+    async def aclose(self) -> None:
+        """See `RunningWorkers`."""
+        # All at once: the end of one gives its place to the next.
+        await asyncio.gather(*(self._stop(worker) for worker in self.all()))
+
+
+def _difference(now: Usage, before: Usage) -> Usage:
+    """Return what was used since `before`."""
+    values = {f.name: getattr(now, f.name) for f in fields(Usage)}
+    cost = None if now.cost_usd is None or before.cost_usd is None else now.cost_usd - before.cost_usd
+    counted = {name: value - getattr(before, name) for name, value in values.items() if name != "cost_usd"}
+    return Usage(**counted, cost_usd=cost)
+
+
+def _ended_line(worker: Worker) -> str:
+    return f"worker {worker.id} {worker.state}: `agents` reads its report"
+
+
+def _last_words(log: LaneLog) -> tuple[str, bool]:
+    """Return the last thing that a session's model said, and True if it is the end of a turn."""
+    last = log.last_id()
+    newest = log.read(last, last) if last else []
+    if not newest or newest[0].kind is not Kind.ASSISTANT:
+        return "", False
+    message = newest[0].message
+    return message.content, not (message.tool_calls or message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)))

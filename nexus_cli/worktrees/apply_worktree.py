@@ -1,0 +1,418 @@
+"""Bring the changes of a worktree to the project that it was made of: a three-way merge of each file, on its bytes.
+
+The base is the state up to which changes were applied before, at first the carried-over one. Only files are written,
+never the index. What both changed is merged, or marked in the file where that is a text; what cannot be merged stays as
+the person has it and is named. Everything is computed before the first file is written.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any
+
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.programs import run_program
+from nexus_cli.config.worktree_record import WorktreeRecord, read_record
+from nexus_cli.core.elide import plural
+from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.real_files import open_at, open_folder
+from nexus_cli.worktrees.git_commands import GitError, failure
+from nexus_cli.worktrees.inspect_worktree import open_store, save_state
+from nexus_cli.worktrees.make_worktree import find_git
+from nexus_cli.worktrees.snapshot_store import (
+    EXECUTABLE,
+    LINK,
+    MISSING,
+    BlobReader,
+    FileChange,
+    SnapshotStore,
+    hash_blob,
+)
+from nexus_cli.worktrees.worktrees import require_folder
+
+FOLDER, BLOCKED, SPECIAL = "folder", "blocked", "special"
+"""Modes of what is in the place of a file and is none; `blocked`: its folder is a link or a file."""
+PLAIN = "100644"
+_PIECE = 1 << 20
+_FORMATS = {40: "sha1", 64: "sha256"}
+_FAILED = 128
+"""Statuses of `git merge-file` from here on are errors; below they count conflicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeConflict:
+    """A path that could not be merged."""
+
+    path: str
+    why: str
+    is_marked: bool = False
+    """True if both versions are in the file, with markers; else the project's is untouched."""
+
+
+@dataclass
+class ApplyResult:
+    """The outcome for each change of a worktree."""
+
+    written: list[str] = field(default_factory=list)
+    """Paths that were written or deleted."""
+    there: list[str] = field(default_factory=list)
+    """Paths that are in the project as they are in the worktree."""
+    conflicts: list[MergeConflict] = field(default_factory=list)
+    nothing_new: bool = False
+    """True if every change was applied before."""
+
+    def to_json(self, record: WorktreeRecord) -> dict[str, Any]:
+        """Return it as the value of a report."""
+        return {"version": 1, "name": record.name, "folder": str(record.folder), **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A path in the project as it is: its mode as git names it, its blob."""
+
+    mode: str
+    blob: str = ""
+    stamp: tuple[int, ...] = field(default=(), compare=False)
+    """Inode, size and times: another one as soon as the file is written, also with the same content."""
+
+
+_NOTHING = _File(MISSING)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One change, and how it is done."""
+
+    change: FileChange
+    seen: _File
+    """The file at its path as it was when this was decided."""
+    seen_before: _File
+    """The same of the path before a rename."""
+    result: _File = _NOTHING
+    """The file as it will be; its blob is "" for a merged text."""
+    merged: Path | None = None
+    """A file with the merged text."""
+    conflict: str = ""
+    is_marked: bool = False
+    is_there: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """True if something is written or deleted."""
+        return not self.is_there and (not self.conflict or self.is_marked)
+
+
+def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult:
+    """Apply what is new in a worktree to its source project, and record it. Raises `NexusError`, also if it is in
+    another state than the one that was `reviewed`.
+
+    Files that were written before an error stay written, and are recorded as applied.
+    """
+    require_folder(record)
+    if not record.source.is_dir():
+        why = f"its project is gone: {record.source}"
+        raise NexusError("usage", f"worktree {record.name} cannot be applied", why, "nexus worktree diff prints it")
+    what = f"worktree {record.name} cannot be applied"
+    try:
+        with FileLock.wait(record.home / "apply.lock"), FileLock.wait(record.lock, shared=True):
+            return _apply(read_record(record.folder) or record, reviewed)
+    except GitError as error:
+        raise failure(what, error) from error
+    except OSError as error:
+        why = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+        hint = write_failure_hint(error, "Check the permissions")
+        raise NexusError("internal", what, why, f"{hint}; then apply it again") from error
+
+
+def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
+    store, tree, what = open_store(record), save_state(record), f"worktree {record.name} cannot be applied"
+    if reviewed not in ("", tree):
+        raise NexusError("usage", what, "it has changed since it was shown", "Look at it again")
+    if os.listdir(record.folder) in ([], [".git"]) and store.list_base():
+        hint = f"nexus worktree remove {record.name} --force forgets it"
+        raise NexusError("usage", what, "its folder is empty: every file of the project would be deleted", hint)
+    result = ApplyResult(nothing_new=tree == record.applied)
+    if result.nothing_new:
+        return result
+    store.hold(tree, record.start)
+    changes = store.changes(record.applied, tree)
+    done: list[FileChange] = []
+    with tempfile.TemporaryDirectory(dir=record.home) as folder, store.open_blobs() as blobs:
+        planner = _Planner(record, blobs, Path(folder))
+        steps = [planner.plan(change) for change in planner.split_renames(changes)]
+        # What comes first, so that a file which moves is always in one place; what goes then makes room for the rest.
+        steps.sort(key=lambda step: 2 if step.seen.mode in (FOLDER, BLOCKED) else step.result.mode == MISSING)
+        try:
+            for step in steps:
+                if _take_step(planner, step, blobs, result):
+                    done.append(step.change)
+        finally:
+            _record_applied(record, store, tree, done, is_whole=len(done) == len(steps))
+    result.written.sort()
+    result.conflicts.sort(key=lambda one: one.path)
+    return result
+
+
+def _record_applied(
+    record: WorktreeRecord, store: SnapshotStore, tree: str, done: list[FileChange], *, is_whole: bool
+) -> None:
+    """Record which changes are in the project now: all of `tree`, or what was there before and `done`."""
+    applied = tree
+    if not is_whole:
+        entries = [(change.new_mode, change.new, change.path) for change in done]
+        entries += [(MISSING, "", change.before) for change in done if change.before != change.path]
+        applied = store.replace_paths(record.applied, entries)
+        store.hold(applied, record.start)
+    replace(record, applied=applied).save()
+
+
+class _Planner:
+    """Decides what becomes of each change; writes merged texts to a folder of ours."""
+
+    def __init__(self, record: WorktreeRecord, blobs: BlobReader, folder: Path) -> None:
+        self.root = record.source
+        self._blobs, self._folder = blobs, folder
+        self._label = f"worktree {record.name}"
+        self._format = _FORMATS.get(len(record.base), "sha1")
+        self._git = find_git(record.source)
+
+    def look(self, path: bytes) -> _File:
+        """Return what is at a path of the project."""
+        return _look_at(self.root, path, self._format)
+
+    def split_renames(self, changes: Iterable[FileChange]) -> Iterator[FileChange]:
+        """Yield the changes; a rename of a file that the project has not changed is a deletion and a new file."""
+        for change in changes:
+            if self._is_free_rename(change):
+                zeros = "0" * len(change.old)
+                yield FileChange(change.before, change.before, change.old_mode, change.old, MISSING, zeros)
+                yield FileChange(change.path, change.path, MISSING, zeros, change.new_mode, change.new)
+            else:
+                yield change
+
+    def _is_free_rename(self, change: FileChange) -> bool:
+        """True for a rename of a file as it was at first to a path that is free, or will be when that file is gone."""
+        before = self.look(change.before)
+        if change.before == change.path or before != _File(change.old_mode, change.old):
+            return False
+        inside = change.path.startswith(change.before + b"/") or change.before.startswith(change.path + b"/")
+        there = self.look(change.path)
+        # With one stamp both names are the same file, as where case makes no difference: deleting it deletes both.
+        return inside or (there in (_NOTHING, _File(change.new_mode, change.new)) and there.stamp != before.stamp)
+
+    def plan(self, change: FileChange) -> _Step:
+        """Return what is to be done for a change."""
+        seen = self.look(change.path)
+        before = self.look(change.before) if change.before != change.path else seen
+        base, new = _side(change.old_mode, change.old), _side(change.new_mode, change.new)
+        step = _Step(change, seen, before, new)
+        if b".git" in change.path.lower().split(b"/"):
+            return replace(step, conflict="a path in .git")
+        if seen == new and (before is seen or before == _NOTHING):
+            return replace(step, is_there=True)
+        if before is not seen:
+            if seen != _NOTHING:
+                return replace(step, conflict="renamed to a path that is there with other content")
+            return self._merge(step, before, base, new)
+        if seen.mode in (FOLDER, BLOCKED) and base == _NOTHING:
+            return step  # what is in the way may be deleted before: looked at again then
+        return self._merge(step, seen, base, new)
+
+    def _merge(self, step: _Step, ours: _File, base: _File, new: _File) -> _Step:
+        if ours == base:
+            return step
+        why = _describe_clash(ours, base, new)
+        if why:
+            return replace(step, conflict=why)
+        mode = new.mode if ours.mode == base.mode else ours.mode
+        if new.blob in (base.blob, ours.blob):
+            return replace(step, result=_File(mode, ours.blob))
+        if ours.blob == base.blob:
+            return replace(step, result=_File(mode, new.blob))
+        merged, conflicts = self._merge_text(step, ours, base, new)
+        if conflicts < 0:
+            return replace(step, conflict="a binary file that both changed")
+        why = f"{plural(conflicts, 'place')} marked in the file" if conflicts else ""
+        return replace(step, result=_File(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
+
+    def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[Path, int]:
+        """Merge three texts into a file; return it with the number of conflicts, -1 for what is no text."""
+        place = Path(tempfile.mkdtemp(dir=self._folder))
+        for name, blob in (("base", base.blob), ("new", new.blob)):
+            with open(place / name, "wb") as file:
+                self._blobs.copy(blob, file)
+        shutil.copyfile(os.path.join(os.fsencode(self.root), step.change.before), place / "ours", follow_symlinks=False)
+        if _look_at(place, b"ours", self._format).blob != ours.blob:
+            raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
+        labels = ("-L", "yours", "-L", "before", "-L", self._label)
+        done = run_program(
+            [self._git, "merge-file", "-p", "-q", *labels, "ours", "base", "new"], cwd=place,
+            env={"PATH": os.defpath, "LC_ALL": "C", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+                 "GIT_CEILING_DIRECTORIES": str(self._folder)},
+        )  # fmt: skip
+        (place / "merged").write_bytes(done.stdout)
+        return place / "merged", done.returncode if done.returncode < _FAILED else -1
+
+
+def _side(mode: str, blob: str) -> _File:
+    return _NOTHING if mode == MISSING else _File(mode, blob)
+
+
+def _describe_clash(ours: _File, base: _File, new: _File) -> str:
+    """Return why three states of a file cannot be merged by content, "" if they may be."""
+    why = {
+        FOLDER: "a folder is in its place", BLOCKED: "a link or a file is in the place of its folder",
+        SPECIAL: "what is in its place is no file",
+    }.get(ours.mode, "")  # fmt: skip
+    if not why and base == _NOTHING:
+        why = "new in both, with different content"
+    if not why and new == _NOTHING:
+        why = "deleted in the worktree, changed in the project"
+    if not why and ours == _NOTHING:
+        why = "changed in the worktree, deleted or moved in the project"
+    if not why and LINK in (ours.mode, base.mode, new.mode):
+        why = "a link that both changed"
+    return why
+
+
+def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyResult) -> bool:
+    """Do a step, and say in `result` what became of it; True if the change is in the project now.
+
+    Nothing is written over a file that is not any more as it was when this was decided.
+    """
+    name, path = os.fsdecode(step.change.path), step.change.path
+    conflict = step.conflict
+    if step.is_there:
+        result.there.append(name)
+        return True
+    if step.writes:
+        now = planner.look(path)
+        if now != step.seen and not (step.seen.mode in (FOLDER, BLOCKED) and now == _NOTHING):
+            conflict = "it changed in the project meanwhile"
+        elif now.mode in (FOLDER, BLOCKED):
+            conflict = _describe_clash(now, _NOTHING, step.result)
+        elif not _write_result(planner.root, step, now, blobs):
+            conflict = "it changed in the project meanwhile"
+        else:
+            result.written.append(name)
+    marked = step.is_marked and conflict == step.conflict
+    if conflict:
+        result.conflicts.append(MergeConflict(name, conflict, marked))
+    if marked or not conflict:
+        if step.change.before != path and (before := planner.look(step.change.before)) == step.seen_before:
+            _delete_file(planner.root, step.change.before, before)
+        return True
+    return False
+
+
+def _write_result(root: Path, step: _Step, now: _File, blobs: BlobReader) -> bool:
+    """Write, link, delete or change the mode of one file, in one step; False, and nothing, if it is not as `now`."""
+    path, new = step.change.path, step.result
+    if new.mode == MISSING:
+        return _delete_file(root, path, now)
+    parent, _, name = os.fsdecode(path).rpartition("/")
+    draft = f".nexus-{secrets.token_hex(8)}"
+    with open_folder(root / parent, create=True) as folder:
+        old = os.stat(name, dir_fd=folder, follow_symlinks=False) if now.mode in (PLAIN, EXECUTABLE) else None
+        try:
+            if new.mode == LINK:
+                target = io.BytesIO()
+                blobs.copy(new.blob, target)
+                os.symlink(os.fsdecode(target.getvalue()), draft, dir_fd=folder)
+            else:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                mode = 0o600 if old is not None else 0o777 if new.mode == EXECUTABLE else 0o666
+                with open(os.open(draft, flags, mode, dir_fd=folder), "wb") as file:
+                    _fill_file(file, root, step, blobs)
+                    if old is not None:
+                        _keep_rights(file.fileno(), old, is_program=new.mode == EXECUTABLE)
+                    file.flush()
+                    os.fsync(file.fileno())
+            if is_same := _is_as_seen(folder, name, now):  # writing took its time
+                os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+            return is_same
+        finally:
+            with suppress(OSError):
+                os.unlink(draft, dir_fd=folder)
+
+
+def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> None:
+    """Write the new content: merged, the project's own where only its mode or name changes, or the worktree's."""
+    own = step.merged
+    if own is None and step.result.blob == step.seen_before.blob:
+        own = Path(root, os.fsdecode(step.change.before))
+    if own is None:
+        blobs.copy(step.result.blob, file)
+        return
+    with open_folder(own.parent) as folder, open(open_at(folder, own.name), "rb") as source:
+        shutil.copyfileobj(source, file, _PIECE)
+
+
+def _keep_rights(descriptor: int, old: os.stat_result, *, is_program: bool) -> None:
+    """Give a file owner and mode of the one that it replaces; it may be run as git says."""
+    new = os.fstat(descriptor)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        with suppress(PermissionError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+    mode = stat.S_IMODE(old.st_mode)
+    if is_program and not mode & stat.S_IXUSR:
+        mode |= (mode & 0o444) >> 2
+    os.fchmod(descriptor, mode if is_program else mode & ~0o111)
+
+
+def _delete_file(root: Path, path: bytes, seen: _File) -> bool:
+    """Delete a file, and the folders that are empty after that; False, and nothing, if it is not as it was `seen`."""
+    parent, _, name = os.fsdecode(path).rpartition("/")
+    with open_folder(root / parent) as folder:
+        if not _is_as_seen(folder, name, seen):
+            return False
+        os.unlink(name, dir_fd=folder)
+    with suppress(OSError):
+        while parent:
+            os.rmdir(root / parent)
+            parent = parent.rpartition("/")[0]
+    return True
+
+
+def _is_as_seen(folder: int, name: str, seen: _File) -> bool:
+    try:
+        return _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False)) == seen.stamp
+    except FileNotFoundError:
+        return seen == _NOTHING
+
+
+def _stamp(about: os.stat_result) -> tuple[int, ...]:
+    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def _look_at(root: Path, path: bytes, kind: str) -> _File:
+    """Return what is at a path below `root`, no link followed."""
+    parent, _, name = os.fsdecode(path).rpartition("/")
+    try:
+        with open_folder(root / parent) as folder:
+            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISLNK(about.st_mode):
+                target = os.fsencode(os.readlink(name, dir_fd=folder))
+                return _File(LINK, hash_blob(kind, len(target), [target]), _stamp(about))
+            if not stat.S_ISREG(about.st_mode):
+                return _File(FOLDER if stat.S_ISDIR(about.st_mode) else SPECIAL)
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            with open(handle, "rb") as file:
+                blob = hash_blob(kind, about.st_size, iter(lambda: file.read(_PIECE), b""))
+            return _File(EXECUTABLE if about.st_mode & stat.S_IXUSR else PLAIN, blob, _stamp(about))
+    except FileNotFoundError:
+        return _NOTHING
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            return _File(BLOCKED)
+        raise

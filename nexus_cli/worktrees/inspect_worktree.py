@@ -1,0 +1,172 @@
+"""Look into a worktree: its difference from the state that was carried over, and what no difference shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
+from nexus_cli.core.elide import plural
+from nexus_cli.worktrees.git_commands import Git, GitError
+from nexus_cli.worktrees.make_worktree import STAGED, START_REF, ProjectFiles, find_git, list_files
+from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
+
+CACHES = frozenset(
+    b"__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv node_modules .next .nuxt .turbo "
+    b".parcel-cache .gradle .eggs".split()
+)
+"""Names of ignored folders that tools fill again: losing them loses nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorktreeState:
+    """The content of a worktree, compared with the state that was carried over."""
+
+    tree: str
+    counts: ChangeCounts
+    commits: int
+    has_moved: bool
+    """Its branch or its checked-out commit is or was another one than at first."""
+    kept: tuple[str, ...]
+    """What no difference shows: ignored files, repositories inside; worktrees that were made of it."""
+    unreachable: bool
+    """Commits of its branch are no part of what is checked out."""
+
+    def is_empty(self, record: WorktreeRecord) -> bool:
+        """True if nothing is lost with the worktree."""
+        return self.tree == record.base and not self.has_moved and not self.kept
+
+    def is_applied(self, record: WorktreeRecord) -> bool:
+        """True if every change is in the project."""
+        return self.tree == record.applied
+
+    def describe(self) -> str:
+        """Return what is in it, on one line."""
+        counts, parts = self.counts, []
+        if counts.files:
+            parts.append(f"{plural(counts.files, 'file')} changed, +{counts.added} -{counts.removed}")
+        if self.commits:
+            parts.append(plural(self.commits, "commit"))
+        elif self.has_moved and not counts.files:
+            parts.append("its branch was moved")
+        if self.kept:
+            more = f" and {len(self.kept) - 3} more" if len(self.kept) > 3 else ""
+            parts.append(f"not in the diff: {', '.join(self.kept[:3])}{more}")
+        return ", ".join(parts) or "nothing"
+
+
+def open_store(record: WorktreeRecord) -> SnapshotStore:
+    """Return the store of a worktree."""
+    return SnapshotStore(find_git(record.source), record.store, record.folder)
+
+
+def save_state(record: WorktreeRecord) -> str:
+    """Return the state of a worktree as it is now, as a tree of its store. Raises `GitError`."""
+    store, git, files = open_store(record), _git_of(record), None
+    with suppress(GitError):
+        files = None if git is None else list_files(git)
+    return store.save_state(_listed(store, files))
+
+
+def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
+    """Return what is in a worktree whose folder is there. Raises `GitError`."""
+    store, git = open_store(record), _git_of(record)
+    files = None if git is None else list_files(git)
+    tree = store.save_state(_listed(store, files))
+    counts = store.count_changes(record.base, tree) if tree != record.base else ChangeCounts(0, 0, 0)
+    kept = list(_find_ignored(record, store, git))
+    kept += [f"worktree {one.name}" for one in read_records(worktrees_of(record.folder))]
+    if git is None or files is None:
+        return WorktreeState(tree, counts, 0, True, (*kept, "its link to the repository is broken"), False)
+    kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
+    kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
+    kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
+    listed = git.line(
+        "for-each-ref", "--format=%(refname) %(objectname)", f"refs/heads/{record.branch}", "refs/worktree"
+    )
+    refs = dict(line.rsplit(" ", 1) for line in listed.splitlines())
+    kept += [f"the reference {name}" for name in refs if name.startswith("refs/worktree/") and name != START_REF]
+    tip = refs.get(f"refs/heads/{record.branch}", "")
+    head = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1].decode().strip()
+    tips = [one for one in (head, tip) if one]
+    commits = int(git.line("rev-list", "--count", *tips, f"^{record.start}", "--")) if tips else 0
+    has_moved = {*tips} != {record.start} or not tip or not head or _has_moved(record)
+    unreachable = bool(tip and head and tip != head) and git.try_run("merge-base", "--is-ancestor", tip, head)[0] != 0
+    return WorktreeState(tree, counts, commits, has_moved, tuple(kept), unreachable)
+
+
+def _listed(store: SnapshotStore, files: ProjectFiles | None) -> list[bytes]:
+    """Return the paths in a worktree that count, besides those of the base; `files` as git lists them, if it can."""
+    if files is not None:
+        return [*files.tracked, *files.others]
+    return [path for path in store.list_others() if not path.endswith(b"/")]
+
+
+def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None) -> Iterator[str]:
+    """Yield the ignored files and folders that were made in a worktree."""
+    if git is None:
+        return
+    query = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
+    base = store.list_base()
+    for path in git.run(*query).split(b"\0")[:-1]:
+        # A cache with a `.gitignore` of its own is listed file by file.
+        if path in base or not CACHES.isdisjoint(path.split(b"/")):
+            continue
+        if path.endswith(b"/") and any(one.startswith(path) for one in base):
+            root = os.fsencode(record.folder)
+            walked = os.walk(os.path.join(root, path))
+            files = (os.path.relpath(os.path.join(folder, name), root) for folder, _, names in walked for name in names)
+            yield from (os.fsdecode(one) for one in files if one not in base)
+        elif not path.endswith(b"/") or _has_entries(record.folder, path):
+            yield os.fsdecode(path)
+
+
+def _find_staged(record: WorktreeRecord, git: Git, files: ProjectFiles) -> list[bytes]:
+    """Return the paths whose content is staged in a worktree and is in no file and no commit: it was staged there."""
+    before = {entry.split(b" ", 2)[1] for entry in (record.home / STAGED).read_bytes().split(b"\0")[:-1]}
+    found = {entry.partition(b"\t")[2] for entry in files.staged if entry.split(b" ", 2)[1] not in before}
+    query = ("--name-only", "--ignore-submodules", "-z")
+    for command in (("diff-files", *query), ("diff-index", "--cached", *query, "HEAD")):
+        if found:
+            found &= set(git.run(*git.without_filters(), *command).split(b"\0"))
+    return sorted(found)
+
+
+def _has_entries(folder: Path, path: bytes) -> bool:
+    try:
+        return bool(os.listdir(os.path.join(os.fsencode(folder), path)))
+    except OSError:
+        return False
+
+
+def _git_folder(record: WorktreeRecord) -> Path | None:
+    """Return the folder that the repository keeps of a worktree; None if its link leads elsewhere."""
+    try:
+        kind, _, named = (record.folder / ".git").read_text().strip().partition(": ")
+        folder = Path(os.path.realpath(record.folder / named))
+    except (OSError, ValueError):
+        return None
+    is_ours = kind == "gitdir" and folder.parent == record.repository / "worktrees" and (folder / "HEAD").is_file()
+    return folder if is_ours else None
+
+
+def _git_of(record: WorktreeRecord) -> Git | None:
+    """Return git in a worktree, None if that is no worktree of its repository any more."""
+    folder = _git_folder(record)
+    if folder is None:
+        return None
+    place = {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(record.folder)}
+    return Git(find_git(record.source), record.folder, place)
+
+
+def _has_moved(record: WorktreeRecord) -> bool:
+    """True if another commit was ever checked out: commits may be left that no branch names."""
+    folder = _git_folder(record)
+    try:
+        lines = (folder / "logs/HEAD").read_bytes().splitlines() if folder else []
+    except OSError:
+        return False
+    return any(line.split(b" ", 2)[1:2] != [record.start.encode()] for line in lines)

@@ -1,0 +1,269 @@
+"""Make a worktree: the repository's own commit, and over it the project's files as they are.
+
+Files are copied, not checked out: staged, changed and new ones, deletions, modes and links are there as in the
+project, and nothing that a repository could name is run. The project's index and files are only read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nexus_cli.config.paths import Places, places, private_dir
+from nexus_cli.config.programs import find_program
+from nexus_cli.config.protected_places import INSTRUCTION_FILES
+from nexus_cli.config.worktree_record import WorktreeRecord
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import open_at, open_folder
+from nexus_cli.worktrees.git_commands import Git, GitError, failure
+from nexus_cli.worktrees.snapshot_store import SnapshotStore, split_present
+
+SUBMODULE = b"160000"
+START_REF = "refs/worktree/nexus-start"
+"""Keeps the first commit from being cleaned up; seen in the worktree alone."""
+STAGED = "staged"
+"""The file of a record folder with the entries of the index as they were carried over."""
+_OPEN_WORK = {
+    "MERGE_HEAD": "merge", "rebase-merge": "rebase", "rebase-apply": "rebase", "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+}  # fmt: skip
+_LOCK = ("--lock", "--reason", "in use by nexus; `nexus worktree remove` ends it")
+"""Git cleans up what it takes for deleted: where the folder is hidden, as in the walls of commands, all worktrees."""
+_PIECE = 1 << 20
+_BRANCHES = 100
+"""Names that are tried for the branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProject:
+    """The project that a worktree is made of, as git sees it."""
+
+    git: Git
+    root: Path
+    git_dir: Path
+    repository: Path
+    """The git folder that all worktrees share."""
+    object_format: str
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFiles:
+    """The files of a work tree that are not ignored."""
+
+    staged: tuple[bytes, ...]
+    """The entries of the index as git lists them, submodules included."""
+    sparse: tuple[bytes, ...]
+    """Tracked files that are left out of the work tree on purpose."""
+    tracked: tuple[bytes, ...]
+    others: tuple[bytes, ...]
+    """Neither tracked nor ignored."""
+    submodules: tuple[bytes, ...]
+    nested: tuple[bytes, ...]
+    """Repositories inside that are no submodules."""
+
+
+def find_git(project: Path) -> str:
+    """Return the path of git; `NexusError("config", ...)` if there is none."""
+    found = find_program("git", project)
+    if found is None:
+        raise NexusError("config", "no worktree", "git is not installed", "Install git")
+    return found
+
+
+def read_source(root: Path) -> SourceProject:
+    """Return the project at `root`; `NexusError("usage", ...)` where no worktree can be made of it."""
+    root = Path(os.path.realpath(root))
+    if root.parent == root or str(root) == os.path.realpath(os.path.expanduser("~")):
+        raise _refusal(f"{root} is your home folder or all of the disk", "Change to a project")
+    git = Git(find_git(root), root)
+    facts = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--git-common-dir", "--git-dir")
+    try:
+        status, output, errors = git.try_run("rev-parse", *facts)
+        told = os.fsdecode(output).split("\n")
+        if status or len(told) < len(facts):
+            why = os.fsdecode(errors).strip().partition("\n")[0].removeprefix("fatal: ")
+            if not errors or "not a git repository" in why:
+                raise _refusal(f"{root} is not in a git repository", "`git init` and a first commit make it one")
+            raise _refusal(why, "Run git status there")
+        if told[0] == "true" or told[1] != "true":
+            raise _refusal(f"{root} is a bare repository or a git folder, without files", "Work in a clone of it")
+        top = git.line("rev-parse", "--show-toplevel")
+        head, status = _head(git)
+    except GitError as error:
+        raise failure("no worktree", error) from error
+    if os.path.realpath(top) != str(root):
+        raise _refusal(f"the repository of {root} is {top}, which is no project", "Run git init in the project")
+    if status:
+        raise _refusal("the repository has no commit yet", 'Make one: git commit --allow-empty -m "Start"')
+    common, own = (Path(os.path.realpath(root / path)) for path in told[3:5])
+    return SourceProject(git, root, own, common, told[2], head)
+
+
+def _head(git: Git) -> tuple[str, int]:
+    status, output, _ = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+    return os.fsdecode(output).strip(), status
+
+
+def list_files(git: Git) -> ProjectFiles:
+    """Return the files of the work tree that `git` is in. Raises `GitError`."""
+    tagged = git.run("ls-files", "-s", "-t", "-z").split(b"\0")[:-1]
+    staged = [entry[2:] for entry in tagged]
+    entries = [entry.partition(b"\t")[::2] for entry in staged]
+    if odd := next((path for _, path in entries if not {b"", b".", b".."}.isdisjoint(path.split(b"/"))), b""):
+        # Git itself writes no such index, but reads one that came with a downloaded folder.
+        raise GitError(f"the index names a file outside the project: {os.fsdecode(odd)}")
+    others = git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
+    return ProjectFiles(
+        tuple(staged),
+        tuple(entry.partition(b"\t")[2] for entry in tagged if entry.startswith(b"S ")),
+        tuple(dict.fromkeys(path for head, path in entries if not head.startswith(SUBMODULE))),
+        tuple(path for path in others if not path.endswith(b"/")),
+        tuple(path for head, path in entries if head.startswith(SUBMODULE)),
+        tuple(path.rstrip(b"/") for path in others if path.endswith(b"/")),
+    )
+
+
+def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[WorktreeRecord, list[str]]:
+    """Make the worktree of `record`, whose record folder is there; return it whole, and what a person should know.
+
+    Raises `GitError` and `OSError` with the worktree half made.
+    """
+    files = list_files(source.git)
+    record = replace(record, branch=_add_worktree(record, source))
+    record.save()
+    carried = _carried(source.root, files)
+    copied = _copy_files(source.root, record.folder, carried)
+    for path in map(os.fsdecode, files.submodules):
+        if (source.root / path).is_dir():
+            (record.folder / path).mkdir(parents=True, exist_ok=True)
+    git = Git(source.git.program, record.folder)
+    staged = b"".join(entry + b"\0" for entry in files.staged)
+    (record.home / STAGED).write_bytes(staged)
+    git.run("update-index", "-z", "--index-info", stdin=staged)
+    if files.sparse:
+        git.run(
+            "update-index", "--skip-worktree", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in files.sparse)
+        )
+    # Ends with an error where a file differs from the index.
+    git.try_run(*git.without_filters(), "update-index", "-q", "--refresh")
+    git.run("update-ref", START_REF, record.start)
+    objects = source.repository / "objects"
+    store = SnapshotStore.create(git.program, record.store, record.folder, objects, source.object_format)
+    base = store.save_base(copied)
+    store.hold(base, record.start)
+    record = replace(record, base=base, applied=base, created=format_utc(local_now()))
+    record.save()
+    return record, _describe_left_out(source, files)
+
+
+def _add_worktree(record: WorktreeRecord, source: SourceProject) -> str:
+    """Let git make the worktree without any file, on a branch of its own; return the branch."""
+    plain = f"worktree-{record.name}"
+    for branch in (plain, *(f"{plain}-{number}" for number in range(2, _BRANCHES))):
+        # By force: an entry of the same path, which is free, is what is left of a data folder that was deleted.
+        command = ("worktree", "add", "-f", "-f", "--no-checkout", "--no-track", *_LOCK, "-b", branch)
+        status, _, errors = source.git.try_run(*command, str(record.folder), record.start)
+        if status == 0:
+            return branch
+        if not (b"exists" in errors and os.fsencode(branch) in errors) or os.path.lexists(record.folder):
+            raise GitError(os.fsdecode(errors).strip().split("\n")[-1].removeprefix("fatal: "))
+    raise GitError(f"too many branches begin with {plain}")
+
+
+def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:
+    """Return the paths that are copied: what git lists, and the project's instructions and settings though ignored.
+
+    Nexus's own folders are left out where they are in the project.
+    """
+    own = places()
+    hidden = [os.path.realpath(path) + os.sep for path in (own.config, own.data, own.cache, own.log)]
+    inside = [os.fsencode(os.path.relpath(path, root)) + b"/" for path in hidden if path.startswith(f"{root}{os.sep}")]
+    found = {*files.tracked, *files.others, *_instructions(root)}
+    return [path for path in found if not path.startswith(tuple(inside))]
+
+
+def _instructions(root: Path) -> Iterator[bytes]:
+    base = os.fsencode(root)
+    for folder, _, names in os.walk(os.path.join(base, b".nexus")):
+        yield from (os.path.relpath(os.path.join(folder, name), base) for name in names)
+    with suppress(OSError):
+        yield from (name for name in os.listdir(base) if os.fsdecode(name).casefold() in INSTRUCTION_FILES)
+
+
+def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[bytes]:
+    """Copy files and links with their modes and times; return those that were there.
+
+    A command that runs in the project meanwhile may put a link in the place of a folder: none is followed.
+    """
+    present, _ = split_present(source, paths)
+    start, end = os.fsencode(source), os.fsencode(target)
+    made: set[bytes] = set()
+    copied = []
+    for path in present:
+        folder = path.rpartition(b"/")[0]
+        if folder not in made:
+            os.makedirs(os.path.join(end, folder), exist_ok=True)
+            made.add(folder)
+        try:
+            with open_folder(os.fsdecode(os.path.join(start, folder))) as handle:
+                _copy_file(handle, os.fsdecode(path[len(folder) :].lstrip(b"/")), os.path.join(end, path))
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) and error.filename != os.path.join(end, path):
+                continue  # deleted or replaced meanwhile
+            raise
+        copied.append(path)
+    return copied
+
+
+def _copy_file(folder: int, name: str, target: bytes) -> None:
+    about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISLNK(about.st_mode):
+        os.symlink(os.fsencode(os.readlink(name, dir_fd=folder)), target)
+        return
+    with open(open_at(folder, name), "rb") as source, open(target, "xb") as file:
+        about = os.fstat(source.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.ENOENT, "is no file any more", name)
+        shutil.copyfileobj(source, file, _PIECE)
+        file.flush()
+        os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))
+        os.utime(file.fileno(), ns=(about.st_atime_ns, about.st_mtime_ns))
+
+
+def _describe_left_out(source: SourceProject, files: ProjectFiles) -> list[str]:
+    """Return what of the project is not in its worktree, in lines for a person."""
+    lines = []
+    if files.submodules:
+        lines.append(f"submodules are empty in the worktree: {_names(files.submodules)}")
+    if files.nested:
+        lines.append(f"repositories inside the project are not carried over: {_names(files.nested)}")
+    work = next((what for name, what in _OPEN_WORK.items() if os.path.lexists(source.git_dir / name)), "")
+    if work:
+        lines.append(f"a {work} is under way in the project: its files are carried over as they are, the {work} is not")
+    return lines
+
+
+def _names(paths: Iterable[bytes], most: int = 3) -> str:
+    names = [os.fsdecode(path) for path in paths]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def prepare_record(folder: Path, name: str, source: SourceProject, own: Places | None = None) -> WorktreeRecord:
+    """Make the record folder of a new worktree in `folder`. Raises `OSError`."""
+    record = WorktreeRecord(name, folder / name, source.root, source.repository, "", source.head)
+    private_dir(record.home)
+    record.save()
+    return record
+
+
+def _refusal(why: str, hint: str) -> NexusError:
+    return NexusError("usage", "no worktree", why, hint)

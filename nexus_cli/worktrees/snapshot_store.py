@@ -1,0 +1,250 @@
+"""The states of a worktree, byte for byte, in a git store of their own beside it.
+
+The store knows no configuration, no filter, no hook and no conversion of line ends: what it saves is what is on the
+disk, and comparing two states runs nothing. Objects that the repository has are not stored again; what only a state
+needs is packed here, so that no clean-up of the repository takes it away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from nexus_cli.config.paths import private_dir
+from nexus_cli.worktrees.git_commands import Git, GitError
+
+MISSING = "000000"
+LINK = "120000"
+EXECUTABLE = "100755"
+_ATTRIBUTES = "* -text -ident -filter -working-tree-encoding -merge\n"
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One path that two states disagree on; with a rename the path that it had before."""
+
+    path: bytes
+    before: bytes
+    """The path in the older state: `path` itself unless it was renamed."""
+    old_mode: str
+    old: str
+    """Its blob; nothing but zeros where there was none."""
+    new_mode: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """The size of a difference."""
+
+    files: int
+    added: int
+    removed: int
+
+
+class SnapshotStore:
+    """The store of one worktree."""
+
+    def __init__(self, program: str, folder: Path, work_tree: Path) -> None:
+        self._folder = folder
+        self._tree = work_tree
+        self._git = self._git_with(program, "index")
+        self._program = program
+
+    @classmethod
+    def create(cls, program: str, folder: Path, work_tree: Path, objects: Path, object_format: str) -> SnapshotStore:
+        """Make an empty store that borrows the objects of a repository. Raises `OSError`."""
+        for name in ("objects/info", "objects/pack", "refs", "info"):
+            private_dir(folder / name)
+        config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tfilemode = true\n\tprotectHFS = true\n"
+        config += "\tlooseCompression = 0\n"  # they are packed soon
+        if object_format != "sha1":
+            config += f"[extensions]\n\tobjectformat = {object_format}\n"
+        files = {
+            "HEAD": b"ref: refs/heads/none\n", "config": config.encode(), "info/attributes": _ATTRIBUTES.encode(),
+            "objects/info/alternates": os.fsencode(_quote_alternate(objects)) + b"\n",
+        }  # fmt: skip
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+        return cls(program, folder, work_tree)
+
+    def save_base(self, paths: Iterable[bytes]) -> str:
+        """Return the tree of `paths` as they are now, and remember it as what later states are compared with."""
+        present, _ = split_present(self._tree, paths)
+        _update(self._git, present, ())
+        return self._git.line("write-tree")
+
+    def save_state(self, paths: Iterable[bytes]) -> str:
+        """Return the tree of `paths`, and of those of the base, as they are now."""
+        base = self._git.run("ls-files", "-z").split(b"\0")
+        present, absent = split_present(self._tree, {*filter(None, base), *paths})
+        with self._draft_index() as git:
+            _update(git, present, absent)
+            return git.line("write-tree")
+
+    def replace_paths(self, tree: str, entries: Sequence[tuple[str, str, bytes]]) -> str:
+        """Return `tree` with these entries (mode, blob, path) instead of what it has there."""
+        with self._draft_index() as git:
+            git.run("read-tree", tree)
+            gone = [path for mode, _, path in entries if mode == MISSING]
+            _update(git, (), gone)
+            lines = [f"{mode} {blob}\t".encode() + path + b"\0" for mode, blob, path in entries if mode != MISSING]
+            if lines:
+                git.run("update-index", "--replace", "-z", "--index-info", stdin=b"".join(lines))
+            return git.line("write-tree")
+
+    def hold(self, tree: str, start: str) -> None:
+        """Pack here what `tree` has beyond the commit `start`, which the repository keeps."""
+        stdin = f"{tree}\n^{start}^{{tree}}\n".encode()
+        self._git.try_run("pack-objects", "--revs", "-q", str(self._folder / "objects/pack/pack"), stdin=stdin)
+        self._git.try_run("prune-packed", "-q")
+
+    def list_others(self) -> list[bytes]:
+        """Return the files that are neither in the base nor ignored, by the ignore files of the tree alone."""
+        return self._git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
+
+    def list_base(self) -> set[bytes]:
+        """Return the paths of the base."""
+        return set(self._git.run("ls-files", "-z").split(b"\0")[:-1])
+
+    def changes(self, old: str, new: str) -> list[FileChange]:
+        """Return what differs between two trees, by path; renames are found where the content is alike."""
+        fields = self._git.run("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new).split(b"\0")
+        found, rest = [], iter(fields[:-1])
+        for head in rest:
+            old_mode, new_mode, old_blob, new_blob, kind = head.decode("ascii").lstrip(":").split()
+            before = path = next(rest)
+            if kind.startswith(("R", "C")):
+                path = next(rest)
+            found.append(FileChange(path, before, old_mode, old_blob, new_mode, new_blob))
+        return found
+
+    def count_changes(self, old: str, new: str) -> ChangeCounts:
+        """Return how many files and lines differ; binary files have no lines."""
+        fields = self._git.run("diff-tree", "-r", "-z", "-M", "--numstat", old, new).split(b"\0")[:-1]
+        files = added = removed = 0
+        rest = iter(fields)
+        for head in rest:
+            more, less, path = head.split(b"\t", 2)
+            files, added, removed = files + 1, added + int(more.strip(b"-") or 0), removed + int(less.strip(b"-") or 0)
+            if not path:  # a rename: both names follow
+                next(rest), next(rest)
+        return ChangeCounts(files, added, removed)
+
+    def diff(self, old: str, new: str, *options: str) -> bytes:
+        """Return the difference of two trees as git prints it."""
+        form = ("-M", "--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/")
+        return self._git.run("diff-tree", "-r", *(options or ("-p",)), *form, old, new)
+
+    @contextmanager
+    def open_blobs(self) -> Iterator[BlobReader]:
+        """Yield a reader of blobs."""
+        with BlobReader(self._git) as reader:
+            yield reader
+
+    @contextmanager
+    def _draft_index(self) -> Iterator[Git]:
+        """Yield git with a copy of the base's index. The copy keeps its time, by which git sees racing changes."""
+        draft = self._folder / f"draft-{os.urandom(6).hex()}"
+        try:
+            if (self._folder / "index").exists():
+                shutil.copy2(self._folder / "index", draft)
+            yield self._git_with(self._program, draft.name)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _git_with(self, program: str, index: str) -> Git:
+        own = {
+            "GIT_DIR": str(self._folder), "GIT_WORK_TREE": str(self._tree), "GIT_INDEX_FILE": str(self._folder / index),
+            "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_ATTR_NOSYSTEM": "1",
+        }  # fmt: skip
+        return Git(program, self._tree if self._tree.is_dir() else self._folder, own)
+
+
+class BlobReader:
+    """Reads blobs of a store, one after the other, by one process."""
+
+    def __init__(self, git: Git) -> None:
+        self._child = git.start("cat-file", "--batch")
+
+    def __enter__(self) -> BlobReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.communicate()
+
+    def copy(self, blob: str, file: IO[bytes]) -> None:
+        """Write a blob to `file`. Raises `GitError` if it is not there, `OSError` if it cannot be written."""
+        assert self._child.stdin is not None and self._child.stdout is not None
+        self._child.stdin.write(blob.encode() + b"\n")
+        self._child.stdin.flush()
+        head = self._child.stdout.readline().split()
+        if len(head) != 3 or head[1] != b"blob":
+            raise GitError(f"the store has lost {blob[:12]}")
+        left = int(head[2])
+        while left:
+            piece = self._child.stdout.read(min(left, _PIECE))
+            if not piece:
+                raise GitError(f"the store could not read {blob[:12]}")
+            file.write(piece)
+            left -= len(piece)
+        self._child.stdout.read(1)
+
+
+def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Return the paths below `root` that are files or links there, and the others; no link is followed."""
+    folders: dict[bytes, bool] = {b"": True}
+    base = os.fsencode(root)
+
+    def is_folder(name: bytes) -> bool:
+        if name not in folders:
+            parent = name.rpartition(b"/")[0]
+            folders[name] = is_folder(parent) and _has_kind(os.path.join(base, name), stat.S_ISDIR)
+        return folders[name]
+
+    present, absent = list[bytes](), list[bytes]()
+    for path in sorted(set(paths)):
+        here = is_folder(path.rpartition(b"/")[0]) and _has_kind(os.path.join(base, path), stat.S_ISREG, stat.S_ISLNK)
+        (present if here else absent).append(path)
+    return present, absent
+
+
+def hash_blob(kind: str, size: int, pieces: Iterable[bytes]) -> str:
+    """Return the name that git gives to a blob of these bytes in a store of the format `kind`."""
+    digest = hashlib.new(kind, b"blob %d\0" % size)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _has_kind(path: bytes, *kinds: Callable[[int], bool]) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return any(kind(mode) for kind in kinds)
+
+
+def _update(git: Git, present: Sequence[bytes], absent: Sequence[bytes]) -> None:
+    if absent:
+        git.run("update-index", "--force-remove", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in absent))
+    if present:
+        added = b"".join(path + b"\0" for path in present)
+        git.run("update-index", "--add", "--replace", "-z", "--stdin", stdin=added)
+
+
+def _quote_alternate(path: Path) -> str:
+    """Return a path as a line of `alternates`: one that is odd is quoted as a string of C."""
+    text = str(path)
+    if not text.startswith('"') and "\n" not in text and not text.startswith("#"):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -1,0 +1,355 @@
+"""The worktrees of a project: find or make one, work in it, look at what is in it, remove it.
+
+What is in a worktree is what differs from the state that was carried over. `apply_worktree` brings it to the project.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.worktree_record import (
+    WorktreeRecord,
+    read_all_records,
+    read_record,
+    read_records,
+    record_folder,
+    worktrees_of,
+)
+from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.worktrees.git_commands import Git, GitError, failure
+from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
+from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
+
+LONGEST = 60
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+WAIT = 60.0
+"""Seconds that one process waits while another makes or removes a worktree of the same project."""
+
+
+@dataclass
+class WorktreeStay:
+    """A process that works in a worktree: as long as it does, nobody removes it."""
+
+    record: WorktreeRecord
+    notices: list[str] = field(default_factory=list)
+    _lock: FileLock | None = None
+
+    def leave(self) -> str:
+        """End the stay. Remove the worktree if nothing is in it and nobody else works there; else return a line that
+        says what is in it. Once or more often; the line comes once. Raises nothing but `NexusError`."""
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return ""
+        try:
+            with _change_worktrees(self.record.folder.parent):
+                lock.release()
+                if not self.record.home.is_dir():
+                    return f"worktree {self.record.name} was removed meanwhile"
+                alone = FileLock.take(self.record.lock)
+                if alone is None:
+                    return ""
+                try:
+                    return self._remove_if_empty()
+                finally:
+                    alone.release()
+        except (NexusError, GitError, OSError) as error:
+            why = error.message if isinstance(error, NexusError) else str(error)
+            return f"worktree {self.record.name} stays in {self.record.folder}: {why}"
+        finally:
+            lock.release()
+
+    def _remove_if_empty(self) -> str:
+        record = read_record(self.record.folder)
+        if record is None or not record.folder.is_dir():
+            return f"the folder of worktree {self.record.name} is gone: {self.record.folder}"
+        state = inspect_worktree(record)
+        if state.is_empty(record):
+            _delete(record, with_branch=True)
+            return ""
+        name = record.name
+        what = f"worktree {name} in {record.folder}: {state.describe()}"
+        if state.is_applied(record) and state.counts.files:
+            return f"{what}; all of it is applied: nexus worktree remove {name}"
+        return f"{what}. See nexus worktree diff {name}, nexus worktree apply {name}"
+
+    def end(self) -> None:
+        """End the stay, with the worktree as it is."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+
+def check_name(name: str) -> None:
+    """Raise `NexusError("usage", ...)` for what cannot be the name of a worktree: it names a folder and a branch."""
+    shown = "".join(char if char.isprintable() else "?" for char in name[:LONGEST])
+    why = ""
+    if len(name) > LONGEST:
+        why = f"it has more than {LONGEST} characters"
+    elif not _NAME.fullmatch(name):
+        why = "it has letters, digits, dots, dashes and underscores, and begins with a letter or digit"
+    elif ".." in name or name.endswith((".", ".lock")):
+        why = "git allows no such branch"
+    if why:
+        raise NexusError("usage", f"no worktree '{shown}'", why, "Choose another name")
+
+
+def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
+    """Return a stay in the worktree of this name, made if there is none. Raises `NexusError`; then none was made."""
+    check_name(name)
+    folder = worktrees_of(project_root)
+    what = f"worktree {name} cannot be made"
+    try:
+        with _change_worktrees(folder):
+            record, notices = _find_or_make(folder, project_root, name)
+            return WorktreeStay(record, notices, FileLock.wait(record.lock, shared=True))
+    except (GitError, OSError) as error:
+        raise failure(what, error) from error
+
+
+def stay_in(record: WorktreeRecord) -> WorktreeStay:
+    """Return a stay in a worktree that is there. Raises `NexusError`."""
+    try:
+        with _change_worktrees(record.folder.parent):
+            return WorktreeStay(record, [], FileLock.wait(record.lock, shared=True))
+    except OSError as error:
+        raise failure(f"worktree {record.name} cannot be entered", error) from error
+
+
+def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, list[str]]:
+    place, notices = folder / name, list[str]()
+    record = read_record(place)
+    if record is not None and record.base and place.is_dir():
+        return record, notices
+    if record is None and os.path.lexists(place):
+        why = f"{place} is there, and the record of it is not"
+        raise NexusError("usage", f"no worktree {name}", why, "Move it away, or choose another name")
+    source = read_source(project_root)
+    if record is None:  # what is left of one whose removal was killed
+        _delete_tree(record_folder(place))
+    for half in (one for one in read_records(folder) if not one.base):  # its process was killed
+        _discard(half.folder)
+    if record is not None and record.base:
+        kept = _delete(record, with_branch=False)
+        branch = f"; branch {kept} keeps its commits" if kept else ""
+        notices.append(f"the folder of worktree {name} was deleted: it is made again{branch}")
+    try:
+        record, more = fill_worktree(prepare_record(folder, name, source), source)
+    except BaseException:
+        with suppress(OSError):
+            _discard(place)
+        raise
+    return record, notices + more
+
+
+def _discard(place: Path) -> None:
+    """Take away what was made of a worktree that could not be made whole."""
+    record = read_record(place)
+    if record is not None:
+        _delete(record, with_branch=True)
+    else:
+        _delete_tree(record_folder(place))
+
+
+def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
+    """Return the worktree of this name; `NexusError("usage", ...)` if there is none."""
+    check_name(name)
+    found = list_worktrees(project_root)
+    record = next((one for one in found if one.name == name), None)
+    if record is None:
+        near = nearest_name(name, [one.name for one in found])
+        hint = f"Did you mean {near}" if near else "See nexus worktree list"
+        raise NexusError("usage", f"no worktree {name}", f"{project_root} has none of this name", hint)
+    return record
+
+
+def list_worktrees(project_root: Path | None) -> list[WorktreeRecord]:
+    """Return the worktrees of a project, by name, and after them those that were made of these; those of all projects
+    without one."""
+    found = list(read_all_records() if project_root is None else read_records(worktrees_of(project_root)))
+    for record in found if project_root is not None else ():
+        found += read_records(worktrees_of(record.folder))  # the loop goes on with them
+    return [record for record in found if record.base]
+
+
+def is_in_use(record: WorktreeRecord) -> bool:
+    """True if a live process works in a worktree."""
+    alone = FileLock.take(record.lock)
+    if alone is not None:
+        alone.release()
+    return alone is None
+
+
+def require_folder(record: WorktreeRecord) -> None:
+    """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted, or the repository is not there."""
+    if not record.folder.is_dir():
+        why, name = f"its folder is gone: {record.folder}", record.name
+        raise NexusError("usage", f"worktree {name}", why, f"nexus worktree remove {name} forgets it")
+    if not record.repository.is_dir():
+        why = f"its project is gone: {record.source}"
+        raise NexusError("usage", f"worktree {record.name}", why, f"Move it back; the files are in {record.folder}")
+
+
+def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
+    """Return what was done in a worktree, as a patch or counted by file; up to the state `tree`, by default the one it
+    is in now. Raises `NexusError`."""
+    require_folder(record)
+    options = ("--stat",) if stat else ("-p", "--binary", "--full-index") if binary else ()
+    try:
+        return open_store(record).diff(record.base, tree or save_state(record), *options)
+    except GitError as error:
+        raise failure(f"worktree {record.name} cannot be compared", error) from error
+
+
+def describe_worktree(record: WorktreeRecord) -> dict[str, Any]:
+    """Return a worktree as JSON. Raises nothing: what is wrong with it is its `problem`."""
+    value: dict[str, Any] = {
+        "name": record.name, "project": str(record.source), "folder": str(record.folder), "branch": record.branch,
+        "created": record.created, "state": "missing", "in_use": False, "files": 0, "added": 0, "removed": 0,
+        "commits": 0, "kept": [], "problem": "",
+    }  # fmt: skip
+    if not record.folder.is_dir():
+        return value
+    try:
+        require_folder(record)
+        state = inspect_worktree(record)
+    except (GitError, OSError, NexusError) as error:
+        return value | {"state": "unreadable", "problem": str(error)}
+    counts = state.counts
+    name = "empty" if state.is_empty(record) else "applied" if state.is_applied(record) and counts.files else "changed"
+    return value | {
+        "state": name, "in_use": is_in_use(record), "files": counts.files, "added": counts.added,
+        "removed": counts.removed, "commits": state.commits, "kept": list(state.kept),
+    }  # fmt: skip
+
+
+def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
+    """Remove a worktree with its branch; return a line about commits that can still be reached, or "".
+
+    Raises `NexusError("usage", ...)` while someone works in it, or something in it is not applied, unless `force`.
+    """
+    name = record.name
+    try:
+        with _change_worktrees(record.folder.parent):
+            alone = FileLock.take(record.lock)
+            if alone is None and not force:
+                why = "a session is working in it"
+                raise NexusError("usage", f"worktree {name} stays", why, "End that session first, or use --force")
+            try:
+                return _remove(record, force)
+            finally:
+                if alone is not None:
+                    alone.release()
+    except (GitError, OSError) as error:
+        raise failure(f"worktree {name} cannot be removed", error) from error
+
+
+def _remove(record: WorktreeRecord, force: bool) -> str:
+    if not record.folder.is_dir():
+        kept = _delete(record, with_branch=False)
+        return f"branch {kept} keeps its commits" if kept else ""
+    if not force:
+        try:
+            state = inspect_worktree(record)
+        except GitError as error:
+            hint = "Look into it yourself; --force removes it"
+            raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
+        why = _describe_unapplied(record, state)
+        if why:
+            hint = f"nexus worktree apply {record.name} brings its changes over, remove --force deletes them"
+            raise NexusError("usage", f"kept worktree {record.name}", why, hint)
+    tip = ""
+    with suppress(GitError, NexusError):
+        tip = _repository_git(record).line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
+    kept = _delete(record, with_branch=True)
+    if kept:
+        return f"kept branch {kept}: git did not delete it"
+    return f"its commits were {tip[:12]}" if tip not in ("", record.start) else ""
+
+
+def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
+    """Return what would be lost with a worktree, "" for nothing."""
+    if state.is_empty(record):
+        return ""
+    if not state.is_applied(record):
+        return f"it holds work that is not applied ({state.describe()})"
+    if state.kept:
+        return f"it has ignored files, which no diff shows ({', '.join(state.kept[:3])})"
+    if state.unreachable or (not state.counts.files and state.has_moved):
+        return f"its branch {record.branch} holds commits that are not in its files"
+    return ""
+
+
+def _repository_git(record: WorktreeRecord) -> Git:
+    cwd = record.repository if record.repository.is_dir() else record.home
+    return Git(find_git(record.source), cwd, {"GIT_DIR": str(record.repository)})
+
+
+def _delete(record: WorktreeRecord, *, with_branch: bool) -> str:
+    """Delete folder, entry and record of a worktree, and its branch; without `with_branch` only one without commits.
+
+    Return the branch if it stays. The folder goes in one step: of one that is deleted in part, what is missing would
+    count as deleted by those who worked there. Raises `OSError` if that fails, or files cannot be deleted: then the
+    record stays too.
+    """
+    with suppress(FileNotFoundError):
+        _take_away(record)
+    branch = ""
+    with suppress(GitError, NexusError):
+        git = _repository_git(record)
+        git.try_run("worktree", "remove", "--force", "--force", str(record.folder))
+        if record.branch:
+            tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
+            deletes = with_branch or tip == record.start
+            if tip and (not deletes or git.try_run("branch", "-q", "-D", record.branch)[0]):
+                branch = record.branch
+    _delete_tree(record_folder(record.folder))
+    return branch
+
+
+def _take_away(record: WorktreeRecord) -> None:
+    """Move the folder of a worktree to its record folder, with which it is deleted."""
+    place = record.home / f"removed-{os.urandom(6).hex()}"
+    try:
+        record.folder.rename(place)
+    except PermissionError:  # a folder that changes its place has to be writable itself
+        os.chmod(record.folder, stat.S_IRWXU)
+        record.folder.rename(place)
+
+
+def _delete_tree(folder: Path) -> None:
+    """Delete a folder with all that is in it, folders without the right to write too."""
+
+    def open_and_retry(act: Callable[..., Any], path: str, error: Any) -> None:
+        if isinstance(error[1], FileNotFoundError):
+            return
+        os.chmod(os.path.dirname(path), stat.S_IRWXU)
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.chmod(path, stat.S_IRWXU)
+        if act in (os.open, os.scandir, os.lstat):
+            shutil.rmtree(path)
+        else:
+            act(path)
+
+    if os.path.lexists(folder):
+        shutil.rmtree(folder, onerror=open_and_retry)
+
+
+@contextmanager
+def _change_worktrees(folder: Path) -> Iterator[None]:
+    """Let one process at a time make, enter or remove worktrees of a project."""
+    try:
+        lock = FileLock.wait_for(folder / ".making.lock", WAIT)
+    except TimeoutError as error:
+        why = "another process is making or removing one"
+        raise NexusError("usage", "no worktree", why, "Try again later") from error
+    with lock:
+        yield

@@ -1,0 +1,661 @@
+"""Permission of calls in a session: level, rules and walls together, with and without a person."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import MODEL, Played, say, the_ledger
+
+from nexus_cli.config import trust
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import SandboxSettings, Settings
+from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
+from nexus_cli.context.sections.contributors.permission import ONLY_READING
+from nexus_cli.core.approval import Allow, Answer, Deny, Question
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import ApprovalRequest, Event, Notice, ToolResultEvent
+from nexus_cli.core.limits import PLAN
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.request import Request
+from nexus_cli.lane.options import Options
+from nexus_cli.ledger import LaneLog
+from nexus_cli.permission.approvals import DECISION
+from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
+from nexus_cli.reports.decisions import decision_report
+from nexus_cli.reports.text.permissions import decision_text
+from nexus_cli.rules import rule_set
+from nexus_cli.sandbox import probe
+from nexus_cli.session.event_json import to_json_value
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.limits_record import PLAN_ENDS
+from nexus_cli.session.session import Session
+from nexus_cli.tools.registry import discover_tools
+from nexus_cli.ui.render.question_text import question_text
+from nexus_cli.ui.render.theme import choose_theme
+
+SETTINGS = Settings(models={MODEL: {"window": 16_000}})
+OFF = replace(SETTINGS, sandbox=SandboxSettings(backend="off"))
+Call = tuple[str, dict[str, Any]]
+
+FREE: Call = ("bash", {"command": "ls"})
+WRITES: Call = ("bash", {"command": "touch made"})
+DENIED: Call = ("bash", {"command": "touch never"})
+NETWORK: Call = ("bash", {"command": "touch net", "network": True})
+OUTSIDE: Call = ("bash", {"command": "touch ../outside", "outside": "it belongs there"})
+CALLS = (FREE, WRITES, DENIED, NETWORK, OUTSIDE)
+
+
+class Person:
+    """Gives one answer to everything, and keeps what was asked."""
+
+    def __init__(self, answer: Answer | None = None) -> None:
+        self.answer = answer or Allow()
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return self.answer
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def write_settings(text: str) -> Path:
+    path = places().settings
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def opened(
+    folder: Path,
+    *steps: Call | list[Call] | str,
+    person: Person | None = None,
+    settings: Settings = SETTINGS,
+    **options: Any,
+) -> Session:
+    """A session whose model asks for one call, or several, in each step, and is done."""
+
+    def script(request: Request) -> Any:
+        done = sum(1 for message in request.messages if message["role"] == "assistant")
+        step = steps[done] if done < len(steps) else "done"
+        return [step] if isinstance(step, tuple) else step
+
+    return open_session(Options(folder, MODEL, **options), settings, approver=person, provider=Played(script))
+
+
+def results(events: list[Event]) -> list[ToolResult]:
+    return [event.result for event in events if isinstance(event, ToolResultEvent)]
+
+
+def notices(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+def decisions(session: Session) -> list[Mapping[str, Any]]:
+    """What was recorded of the decisions, by call."""
+    with the_ledger() as ledger:
+        return [memo.value for memo in LaneLog(ledger.db, session.id).memos(DECISION)]
+
+
+ASKED: dict[str, tuple[Call, ...]] = {
+    "plan": (),
+    "read": (WRITES, NETWORK, OUTSIDE),
+    "edit": (WRITES, NETWORK, OUTSIDE),
+    "run": (NETWORK, OUTSIDE),
+    "all": (),
+}
+RUNS: dict[str, tuple[Call, ...]] = {
+    "plan": (FREE,),
+    "read": (FREE,),
+    "edit": (FREE,),
+    "run": (FREE, WRITES),
+    "all": (FREE, WRITES, NETWORK, OUTSIDE),
+}
+PROFILES = {"ls": "read", "touch made": "write", "touch net": "net", "touch ../outside": "none"}
+NEEDED = {"touch made": "run", "touch never": "", "touch net": "all", "touch ../outside": "all"}
+
+
+@pytest.mark.parametrize("level", ASKED)
+@pytest.mark.parametrize("has_person", [True, False])
+def test_each_kind_of_command_at_each_level(project: Path, level: str, has_person: bool) -> None:
+    write_settings('[rules]\ndeny = ["bash(touch never)"]\n')
+    person = Person()
+    session = opened(project, list(CALLS), person=person if has_person else None, allow=level)
+    events, outcome = say(session, "go")
+    asked = ASKED[level] if has_person else ()
+    ran = [call for call in CALLS if call in RUNS[level] or call in asked]
+    assert [one.call.arguments for one in person.asked] == [call[1] for call in asked]
+    done = results(events)
+    assert [call for call, result in zip(CALLS, done, strict=True) if result.ran] == ran, done
+    made = {path.name for path in project.iterdir()} - {".git"}
+    wanted = {call[1]["command"].split("/")[-1].split()[-1] for call in ran} - {"ls", "outside"}
+    assert made == wanted and (project.parent / "outside").exists() == (OUTSIDE in ran)
+    refused = {row["subject"]: row for row in outcome.denied}
+    assert set(refused) == {call[1]["command"] for call in CALLS if call not in ran}
+    assert {name: row["allow"] for name, row in refused.items()} == {name: NEEDED[name] for name in refused}
+    assert "deny bash(touch never) (" in refused["touch never"]["why"]
+    for call, value in zip(CALLS, decisions(session), strict=True):
+        profile = "none" if level == "all" else PROFILES.get(call[1]["command"])
+        assert value["level"] == level and (call is DENIED or value["profile"] == profile)
+        assert value.get("answer") == ("yes" if call in asked else None)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless"])
+def test_a_project_whose_settings_never_end_holds_nothing_up(kind: str, project: Path) -> None:
+    (project / ".nexus").mkdir()
+    file = project / ".nexus" / "config.toml"
+    os.mkfifo(file) if kind == "pipe" else file.symlink_to("/dev/zero")
+    (project / "a").write_text("here")
+    events, _ = say(opened(project, ("read_file", {"path": "a"}), WRITES, allow="run"), "go")
+    assert all(result.ran for result in results(events))
+
+
+def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profiles: list[str] = []
+    made, decided = CallPermission.make_walls, CallPermission.decide
+
+    def decide(self: CallPermission, *given: Any) -> Any:
+        found = decided(self, *given)
+        (project / "a").unlink(missing_ok=True)
+        (project / "a").symlink_to("/etc/hostname")
+        return found
+
+    def make_walls(self: CallPermission, profile: Any) -> Any:
+        profiles.append(profile)
+        return made(self, profile)
+
+    monkeypatch.setattr(CallPermission, "decide", decide)
+    monkeypatch.setattr(CallPermission, "make_walls", make_walls)
+    (project / "a").write_text("x")
+    session = opened(project, ("bash", {"command": "cat a"}))
+    say(session, "go")
+    assert profiles == ["read"] == [value["profile"] for value in decisions(session)]
+
+
+def test_a_path_rule_holds_in_a_project_that_is_named_by_a_link(project: Path) -> None:
+    write_settings('[rules]\ndeny = ["read_file(.env)"]\n')
+    (project / ".env").write_text("x")
+    linked = project.with_name("linked")
+    linked.symlink_to(project)
+    [result] = results(say(opened(linked, ("read_file", {"path": ".env"})), "go")[0])
+    assert result.denied
+
+
+def test_a_search_of_a_folder_leaves_out_what_a_deny_rule_names(project: Path) -> None:
+    write_settings('[rules]\ndeny = ["read_file(.env)", "grep(secrets/**)", "glob(secrets/**)"]\n')
+    (project / "secrets" / "deep").mkdir(parents=True)
+    for name in (".env", "secrets/deep/key", "open"):
+        (project / name).write_text("password\n")
+    search = {"pattern": "password"}
+    calls = [("grep", search | path) for path in ({}, {"path": "secrets"}, {"path": ".env"})]
+    session = opened(project, *calls, ("glob", {"pattern": "**"}), ("glob", {"pattern": "secrets/deep/key"}))
+    first, folder, file, listed, named = results(say(session, "go")[0])
+    assert first.text.splitlines()[0] == "open" and "key" not in first.text and ".env" not in first.text
+    assert folder.denied and "deny rule" in file.text and "password" not in file.text
+    assert set(listed.text.splitlines()) == {".env", "open"} and named.text == "no files"
+
+
+@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+def test_a_command_cannot_read_what_a_deny_rule_names_in_a_folder_that_it_reads_whole(
+    project: Path, backend: str
+) -> None:
+    found = probe.find_backend(backend, own=places(), project=project)
+    if found.backend == "none":
+        pytest.skip(found.why)
+    write_settings('[rules]\ndeny = ["read_file(.env)", "read_file(secret/**)"]\n')
+    (project / "secret" / "deep").mkdir(parents=True)
+    (project / "app").mkdir()
+    for name in (".env", "secret/deep/key", "app/.env", "app/open"):
+        (project / name).write_text("hunter2\n")
+    script = "import os\nprint([open(os.path.join(p, n)).read() for p, _, ns in os.walk('.') for n in ns])"
+    (project / "look.py").write_text(script)
+    reads = [("bash", {"command": line}) for line in ("grep -r hunter2 app", "grep -rs hunter2 .", "python3 look.py")]
+    makes = [("bash", {"command": line}) for line in ("echo new > made; mkdir app/deep && echo x > app/deep/x",
+             "cat made app/deep/x; rm made")]  # fmt: skip
+    settings = replace(SETTINGS, sandbox=SandboxSettings(backend=backend))
+    session = opened(project, *reads, *makes, allow="run", settings=settings)
+    one, whole, script, _, made = (result.text for result in results(say(session, "go")[0]))
+    assert "app/open:hunter2" in one and "app/.env:hunter2" not in one
+    assert "./app/open:hunter2" in whole and ".env:hunter2" not in whole and "key" not in whole
+    assert script.count("hunter2") <= 1 and (backend == "bwrap" or "[sandbox: a deny rule hides " in script)
+    assert made.startswith("new\nx\n") and not (project / "made").exists(), "it stays a project to work in"
+    (project / "later").mkdir()
+    (project / "later" / ".env").write_text("hunter2\n")
+    later = opened(project, ("bash", {"command": "cat later/*"}), person=Person(), settings=settings)
+    assert "hunter2" not in results(say(later, "go")[0])[0].text
+
+
+def test_without_a_sandbox_a_deny_rule_for_files_hides_nothing_from_a_command_that_the_person_allows(
+    project: Path,
+) -> None:
+    write_settings('[rules]\ndeny = ["read_file(.env)"]\n')
+    (project / ".env").write_text("hunter2\n")
+    session = opened(project, ("bash", {"command": "grep -r hunter2 ."}), person=Person(), settings=OFF)
+    assert "hunter2" in results(say(session, "go")[0])[0].text
+
+
+def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(project: Path) -> None:
+    write_settings('[rules]\nask = ["bash(ls *)"]\n')
+    person = Person()
+    events, _ = say(opened(project, [("bash", {"command": "pwd; touch made"}), FREE], person=person), "go")
+    asks = [to_json_value(event)["question"] for event in events if isinstance(event, ApprovalRequest)]
+    first, second = asks
+    assert (first["profile"], first["rule"], first["stores"]) == ("write", "", ["bash(touch *)"])
+    assert first["parts"] == [
+        {"command": ["pwd"], "decision": "allow", "rule": None, "from": "built in"},
+        {"command": ["touch", "made"], "decision": "ask", "rule": None, "from": "level read"},
+    ]
+    assert second["rule"].startswith("ask bash(ls *) (") and "config.toml line 2" in second["rule"]
+    assert second["stores"] == [] and second["parts"][0]["rule"] == "bash(ls *)", "no allow rule would win over it"
+
+
+def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others_counted(project: Path) -> None:
+    person = Person(Deny())
+    line = "; ".join(["pwd"] * 300 + ["touch made"] + ["ls"] * 200)
+    session = opened(project, ("bash", {"command": line}), person=person)
+    events, _ = say(session, "go")
+    [asked] = [to_json_value(event)["question"] for event in events if isinstance(event, ApprovalRequest)]
+    [value] = decisions(session)
+    for one in (asked, value):
+        assert len(one["parts"]) == 50 and one["more_parts"] == 451
+        assert one["parts"][-1]["command"] == ["touch", "made"] and one["parts"][0]["command"] == ["pwd"]
+    assert len(json.dumps(value)) < 10_000
+    shown = question_text(person.asked[0], 200, choose_theme("auto", {}, colour=False))
+    assert "needs approval: touch made" in shown and "more" not in shown
+    with the_ledger() as ledger:
+        log = LaneLog(ledger.db, session.id)
+        assert "and 451 more" in decision_text(decision_report(log, value["id"], discover_tools()) or {}, 80)
+
+
+def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project: Path) -> None:
+    person = Person(Allow(always=True, stored=True))
+    another = ("bash", {"command": "touch another"})
+    session = opened(project, WRITES, another, person=person)
+    events, outcome = say(session, "go")
+    assert outcome.ok and [one.stores for one in person.asked] == [("bash(touch *)",)]
+    [line] = notices(events)
+    assert line.endswith("bash(touch *) · nexus rules remove 'bash(touch *)'")
+    assert places().settings.read_text() == f'[rules]\n[rules."{project}"]\nallow = ["bash(touch *)"]\n'
+    asked, covered = decisions(session)
+    assert asked["answer"] == "always" and "answer" not in covered
+    assert (covered["rule"], covered["profile"]) == ("allow bash(touch *)", "write")
+    assert covered["from"].endswith("config.toml line 3")
+    third = ("bash", {"command": "touch third"})
+    assert results(say(opened(project, third), "go")[0])[0].ran
+    elsewhere = project.with_name("elsewhere")
+    (elsewhere / ".git").mkdir(parents=True)
+    assert not results(say(opened(elsewhere, third), "go")[0])[0].ran
+    places().settings.write_text("")
+    assert not results(say(opened(project, third), "go")[0])[0].ran
+
+
+def test_a_rule_that_cannot_be_stored_holds_for_the_session_and_that_is_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("nexus_cli.config.settings_file.replace_private_file", full)
+    person = Person(Allow(always=True, stored=True))
+    events, outcome = say(opened(project, WRITES, WRITES, person=person), "go")
+    assert outcome.ok and len(person.asked) == 1 and (project / "made").exists()
+    [line] = notices(events)
+    assert line.startswith("Allowed for this session only") and "No space left" in line
+    assert line.endswith("bash(touch *) · /permissions remove bash(touch *)")
+
+
+def test_for_the_session_stores_nothing(project: Path) -> None:
+    person = Person(Allow(always=True))
+    session = opened(project, WRITES, WRITES, person=person)
+    say(session, "go")
+    assert len(person.asked) == 1 and not places().settings.exists()
+    assert [value.get("answer") for value in decisions(session)] == ["session", None]
+
+
+@pytest.mark.parametrize(("level", "asks"), [("read", True), ("run", True), ("all", False)])
+def test_an_ask_rule_asks_at_every_level_but_all(project: Path, level: str, asks: bool) -> None:
+    write_settings('[rules]\nask = ["bash(ls *)", "read_file(a.txt)"]\nallow = ["bash(ls *)"]\n')
+    (project / "a.txt").write_text("one\n")
+    person = Person()
+    say(opened(project, [FREE, ("read_file", {"path": "a.txt"})], person=person, allow=level), "go")
+    assert [one.call.name for one in person.asked] == (["bash", "read_file"] if asks else [])
+
+
+@pytest.mark.parametrize("level", ["plan", "read", "all"])
+def test_a_deny_rule_for_files_holds_at_every_level_and_nobody_is_asked(project: Path, level: str) -> None:
+    write_settings('[rules]\ndeny = ["read_file(secret/**)", "write_file"]\n')
+    (project / "secret").mkdir()
+    (project / "secret" / "a.txt").write_text("one\n")
+    (project / "link").symlink_to("secret/a.txt")
+    person = Person()
+    calls = [("read_file", {"path": "secret/a.txt"}), ("read_file", {"path": "link"}),
+             ("write_file", {"path": "b.txt", "content": "x"})]  # fmt: skip
+    events, outcome = say(opened(project, calls, person=person, allow=level), "go")
+    assert not person.asked and not any(result.ran for result in results(events))
+    assert [row["allow"] for row in outcome.denied] == ["", "", ""]
+    assert all("config.toml line 2" in row["why"] for row in outcome.denied)
+
+
+def test_an_allow_rule_for_files_leaves_the_project_only_where_it_names_the_place(project: Path) -> None:
+    outside, secret = project.parent / "outside.txt", Path(os.environ["HOME"]) / ".netrc"
+    secret.write_text("password hunter2\n")
+    inside = ("write_file", {"path": "a.txt", "content": "x"})
+    out = ("write_file", {"path": str(outside), "content": "x"})
+    notes = ("write_file", {"path": "NEXUS.md", "content": "x"})
+    keys = ("read_file", {"path": str(secret)})
+
+    def ran(*rules: str) -> list[bool]:
+        write_settings(f"[rules]\nallow = {list(rules)!r}\n")
+        for path in (project / "a.txt", project / "NEXUS.md", outside):
+            path.unlink(missing_ok=True)
+        return [result.ran for result in results(say(opened(project, [inside, out, notes, keys]), "go")[0])]
+
+    assert ran() == [False, False, False, False]
+    assert ran("write_file", "read_file") == [True, False, False, False]
+    assert ran(f"write_file({outside})", "write_file(NEXUS.md)") == [False, True, True, False]
+    assert ran(f"read_file({secret})") == [False, False, False, True]
+
+
+def test_the_rules_of_a_project_only_tighten_and_count_once_it_is_trusted(project: Path) -> None:
+    (project / ".nexus").mkdir()
+    (project / ".nexus" / "config.toml").write_text('[rules]\nallow = ["bash(touch *)"]\ndeny = ["bash(ls *)"]\n')
+
+    def ran() -> list[bool]:
+        return [result.ran for result in results(say(opened(project, [FREE, WRITES]), "go")[0])]
+
+    assert ran() == [True, False]
+    trust.trust(project, trust.read_configuration(project))
+    assert ran() == [False, False]
+
+
+@pytest.mark.parametrize("answers_late", [True, False])
+def test_a_question_that_plan_mode_finds_open_is_withdrawn_and_its_call_does_not_run(
+    project: Path, answers_late: bool
+) -> None:
+    sessions: list[Session] = []
+
+    class Plans(Person):
+        async def ask(self, question: Question) -> Answer:
+            self.asked.append(question)
+            sessions[0].set_level(PLAN)
+            if answers_late:
+                await asyncio.Event().wait()
+            return Allow()
+
+    sessions.append(opened(project, [WRITES, ("write_file", {"path": "a.txt", "content": "x"})], person=Plans()))
+    events, outcome = say(sessions[0], "go")
+    assert outcome.ok and {path.name for path in project.iterdir()} == {".git"}
+    assert all(result.denied and "plan mode" in result.text for result in results(events))
+    assert [(one["decision"], one["level"], one.get("answer")) for one in decisions(sessions[0])] == [
+        ("deny", PLAN, None)] * 2  # fmt: skip
+
+
+def test_a_deny_rule_that_is_added_while_a_question_is_open_refuses_its_call(project: Path) -> None:
+    sessions: list[Session] = []
+
+    class Denies(Person):
+        async def ask(self, question: Question) -> Answer:
+            sessions[0].state.dispatcher.permission.add_rule("deny bash(touch *)")
+            sessions[0].state.dispatcher.withdraw_questions()
+            return await super().ask(question)
+
+    sessions.append(opened(project, WRITES, person=Denies()))
+    [result] = results(say(sessions[0], "go")[0])
+    assert result.denied and "deny bash(touch *)" in result.text and not (project / "made").exists()
+
+
+@pytest.mark.parametrize("level", ["read", "all"])
+def test_rules_are_read_and_walls_tried_beside_the_event_loop(
+    project: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_settings('[rules]\nask = ["bash(ls *)", "read_file(a)"]\n')
+    (project / "a").write_text("one")
+    threads: list[threading.Thread] = []
+
+    def noted(function: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            threads.append(threading.current_thread())
+            return function(*given, **named)
+
+        return call
+
+    monkeypatch.setattr(probe, "find_backend", noted(probe.find_backend))
+    monkeypatch.setattr(rule_set, "read_rules", noted(rule_set.read_rules))
+    sessions: list[Session] = []
+
+    class Changes(Person):
+        async def ask(self, question: Question) -> Answer:
+            sessions[0].set_level("read")
+            return await super().ask(question)
+
+    calls = [("read_file", {"path": "a"}), FREE, ("read_file", {"path": str(places().keys)})]
+    sessions.append(opened(project, *calls, person=Changes(), allow=level))
+    sessions[0].state.dispatcher.permission._forget_rules()
+    threads.clear()
+    say(sessions[0], "go")
+    assert threads and threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize("rule", ["red_file(.env)", "read_file()", "bash(touch *; ls)", "agent(x"])
+def test_a_deny_rule_that_cannot_be_read_is_told_at_the_start_and_nothing_runs_unguarded(
+    project: Path, rule: str
+) -> None:
+    write_settings(f"[rules]\nask = []\ndeny = ['{rule}']\n")
+    session = opened(project, FREE)
+    [line] = session.take_notices()
+    assert "config.toml line 3: deny " in line and ("the nearest is read_file" in line or "red" not in rule)
+    with pytest.raises(NexusError) as refused:
+        session.set_level("all")
+    with pytest.raises(NexusError) as error:
+        opened(project, FREE, allow="all")
+    assert error.value.kind == refused.value.kind == "config" and "config.toml line 3" in error.value.message
+    events, _ = say(session, "go")
+    assert not notices(events) and session.status().allow == "read"
+
+
+def test_a_deny_rule_that_becomes_unreadable_ends_a_turn_in_which_nothing_would_ask(project: Path) -> None:
+    session = opened(project, WRITES, allow="all")
+    write_settings("[rules]\ndeny = ['bash(touch)', 'bahs(rm *)']\n")
+    _, outcome = say(session, "go")
+    assert outcome.error is not None and outcome.error["kind"] == "config" and not (project / "made").exists()
+
+
+def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: Path) -> None:
+    (project / "a").write_text("one")
+    session = opened(project, [WRITES, ("read_file", {"path": "a"})], "done", [WRITES, ("read_file", {"path": "a"})],
+                     "done", [WRITES], "done", WRITES)  # fmt: skip
+
+    def turns(*settings: str) -> list[list[bool]]:
+        async def play() -> list[list[bool]]:
+            ran, lines = [], list[str]()
+            for text in settings:
+                write_settings(text)
+                events = [event async for event in session.run("go")]
+                ran.append([result.ran for result in results(events)])
+                lines.append(" ".join(notices(events)))
+            await session.aclose()
+            assert "still hold" in lines[2] and "config.toml" in lines[2] and not lines[0] + lines[1] + lines[3]
+            return ran
+
+        return asyncio.run(play())
+
+    added = '[rules]\nallow = ["bash(touch *)"]\ndeny = ["read_file(a)"]\n'
+    assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
+
+
+def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_end(project: Path) -> None:
+    person, tools = Person(), list[str]()
+    steps: list[Any] = [[WRITES, ("write_file", {"path": "a.txt", "content": "x"}), FREE], "the plan", "done", "done"]
+
+    def script(request: Request) -> Any:
+        tools.append(json.dumps(list(request.tools)))
+        return steps.pop(0)
+
+    provider = Played(script)
+    session = open_session(Options(project, MODEL), SETTINGS, approver=person, provider=provider)
+
+    async def turns() -> list[Event]:
+        session.set_level(PLAN)
+        events = [event async for event in session.run("one")]
+        session.set_level("edit")
+        for words in ("two", "three"):
+            events += [event async for event in session.run(words)]
+        await session.aclose()
+        return events
+
+    events = asyncio.run(turns())
+    assert not person.asked and [result.ran for result in results(events)] == [False, False, True]
+    assert all("plan mode" in result.text for result in results(events)[:2])
+    told = [str(messages[-1]["content"]) for messages in provider.seen]
+    assert [ONLY_READING in text for text in told] == [True, False, False, False]
+    assert [PLAN_ENDS in text for text in told] == [False, False, True, False]
+    for one, following in pairwise(provider.seen):
+        assert following[: len(one)] == one, "what was sent stays as it was"
+    assert len(set(tools)) == 1
+
+
+def test_a_required_sandbox_that_is_not_there_opens_no_session(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    required = replace(SETTINGS, sandbox=SandboxSettings(backend="required"))
+    say(opened(project, settings=required), "go")
+    monkeypatch.setattr(probe, "_candidates", lambda *_: [])
+    with pytest.raises(NexusError) as error:
+        opened(project, settings=required)
+    assert error.value.kind == "config" and "sandbox.backend" in error.value.hint and "nexus doctor" in error.value.hint
+
+
+@pytest.mark.parametrize("level", ["read", "run", "all"])
+def test_without_a_sandbox_every_command_asks_and_that_is_told_once(project: Path, level: str) -> None:
+    edit = ("write_file", {"path": "a.txt", "content": "x"})
+    person = Person(Deny())
+    session = opened(project, FREE, [edit, WRITES], person=person, settings=OFF, allow=level)
+    events, _ = say(session, "go")
+    if level == "all":
+        assert not person.asked and not notices(events) and (project / "made").exists()
+        return
+    asked = [one.call.name for one in person.asked]
+    assert asked == ["bash", "write_file", "bash"] if level == "read" else asked == ["bash", "bash"]
+    assert {one.profile for one in person.asked if one.kind == "run"} == {"none"}
+    assert all(not one.stores for one in person.asked), "a rule would not let it run"
+    [line] = notices(events)
+    assert line.startswith("No sandbox: ") and "sandbox.backend" in line and "nexus doctor" in line
+
+
+def test_a_bare_session_without_settings_asks_for_every_command(project: Path) -> None:
+    permission = CallPermission(project, project)
+    tools = discover_tools()
+    for level in ("read", "edit", "run"):
+        found = permission.decide(tools["bash"], {"command": "ls"}, level)
+        assert isinstance(found.verdict, ApprovalNeed) and not found.profile
+    assert isinstance(permission.decide(tools["bash"], {"command": "ls"}, "all").verdict, Grant)
+    assert isinstance(permission.decide(tools["bash"], {"command": "ls"}, PLAN).verdict, Denial)
+
+
+@pytest.mark.parametrize("level", ["run", "all"])
+def test_a_command_gets_no_key_and_what_was_taken_out_is_told_once(
+    project: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "GH_TOKEN", "MY_PASSWORD_FILE", "KEPT_TOKEN"):
+        monkeypatch.setenv(name, "hunter2")
+    passes = replace(SETTINGS, sandbox=SandboxSettings(env_pass=("KEPT_TOKEN",)))
+    look = ("bash", {"command": "env | grep hunter2"})
+    events, _ = say(opened(project, look, look, allow=level, settings=passes), "go")
+    first, second = (result.text.splitlines() for result in results(events))
+    assert first[0] == second[0] == "KEPT_TOKEN=hunter2" and len(second) == 2
+    assert first[1].startswith("[sandbox: without GH_TOKEN, MY_PASSWORD_FILE, OPENAI_API_KEY (")
+    assert "sandbox.env_pass" in first[1]
+
+
+def test_only_a_free_command_runs_without_what_changes_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/evil")
+    permission = CallPermission(project, project, sandbox=SandboxSettings())
+    if not permission.has_walls():
+        pytest.skip("no sandbox here")
+    reads, writes = permission.make_walls("read").env, permission.make_walls("write").env
+    permission.close()
+    assert "RIPGREP_CONFIG_PATH" not in reads and reads["GIT_OPTIONAL_LOCKS"] == "0"
+    assert writes["RIPGREP_CONFIG_PATH"] == "/evil" and "GIT_OPTIONAL_LOCKS" not in writes
+
+
+@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str) -> None:
+    found = probe.find_backend(backend, own=places(), project=project)
+    if found.backend == "none":
+        pytest.skip(found.why)
+    settings = replace(SETTINGS, sandbox=SandboxSettings(backend=backend))
+    outside = project.parent / "outside"
+    calls = [
+        ("bash", {"command": f"touch {outside}"}),
+        ("bash", {"command": "exec 3<>/dev/tcp/192.0.2.1/80 || echo connect: Network is unreachable; false"}),
+        ("bash", {"command": "echo no trouble"}),
+    ]
+    events, _ = say(opened(project, calls, allow="run", settings=settings), "go")
+    write, network, plain = (result.text for result in results(events))
+    assert f"[sandbox: write to {outside} refused; ask to run it outside" in write and not outside.exists()
+    assert "[sandbox: no network" in network and "network=true" in network
+    assert plain == "no trouble\n[exit status 0]"
+
+
+def test_a_protected_place_that_a_command_changed_is_put_back_and_told(project: Path) -> None:
+    hook = project / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir()
+    command = ("bash", {"command": f"echo evil > {hook.relative_to(project)}; echo evil > NEXUS.md; ls"})
+    events, _ = say(opened(project, command, allow="run"), "go")
+    assert not hook.exists() and not (project / "NEXUS.md").exists()
+    assert "[sandbox: " in results(events)[0].text
+
+
+def test_of_very_many_protected_places_that_were_put_back_a_few_are_named(project: Path) -> None:
+    for number in range(30):
+        (project / f"d{number}").mkdir()
+    command = ("bash", {"command": "for d in d*; do echo evil > $d/AGENTS.md; done"})
+    text = results(say(opened(project, command, allow="run"), "go")[0])[0].text
+    assert not list(project.glob("d*/AGENTS.md"))
+    assert text.count("AGENTS.md: removed]") == 20 and "[sandbox: 10 more protected places" in text
+
+
+def test_temporary_files_of_commands_live_as_long_as_their_session(project: Path) -> None:
+    keep, look = ("bash", {"command": "echo kept > $TMPDIR/a; echo $TMPDIR"}), ("bash", {"command": "cat $TMPDIR/a"})
+
+    async def turn(session: Session) -> str:
+        return results([event async for event in session.run("go")])[-1].text.splitlines()[0]
+
+    async def turns() -> None:
+        first = opened(project, keep, allow="run")
+        temp = Path(await turn(first))
+        script = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else [look])
+        options = Options(project, MODEL, allow="run")
+        same = open_session(replace(options, resume=first.id), SETTINGS, approver=None, provider=script, earlier=first)
+        assert await turn(same) == "kept", "the same session under another model"
+        other = open_session(options, SETTINGS, approver=None, provider=script, earlier=same)
+        assert not temp.exists()
+        assert "No such file" in await turn(other)
+        await other.aclose()
+
+    asyncio.run(turns())
+
+
+def test_what_is_always_allowed_in_a_worktree_is_stored_for_its_project(tmp_path: Path) -> None:
+    source = tmp_path / "project"
+    folder = worktrees_of(source) / "fix"
+    folder.mkdir(parents=True)
+    WorktreeRecord("fix", folder, source, source / ".git", "b", "c", "d", "d").save()
+    permission = CallPermission(folder, folder, sandbox=SandboxSettings())
+    permission.store_rules(["bash(npm test *)"])
+    (rule,) = permission.rules_in_force().rules
+    assert (rule.text, rule.folder) == ("bash(npm test *)", str(source))

@@ -1,0 +1,205 @@
+"""`nexus cache`, `nexus cache why` and their slash commands: one value, one text form, and errors in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ledger.conftest import on
+from session.played import the_ledger
+from session.prefix_cache import SETTINGS, lived, opened, working
+
+from nexus_cli.cli.app import run
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.reports.cache import cache_report, miss_report
+from nexus_cli.reports.cost import cost_report
+from nexus_cli.reports.text.usage import cache_text, cost_text, miss_text
+
+FIRST = "read the code " + "and think of every part " * 300
+
+
+@pytest.fixture
+def missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A session with one expiry (request 2), one loss by the provider (3) and one reload (4)."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "NEXUS.md").write_text("Answer in prose.\n" * 20)
+    provider = working(lambda request, step: "done")
+    provider.forgets = lambda number: number == 3
+    session = opened(provider, tmp_path)
+
+    async def live() -> None:
+        try:
+            await lived(session, FIRST)
+            provider.clock.forward(hours=3)
+            await lived(session, "go on", "and on")
+            (tmp_path / "NEXUS.md").write_text("Answer in rhyme, please.\n" * 20)
+            session.reload()
+            await lived(session, "once more", "and again")
+        finally:
+            await session.aclose()
+
+    asyncio.run(live())
+    return session.id
+
+
+def test_the_listing_has_a_row_per_request_and_sums_the_misses(missed: str) -> None:
+    with the_ledger() as ledger:
+        value = cache_report(ledger, missed, SETTINGS)
+    rows = value["requests"]
+    assert [row["cause"] for row in rows] == ["first", "expired", "provider", "section", "hit"]
+    assert [row["ours"] for row in rows] == [None, False, False, True, None]
+    assert all(row["read"] + row["missed"] <= row["input"] for row in rows) and rows[-1]["hit"] > 0.9
+    total = value["total"]
+    assert (total["misses"], total["ours"], total["not_ours"], total["unknown"]) == (3, 1, 2, 0)
+    assert total["cost_usd"] == pytest.approx(sum(row["missed"] for row in rows) * 1.5 / 1e6)
+    text = " ".join(cache_text(value, 150).split())
+    assert "of the prompt tokens of 5 requests were read from the cache. 3 misses cost $" in text
+    assert "(ours: 1, not ours: 2)" in text and "ours: the section instructions" in text
+
+
+def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed: str) -> None:
+    with the_ledger() as ledger:
+        value = miss_report(ledger, missed, SETTINGS)
+        expired, hit = miss_report(ledger, missed, SETTINGS, 2), miss_report(ledger, missed, SETTINGS, 5)
+        first = miss_report(ledger, missed, SETTINGS, 1)
+    assert value["step"] == 4 and value["previous"] == 3 and value["ours"] is True
+    assert value["difference"]["source"].endswith("NEXUS.md") and value["difference"]["by"] == "a reload"
+    text = " ".join(miss_text(value, 100).split())
+    assert "Ours: the section instructions" in text and "First difference from request 3: section" in text
+    assert expired["age_seconds"] == pytest.approx(3 * 3600, abs=60) and expired["cache"]["minimum"] == 1024
+    assert "Not ours: it had expired: 3 h since" in " ".join(miss_text(expired, 100).split())
+    assert "Nothing was missed." in miss_text(hit, 100) and "continues where that one ended" in miss_text(hit, 200)
+    assert "nothing was sent before it" in miss_text(first, 200)
+
+
+def test_the_command_prints_text_or_json(missed: str, capfd: pytest.CaptureFixture[str]) -> None:
+    def printed(*words: str) -> str:
+        assert run(["cache", *words]) == 0
+        return capfd.readouterr().out
+
+    with the_ledger() as ledger:
+        asked = cache_report(ledger, missed, SETTINGS)
+    listed: dict[str, Any] = json.loads(printed("--session", missed, "--json"))
+    assert [row["cause"] for row in listed["requests"]] == [row["cause"] for row in asked["requests"]]
+    assert listed["version"] == 1 and listed["session"] == missed
+    assert "were read from the cache" in " ".join(printed().split())
+    assert json.loads(printed("why", "2", "--json"))["cause"] == "expired"
+    assert json.loads(printed("--session", missed, "--json", "why"))["step"] == 4
+    assert "Request 3" in printed("why", "3")
+
+
+@pytest.mark.parametrize("words", [["why", "99"], ["why", "0"], ["why", "x"], ["--session", "nobody"], ["nonsense"]])
+def test_what_is_not_there_is_one_line_and_status_two(
+    missed: str, words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["cache", *words]) == 2
+    told = capfd.readouterr()
+    assert told.out == "" and told.err.startswith("nexus: ") and told.err.count("\n") == 1
+
+
+def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: str) -> None:
+    with the_ledger() as ledger:
+        value = cache_report(ledger, missed, SETTINGS)
+    side = {**value["requests"][0], "lane": "compact", "step": 1, "missed": 0}
+    rows = [*value["requests"], *([side] * 10), {**side, "lane": "reflection", "read": None, "input": None}]
+    for width in (40, 80, 150):
+        text = " ".join(cache_text(value | {"requests": rows}, width).split())
+        assert "10 requests for summaries: " in text and "% of them cached" in text
+        assert "1 request for reflections: 0 tokens in" in text and "compact 1" not in text
+
+
+@pytest.mark.parametrize("width", [70, 80, 120, 150])
+def test_a_long_reason_is_cut_in_the_table_and_whole_where_it_is_asked_for(missed: str, width: int) -> None:
+    with the_ledger() as ledger:
+        value = cache_report(ledger, missed, SETTINGS)
+        one = miss_report(ledger, missed, SETTINGS, 2)
+    reason = "it had expired, " * 30 + "and that is all"
+    rows = [{**row, "why": reason} if row["step"] == 2 else row for row in value["requests"]]
+    lines = cache_text(value | {"requests": rows}, width).splitlines()
+    table = lines[lines.index("requests:") + 1 :][: len(rows) + 1]
+    assert table[0].split()[0] == "request" and [line.split()[0] for line in table[1:]] == list("12345")
+    assert table[2].endswith("…") and max(map(len, lines)) <= width
+    assert "and that is all" in " ".join(miss_text({**one, "why": reason}, width).split())
+    assert width == 80 or ("written" in table[0]) is (width > 80)
+
+
+def test_a_first_request_that_found_a_cache_says_whose(tmp_path: Path) -> None:
+    provider = working(lambda request, step: "done")
+
+    async def live() -> str:
+        for _ in range(2):
+            session = opened(provider, tmp_path)
+            await lived(session, FIRST)
+            await session.aclose()
+        return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        first = cache_report(ledger, session, SETTINGS)["requests"][0]
+    assert first["read"] > 0 and first["why"] == "the first here; another session had sent the same beginning"
+
+
+def test_a_request_without_an_answer_is_counted_in_both_reports(missed: str) -> None:
+    with the_ledger() as ledger:
+        lane = ledger.session(missed).main_lane
+        last = on(ledger, lane).requests()[-1].manifest
+        on(ledger, lane).record_request(replace(last, step=last.step + 1), (), ())
+        cached, spent = cache_report(ledger, missed, SETTINGS), cost_report(ledger, missed)
+    assert cached["total"]["requests"] == spent["total"]["requests"] == 6
+    assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1
+    assert sum(row["requests"] for row in spent["models"]) == 6 and spent["total"]["cost_usd"] == 5 * 0.25
+    for text in (cache_text(cached, 150), cost_text(spent, 150)):
+        assert "6 requests (1 without an answer)" in text
+
+
+@pytest.mark.parametrize("kind", ["network", "provider"])
+def test_a_request_that_no_provider_took_up_is_one_without_an_answer(kind: str, tmp_path: Path) -> None:
+    def refused(request: Any, step: int) -> Any:
+        raise ProviderError(kind, "not today")
+
+    session = opened(working(refused), tmp_path)
+
+    async def live() -> None:
+        try:
+            await lived(session, "hello")
+        finally:
+            await session.aclose()
+
+    asyncio.run(live())
+    with the_ledger() as ledger:
+        cached, spent = cache_report(ledger, session.id, SETTINGS), cost_report(ledger, session.id)
+        reason = miss_report(ledger, session.id, SETTINGS, 1)
+    assert (reason["cause"], reason["why"]) == ("unanswered", f"it was not answered ({kind})")
+    assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1 and spent["total"]["estimated"] == 0
+    assert "1 request (1 without an answer)." in cache_text(cached, 100)
+
+
+def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:
+    session = opened(working(lambda request, step: "done"), tmp_path)
+    assert session.ledger is not None
+    with pytest.raises(NexusError, match="not sent a request yet"):
+        miss_report(session.ledger, session.id, SETTINGS)
+    value = cache_report(session.ledger, session.id, SETTINGS)
+    assert value["requests"] == [] and value["total"]["hit"] is None and value["total"]["cost_usd"] == 0
+    assert "no request yet" in cache_text(value, 80)
+    asyncio.run(session.aclose())
+
+
+ASKED = [
+    *(("context", "--step={}"), ("context", "--diff", "--step={}")),
+    *(("replay", "--step={}"), ("replay", "--wire", "--step={}"), ("cache", "why", "--", "{}")),
+]
+
+
+@pytest.mark.parametrize("step", ["0", "-1", "6", "99"])
+def test_a_request_that_is_not_there_is_named_with_how_many_there_are(
+    missed: str, step: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for words in ASKED:
+        assert run([word.format(step) for word in words]) == 2
+        told = capfd.readouterr().err
+        assert (f"--step {step}:" in told or f"request {step}:" in told) and "has sent 5 requests" in told, told

@@ -1,0 +1,50 @@
+"""The diff of the working folder: nothing that the repository's own configuration names is run for it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.reports.diff import changes_to_review, folder_diff
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository whose configuration names programs for everything, with one file that has changed."""
+    folder, mark = tmp_path / "repo", tmp_path / "was-here"
+    folder.mkdir()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], cwd=folder, check=True)
+    (folder / "a.txt").write_text("one\n")
+    subprocess.run([*git, "add", "."], cwd=folder, check=True)
+    subprocess.run([*git, "commit", "-qm", "x"], cwd=folder, check=True)
+    (folder / "a.txt").write_text("two\n")
+    (folder / ".git" / "info").mkdir(exist_ok=True)
+    (folder / ".git" / "info" / "attributes").write_text("* filter=evil diff=evil\n")
+    (folder / ".gitattributes").write_text("*.txt filter=other\n")
+    with open(folder / ".git" / "config", "a") as config:
+        config.write(f'[filter "evil"]\n\tclean = "touch {mark}; cat"\n\trequired = true\n')
+        config.write("[include]\n\tpath = more\n")
+        config.write(f'[diff "evil"]\n\ttextconv = "touch {mark}; cat"\n\tcommand = "touch {mark}"\n')
+        config.write(f'[core]\n\tfsmonitor = "touch {mark}; false"\n\tpager = "touch {mark}"\n')
+    (folder / ".git" / "more").write_text(f'[filter "other"]\n\tprocess = "touch {mark}"\n\tclean = "touch {mark}"\n')
+    return folder
+
+
+def test_no_filter_of_the_repository_runs(repository: Path) -> None:
+    found = asyncio.run(folder_diff(repository, None, ""))
+    assert "-one\n+two\n" in found["text"] and found["source"] == "git"
+    assert "+two" in asyncio.run(changes_to_review(repository, "HEAD")).text
+    assert not (repository.parent / "was-here").exists()
+
+
+def test_a_filter_that_cannot_be_switched_off_ends_the_diff(repository: Path) -> None:
+    (repository / ".gitattributes").write_text("*.txt filter=a=b\n")
+    with open(repository / ".git" / "config", "a") as config:
+        config.write(f'[filter "a=b"]\n\tclean = "touch {repository.parent / "was-here"}; cat"\n')
+    found = asyncio.run(folder_diff(repository, None, ""))
+    assert found["source"] == "session" and "switched off" in found["why"]
+    assert not (repository.parent / "was-here").exists()

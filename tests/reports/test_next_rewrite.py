@@ -1,0 +1,54 @@
+"""What `/context` says of the next rewrite is what happens: at these tokens, in this way, or with the next message."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from session.summed import Summariser, ended, living, turn
+
+from nexus_cli.config.settings import CompactSettings
+from nexus_cli.core.event import CompactionStart
+from nexus_cli.reports.live import context_summary
+
+
+@pytest.mark.parametrize("at", [0.5, 1.0])
+def test_older_messages_are_summarized_where_it_says(tmp_path: Path, at: float) -> None:
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), compact=CompactSettings(at=at)) as session:
+            before, said = 0, context_summary(session.state)["rewrite"]
+            assert said["by"] == "summary"
+            for number in range(40):
+                begun = any(isinstance(event, CompactionStart) for event in await turn(session, f"list {number}"))
+                if begun:
+                    break
+                value = context_summary(session.state)
+                before, said = value["budget"]["used"]["total"], value["rewrite"]
+                assert said["by"] == "summary"
+            assert begun and before < said["at"] and before + 3000 > said["at"], (before, said)
+            if at < 1:
+                assert said["at"] == at * value["budget"]["available"]
+            else:
+                assert said["at"] < value["budget"]["available"], "the known error of the estimate is kept free"
+
+    asyncio.run(live())
+
+
+def test_after_a_failed_summary_the_oldest_are_left_out_and_a_reload_comes_first(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with living(tmp_path, Summariser(summary="no headings"), "list", "list", "list", "list") as session:
+            full = context_summary(session.state)["rewrite"]["at"]
+            assert not ended(await session.compact()).ok
+            after = context_summary(session.state)["rewrite"]
+            assert after["at"] > full and after["by"] == "truncation"
+            session.reload()
+            why = {"by": "epoch", "at": None, "why": "instructions and tools are read again"}
+            value = context_summary(session.state)
+            assert value["rewrite"] == why and value["cached"]["expected"] == 0
+            model = session.state.lane_state.model
+            session.state.lane_state.model = replace(model, info=replace(model.info, name="openai/other"))
+            assert context_summary(session.state)["rewrite"]["why"] == "another model"
+
+    asyncio.run(live())

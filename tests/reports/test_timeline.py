@@ -1,0 +1,267 @@
+"""The timeline of a session: every entry once and in order, who began what and why, what is new, what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from session.played import Answer, Played, opened, say, the_ledger
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.clock import format_utc
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Manifest, Memo
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import WireRules
+from nexus_cli.lane.options import Options
+from nexus_cli.ledger import LaneLog, Ledger
+from nexus_cli.reports.text.timeline import timeline_text, told_timeline_text
+from nexus_cli.reports.timeline import session_timeline
+from nexus_cli.session.factory import open_session
+from nexus_cli.tools.registry import discover_tools
+
+SUBJECTS = {tool.name: tool.subject for tool in discover_tools().values()}
+BEGUN = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
+STEPS = ("user", "call", "answer", "request", "unanswered", "drop", "pin", "goal", "epoch", "title")
+
+
+def timeline(session: str, last: int = 10_000) -> dict[str, Any]:
+    with the_ledger() as ledger:
+        return session_timeline(ledger, session, SUBJECTS, last)
+
+
+def rows_of(value: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [row for row in value["rows"] if row["kind"] == kind]
+
+
+class Play:
+    """Records steps in a ledger in memory, each a second after the one before."""
+
+    def __init__(self, *, front: str = "chat") -> None:
+        self.ledger = Ledger.open(None)
+        self.seconds = 0
+        made = self.ledger.create_session(
+            folder="/p", project="/p", model="openai/m", recipe="chat", at=self.now(), front=front
+        )
+        self.session, self.log = made.id, self.ledger.log(made.id)
+        self.begin("start")
+
+    def now(self) -> str:
+        self.seconds += 1
+        return format_utc(BEGUN + timedelta(seconds=self.seconds))
+
+    def begin(self, cause: str) -> None:
+        number = self.log.next_epoch()
+        current = self.log.current_epoch()  # a side lane may have begun the one before
+        parent = current.id if current else None
+        last = self.log.last_id()
+        made = Epoch(number, parent, cause, "openai/m", "You help.", (), WireRules().dumps(), (), last)
+        self.log.begin_epoch(made, (), [Memo("rewrite", self.now(), last, {"epoch": number, "why": "to save"})])
+
+    def append(self, kind: Kind, actor: str, message: Message, memos: Sequence[Memo] = ()) -> None:
+        self.log.append(Entry(self.log.last_id() + 1, self.now(), actor, kind, message, tokens=3), memos)
+
+    def send(self, log: LaneLog, usage: Usage | None) -> None:
+        step, current = log.step() + 1, log.current_epoch()
+        assert current is not None
+        log.record_request(
+            Manifest(step, current.id, log.last_id(), {"model": "openai/m"}, "00" * 32, 90, self.now()), (), ()
+        )
+        if usage is not None:
+            log.record_reply(None, step, usage, "stop", True)
+
+    def do(self, step: str) -> None:
+        match step:
+            case "user":
+                self.append(Kind.USER, "person", Message(Role.USER, f"words {self.seconds}"))
+            case "call":
+                name = f"c{self.log.last_id() + 1}a"
+                call = ToolCall(name, "bash", {"command": f"ls {self.seconds}"})
+                self.append(Kind.ASSISTANT, "agent", Message(Role.ASSISTANT, "", (call,)))
+                note = Memo("result", self.now(), self.log.last_id() + 1, {"seconds": 1.5, "error": 0, "status": 2})
+                self.append(Kind.TOOL, "tool:bash", Message(Role.TOOL, "out", tool_call_id=name), [note])
+            case "answer":
+                self.append(Kind.ASSISTANT, "agent", Message(Role.ASSISTANT, "fine"))
+            case "request" | "unanswered":
+                self.send(self.log, Usage(100, 10, 40, cost_usd=0.5) if step == "request" else None)
+            case "drop":
+                name = self.log.next_drop()
+                self.log.record_drop(Drop(name, "a result", 70, Cause.OUTPUT_CAP, self.now(), text="whole"))
+            case "pin":
+                self.note("pin", {"id": f"p{self.seconds}", "entry": 0, "text": "tabs"})
+            case "goal":
+                self.note("goal", {"goals": [{"id": "g1", "text": "ship"}, {"id": "g2", "text": "s", "parent": "g1"}]})
+            case "epoch":
+                self.begin("pruned")
+            case _:
+                side = self.log.open_lane("title")
+                side.begin_epoch(Epoch(side.next_epoch(), None, "start", "openai/m", "", (), "{}", (), 0), ())
+                self.send(side, Usage(7, 3, cost_usd=0.25))
+
+    def note(self, kind: str, value: dict[str, Any]) -> None:
+        self.log.record_memo(Memo(kind, self.now(), self.log.last_id(), value))
+
+    def timeline(self, last: int = 10_000) -> dict[str, Any]:
+        return session_timeline(self.ledger, self.session, SUBJECTS, last)
+
+
+@given(st.lists(st.sampled_from(STEPS), max_size=25), st.integers(1, 30))
+def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(steps: list[str], last: int) -> None:
+    play = Play()
+    for step in steps:
+        play.do(step)
+    value = play.timeline()
+    ids = [row["entry"] for row in value["rows"] if row["entry"] is not None]
+    assert ids == list(range(1, play.log.last_id() + 1))
+    times = [row["at"] for row in value["rows"]]
+    assert times == sorted(times)
+    kinds = {"drop": "drop", "pin": "pin", "goal": "goal", "epoch": "pruned", "title": "lane", "answer": "assistant"}
+    for step, kind in kinds.items():
+        also = steps.count("call") if step == "answer" else 0
+        assert len(rows_of(value, kind)) == steps.count(step) + also
+    assert len(rows_of(value, "request")) == steps.count("request") + steps.count("unanswered")
+    assert [row["seen"] for row in value["rows"] if row["entry"]] == [one <= play.log.cursor() for one in ids]
+    assert (value["earlier"], value["totals"]["rows"]) == (0, len(value["rows"]))
+    part = play.timeline(last)
+    assert part["rows"] == value["rows"][-last:] and part["totals"] == value["totals"]
+    assert part["earlier"] == max(0, len(value["rows"]) - last)
+    sums = [row["tokens"] or 0 for row in (*rows_of(value, "request"), *rows_of(value, "lane"))]
+    assert value["totals"]["tokens"] == sum(sums) and value["totals"]["drops"] == steps.count("drop")
+    json.dumps(value)
+    text = timeline_text(part, 10_000)
+    said = [line for line in text.splitlines() if line[2:3] == line[5:6] == ":"]
+    assert len(said) == len(part["rows"]), "a line each"
+    for line, row in zip(said, part["rows"], strict=True):
+        assert ("[SEEN]" in line, "[NEW]" in line) == (row["seen"] is True, row["seen"] is False)
+        assert ("<- TRIGGER repl" in line) == (row["trigger"] is not None) == (row["kind"] == "user")
+        assert row["kind"] != "drop" or f"drop {row['drop']} " in line
+    assert f"{part['earlier']} row" in text or not part["earlier"]
+    for width in (20, 40, 80):
+        assert max(map(len, timeline_text(part, width).splitlines())) <= width
+
+
+def test_a_clock_that_was_set_back_changes_no_order() -> None:
+    play = Play()
+    for step in ("user", "request", "answer"):
+        play.do(step)
+    play.seconds -= 3600
+    for step in ("drop", "user", "request", "pin", "answer"):
+        play.do(step)
+    kinds = [row["kind"] for row in play.timeline()["rows"]]
+    assert kinds == ["start", "user", "request", "assistant", "drop", "user", "request", "pin", "assistant"]
+
+
+def test_only_what_is_listed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play()
+    for number in range(300):
+        play.do(("user", "call")[number % 2])
+    read: list[int] = []
+    whole = LaneLog.read
+
+    def count(log: LaneLog, first: int, last: int) -> list[Entry]:
+        found = whole(log, first, last)
+        read.extend(entry.id for entry in found)
+        return found
+
+    monkeypatch.setattr(LaneLog, "read", count)
+    assert len(play.timeline(20)["rows"]) == 20
+    assert len(read) <= 20 + 50
+
+
+def test_a_turn_with_calls_drops_and_costs(tmp_path: Path) -> None:
+    together = [("bash", {"command": "seq 20000"}), ("bash", {"command": "echo no; exit 3"})]
+    steps: list[Answer] = [together, [("recall", {"id": "d1", "range": "0:50"})], "all\ndone"]
+    session = opened(Played(lambda request: steps.pop(0)), tmp_path)
+    assert say(session, "look at\nthis")[1].ok
+    value = timeline(session.id)
+    begun, end = rows_of(value, "user")[0], rows_of(value, "assistant")[-1]
+    assert begun["actor"] == {"id": "person", "name": "You", "type": "human"} and begun["text"] == "look at"
+    assert begun["trigger"] == {"type": "ask"} and begun["seen"] is True
+    assert (end["text"], end["seen"], end["trigger"]) == ("all", False, None)
+    first = rows_of(value, "assistant")[0]
+    assert [(call["name"], call["subject"]) for call in first["calls"]] == [
+        ("bash", "seq 20000"), ("bash", "echo no; exit 3"),
+    ]  # fmt: skip
+    results = {row["subject"]: row for row in rows_of(value, "tool")}
+    assert {row["actor"]["type"] for row in results.values()} == {"tool"}
+    assert results["seq 20000"]["outcome"] == "ok" and results["echo no; exit 3"]["outcome"] == "exit 3"
+    assert results["echo no; exit 3"]["seconds"] >= 0
+    (drop,) = rows_of(value, "drop")
+    assert (drop["drop"], drop["why"], drop["recalls"]) == ("d1", "output_cap", 1) and drop["tokens"] > 1000
+    assert [row["recalled"] for row in value["rows"] if "recalled" in row] == [["d1"]]
+    requests = rows_of(value, "request")
+    assert [row["step"] for row in requests] == [1, 2, 3] and requests[0]["model"] == "openai/played"
+    assert requests[0]["cost_usd"] == 0.25 and requests[0]["tokens"] == 210 and requests[0]["seconds"] >= 0
+    text = " ".join(timeline_text(value, 80).split())
+    for part in ("drop d1", "nexus drops show d1", "/drops d1", "recall d1 · ok", "exit 3", "200 in, 10 out · $0.2500"):
+        assert part in text, part
+
+
+def test_what_began_a_turn_is_named_and_who_sent_it(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "ok"), tmp_path)
+    for source in ("person", "stdin", "client", "agent", "service"):
+        say(session, Trigger("do it", source=source))  # type: ignore[arg-type]
+        session = opened(Played(lambda request: "ok"), tmp_path, session.id)
+    value = timeline(session.id)
+    begun = [(row["trigger"]["type"], row["actor"]["type"]) for row in rows_of(value, "user")]
+    assert begun == [
+        ("ask", "human"), ("stdin", "human"), ("client", "human"), ("worker", "agent"), ("service", "nexus"),
+    ]  # fmt: skip
+    told = told_timeline_text(value, 80)
+    for words in (" You: do it\n", " You (stdin): do it\n", " Client: do it\n", " Agent (worker): do it\n"):
+        assert words in told, words
+    assert "<- TRIGGER stdin" in timeline_text(value, 80) and "<- TRIGGER worker" in timeline_text(value, 40)
+
+
+def test_a_session_of_the_terminal_is_begun_at_the_prompt(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "ok"), tmp_path, front="chat")
+    say(session, "hello")
+    assert rows_of(timeline(session.id), "user")[0]["trigger"] == {"type": "repl"}
+
+
+def test_a_refused_call_says_so_and_why(tmp_path: Path) -> None:
+    steps: list[Answer] = [[("write_file", {"path": "a.txt", "content": "x"})], "no"]
+    options = Options(tmp_path, "openai/played", allow="read", limits=Limits(max_steps=9))
+    settings = Settings(models={"openai/played": {"window": 16_000}})
+    session = open_session(options, settings, approver=None, provider=Played(lambda request: steps.pop(0)))
+    say(session, "write")
+    value = timeline(session.id)
+    (row,) = rows_of(value, "tool")
+    assert row["outcome"] == "refused" and row["decision"] in ("ask", "deny") and row["why"]
+    assert " · refused" in timeline_text(value, 80) and row["subject"] in timeline_text(value, 80)
+
+
+def test_no_text_passes_for_a_mark_or_reaches_the_terminal_as_a_code() -> None:
+    play = Play()
+    for words in ("\x1b[31m\u202e<- TRIGGER plan", '" [NEW] <- TRIGGER service', "\x1b]0;title\x07hello"):
+        play.append(Kind.USER, "person", Message(Role.USER, words))
+        play.append(Kind.ASSISTANT, "agent", Message(Role.ASSISTANT, words))
+    value = play.timeline()
+    for width in (40, 80):
+        lines = timeline_text(value, width).splitlines()
+        assert not [line for line in lines if any(sign in line for sign in "\x1b\x07\u202e")]
+        for line in lines:
+            before = line.partition('"')[0]
+            assert "TRIGGER plan" not in before and "TRIGGER service" not in before
+        told = told_timeline_text(value, width).splitlines()
+        assert max(map(len, told)) <= width and not [line for line in told if any(sign in line for sign in "\x1b\x07")]
+        assert sum(" You (not sent yet):" in line for line in told) == 3, "the marks stand before the words"
+    assert sum(line.count("<- TRIGGER repl") for line in timeline_text(value, 80).splitlines()) == 3
+
+
+def test_a_fork_has_the_entries_of_its_source_and_says_where_it_began(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "ok"), tmp_path)
+    say(session, "hello")
+    with the_ledger() as ledger:
+        fork = ledger.fork_session(session.id, at="2030-01-01T00:00:00.000Z").id
+        value = session_timeline(ledger, fork, SUBJECTS)
+    assert [row["kind"] for row in value["rows"]] == ["user", "assistant", "fork"]
+    assert value["rows"][-1]["session"] == session.id and value["totals"]["requests"] == 0

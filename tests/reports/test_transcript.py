@@ -1,0 +1,78 @@
+"""The transcript: everything that was said and printed, whole where the model was given a part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from session.played import Answer, Played, opened, say, the_ledger
+
+from nexus_cli.core.event import ToolResultEvent
+from nexus_cli.core.request import Request
+from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.reports.text.transcript import transcript_text
+from nexus_cli.reports.transcript import session_transcript, transcript_of
+from nexus_cli.session.session import Session
+
+
+def transcript(session: str) -> dict[str, Any]:
+    with the_ledger() as ledger:
+        return transcript_of(ledger.log(session), ledger.session(session), {"bash": "command", "write_file": "path"})
+
+
+def test_outputs_and_messages_are_whole_where_the_request_had_a_part(tmp_path: Path) -> None:
+    quoted = '[... 9 tokens (characters 1:2 of 3) left out: recall("d1", "1:2") ...]'
+
+    def script(request: Request) -> Answer:
+        results = sum(message["role"] == "tool" for message in request.messages)
+        first = [("bash", {"command": "seq 20000"}), ("bash", {"command": f"echo '{quoted}'"})]
+        write = {"path": "a.txt", "content": "one\ntwo\n"}
+        return "all [bold]done[/bold]" if results > 2 else [("write_file", write)] if results else first
+
+    provider = Played(script)
+    session = opened(provider, tmp_path)
+    words = "look at this\n" + "x y z\n" * 30_000
+    assert say(session, words)[1].ok
+    assert max(len(str(message.get("content"))) for message in provider.seen[-1]) < 60_000
+    value = transcript(session.id)
+    texts = {entry["call"] or entry["actor"]: entry["text"] for entry in value["entries"]}
+    assert texts["person"] == words
+    results = [entry["text"] for entry in value["entries"] if entry["call"]]
+    assert results[0].split("\n")[:20_000] == [str(number) for number in range(1, 20_001)]
+    assert results[1].startswith(quoted), "what an output quotes is no hole in it"
+    text = transcript_text(value, 60)
+    for part in ("* bash seq 20000\n    1\n    2\n", "    19999\n    20000\n", "> look at this\n  x y z\n",
+                 "-> write_file a.txt\n    content:\n    one\n    two\n", "all [bold]done[/bold]"):  # fmt: skip
+        assert part in text, part
+    assert text.startswith(f"session {session.id} · openai/played · ") and "\n\n\n" not in text
+
+
+def test_outputs_of_shell_lines_stand_where_they_were_typed(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "fine"), tmp_path)
+    assert say(session, "hello")[1].ok
+    shell = [{"after": after, "title": f"! ls {after}", "text": f"of {after}\n"} for after in (0, 2)]
+    lines = transcript_text({**transcript(session.id), "shell": shell}, 60).split("\n")
+    kept = [line for line in lines if line.startswith(("* ", "> ", "fine", "    of"))]
+    assert kept == ["* ! ls 0", "    of 0", "> hello", "fine", "* ! ls 2", "    of 2"]
+
+
+def test_results_of_calls_that_ran_together_stand_in_call_order_whichever_ended_first(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("tea\n" * 1000)
+    together = [("grep", {"pattern": "t.*a"}), ("glob", {"pattern": "*.txt"}), ("read_file", {"path": "a.txt"})]
+    steps: list[Answer] = [together, "done"]
+    session = opened(Played(lambda request: steps.pop(0)), tmp_path)
+    assert say(session, "look")[1].ok
+    with the_ledger() as ledger:
+        log = ledger.log(session.id)
+        ends = [entry.actor for entry in log.read(1, log.last_id()) if entry.actor.startswith("tool:")]
+    assert ends[0] != "tool:grep", "a worker process is started for it"
+    entries = transcript(session.id)["entries"]
+    assert [entry["actor"] for entry in entries if entry["call"]] == ["tool:grep", "tool:glob", "tool:read_file"]
+    again = opened(Played(lambda request: "nothing"), tmp_path, session.id)
+    shown = [one.call.name for one in next(newest_turns(again)) if isinstance(one, ToolResultEvent)]
+    assert shown == ["grep", "glob", "read_file"]
+
+
+def test_a_session_in_which_nothing_was_said_has_no_transcript() -> None:
+    value = session_transcript(Session(Played(lambda request: "x")))
+    assert transcript_text(value, 60) == "No messages in this session yet."

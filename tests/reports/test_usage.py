@@ -1,0 +1,105 @@
+"""What all sessions used: the sums are those of every session, days are those of a zone, no price is guessed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from session.played import MODEL, Played, opened, say, the_ledger
+from session.recorded_usage import spend
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.usage import Usage
+from nexus_cli.lane.options import Options
+from nexus_cli.ledger import Ledger
+from nexus_cli.reports.cost import cost_report
+from nexus_cli.reports.text.usage import usage_text
+from nexus_cli.reports.usage import usage_report
+from nexus_cli.session.factory import open_session
+
+LATE = "2026-01-01T23:30:00.000Z"
+NEXT = "2026-01-02T10:00:00.000Z"
+PRICED = Usage(1000, 100, cache_read=800, cost_usd=0.25)
+UNPRICED = Usage(500, 50, cost_usd=None)
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A system one hour ahead of UTC."""
+    monkeypatch.setenv("TZ", "XYZ-1")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    """Two projects, two models; one request without a price, one without an answer."""
+    made = Ledger.open(None)
+    spend(made, "/shop", "openai/gpt-5", (LATE, PRICED), (NEXT, PRICED))
+    spend(made, "/shop", "local/odd", (NEXT, UNPRICED))
+    spend(made, "/page", "openai/gpt-5", (NEXT, PRICED), (NEXT, None))
+    yield made
+    made.close()
+
+
+def test_the_sums_come_out_by_day_model_and_project(ledger: Ledger) -> None:
+    value = usage_report(ledger)
+    total = value["total"]
+    assert (value["version"], value["zone"], value["since"]) == (1, "UTC", None)
+    assert (total["sessions"], total["requests"], total["input"], total["output"]) == (3, 5, 3500, 350)
+    assert (total["cost_usd"], total["known_usd"], total["unpriced"]) == (None, 0.75, 1)
+    assert [(day["day"], day["requests"], day["cost_usd"]) for day in value["days"]] == [
+        ("2026-01-01", 1, 0.25), ("2026-01-02", 4, None),
+    ]  # fmt: skip
+    assert [(one["model"], one["sessions"], one["known_usd"]) for one in value["models"]] == [
+        ("openai/gpt-5", 2, 0.75), ("local/odd", 1, 0),
+    ]  # fmt: skip
+    assert [(one["project"], one["requests"]) for one in value["projects"]] == [("/shop", 3), ("/page", 2)]
+    for key in ("days", "models", "projects"):
+        for figure in ("requests", "input", "output", "cache_read", "known_usd", "unpriced"):
+            assert sum(one[figure] for one in value[key]) == total[figure]
+
+
+def test_a_day_is_that_of_the_zone_and_what_was_before_since_is_left_out(ledger: Ledger, berlin: None) -> None:
+    assert [day["day"] for day in usage_report(ledger, local=True)["days"]] == ["2026-01-02"]
+    since = usage_report(ledger, datetime(2026, 1, 2, tzinfo=UTC))
+    assert since["since"] == "2026-01-02T00:00:00.000Z" and since["total"]["requests"] == 4
+    assert usage_report(ledger, datetime(2026, 1, 3, tzinfo=UTC))["total"]["sessions"] == 0
+
+
+def test_the_report_of_a_person_says_what_is_known_and_how_to_set_a_price(ledger: Ledger) -> None:
+    value = usage_report(ledger, local=True)
+    text = usage_text(value, 100)
+    assert text.startswith("$0.7500+ for 5 requests of 3 sessions: 3,500 tokens in (68.6% cached), 350 out")
+    assert """\n  nexus config set 'models."local/odd".input_price' DOLLARS_PER_MILLION""" in text
+    assert "?" not in text and "####" in text and "####" not in usage_text(value, 60)
+    row = next(line for line in text.splitlines() if line.endswith("local/odd"))
+    assert row.split()[-2:] == ["-", "local/odd"]
+    later = [{**value["days"][0], "day": f"2026-03-{day:02}"} for day in range(1, 32)]
+    listed = usage_text({**value, "days": later}, 100)
+    assert "2026-03-01 #" not in listed and "1 earlier day not listed: --since 2026-03-01 lists all" in listed
+    assert "2026-03-01 #" in usage_text({**value, "days": later, "since": NEXT}, 100)
+    unknown = usage_report(ledger)["models"][1]
+    only = {**value, "total": unknown, "days": [], "projects": [], "models": [unknown]}
+    alone = usage_text(only, 100)
+    assert "cost" not in alone and "$" not in alone.partition("To set it")[0]
+
+
+def test_a_request_counts_for_the_model_that_it_was_sent_to(tmp_path: Path) -> None:
+    first = opened(Played(lambda request: "answer"), tmp_path)
+    assert say(first, "one")[1].ok
+    asked = Options(tmp_path, "openai/quick", resume=first.id)
+    session = open_session(asked, Settings(), approver=None, provider=Played(lambda request: "answer"))
+    assert say(session, "two")[1].ok
+    with the_ledger() as ledger:
+        value, spent = usage_report(ledger), cost_report(ledger, session.id)
+    assert {one["model"] for one in value["models"]} == {"openai/quick", MODEL}
+    for one in spent["models"]:
+        (same,) = (other for other in value["models"] if other["model"] == one["name"])
+        assert {key: same[key] for key in one if key != "name"} == {key: one[key] for key in one if key != "name"}
+    assert value["total"]["cost_usd"] == spent["total"]["cost_usd"]

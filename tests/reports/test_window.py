@@ -1,0 +1,58 @@
+"""What `nexus context` adds to the shape of interface.md section 8: what is largest, and what was sent before."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from session.played import MODEL, Played, opened, say
+from session.summed import Summariser, ended, living
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.lane.options import Options
+from nexus_cli.reports.context import context_report
+
+
+def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> dict[str, Any]:
+    return context_report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
+
+
+def test_each_request_says_what_of_it_was_sent_before(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "an answer of some words"), tmp_path)
+    assert say(session, "first " * 200)[1].ok
+    assert say(opened(Played(lambda request: "short"), tmp_path, session.id), "second " * 200)[1].ok
+    first, second, pending = (of(tmp_path, session.id, step) for step in (1, 2, None))
+    assert first["cached"] == {"tokens": 0}
+    assert 0 < second["cached"]["tokens"] < second["budget"]["used"]["total"]
+    assert second["cached"]["tokens"] < pending["cached"]["tokens"] < pending["budget"]["used"]["total"]
+    assert of(tmp_path, session.id, None, "openai/other")["cached"] == {"tokens": 0}
+
+
+def test_the_largest_items_are_named_by_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("some line of a file\n" * 300)
+
+    def script(request: Any) -> Any:
+        done = any(message["role"] == "tool" for message in request.messages)
+        return "done" if done else [("read_file", {"path": "long.txt"})]
+
+    session = opened(Played(script), tmp_path)
+    assert say(session, "look at it")[1].ok
+    value = of(tmp_path, session.id)
+    largest = value["largest"]
+    assert largest[0]["what"] == "result of read_file long.txt" and largest[0]["entry"] == 3
+    assert [item["tokens"] for item in largest] == sorted((item["tokens"] for item in largest), reverse=True)
+    named = {item["what"]: item for item in largest}
+    assert named["schema of bash"]["entry"] is None and any(what.startswith("section ") for what in named)
+
+
+def test_a_group_of_the_history_holds_an_entry_that_is_counted(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *(f"TURN{number} make a list" for number in range(5))) as session:
+            assert ended(await session.compact()).ok
+            return session.id
+
+    session = asyncio.run(live())
+    before, after = of(tmp_path, session, 1)["history"], of(tmp_path, session)["history"]
+    assert (before["entries"], before["groups"], before["hidden_entries"]) == (1, 1, 0)
+    assert 0 < after["groups"] <= after["entries"] and after["hidden_entries"] > 0

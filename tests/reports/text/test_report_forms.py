@@ -1,0 +1,533 @@
+"""Text forms of reports: what matters is there, and lines stay in the width."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wcwidth import wcswidth
+
+from nexus_cli.reports.text.context import drops_text
+from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.reports.text.lines import cut_line, dollars, filled, folded, table
+from nexus_cli.reports.text.plan import brief
+from nexus_cli.reports.text.sessions import replay_text
+from nexus_cli.text.cells import cells
+from nexus_cli.text.terminal_sanitizer import sanitize
+
+CONTEXT: dict[str, Any] = {
+    "version": 1,
+    "session": "01J",
+    "model": "m",
+    "recipe": "chat",
+    "epoch": 0,
+    "cursor": 14,
+    "basis": "reported+estimate",
+    "budget": {
+        "window": 200000,
+        "reserve_reply": 8000,
+        "reserve_tools": 8000,
+        "available": 184000,
+        "used": {"system": 700, "tools": 1300, "history": 81000, "event": 160, "total": 83160},
+        "remaining": 100840,
+        "pressure": "normal",
+    },
+    "sections": [
+        {
+            "id": "instructions.project",
+            "layer": "system",
+            "tokens": 410,
+            "full_tokens": 900,
+            "form": "shortened",
+            "sticky": True,
+            "source": "NEXUS.md",
+        }
+    ],
+    "history": {"entries": 14, "groups": 9, "tokens": 8100, "hidden_entries": 3, "by_kind": {}},
+    "tools": [{"name": "read_file", "tokens": 180}],
+    "drops": [{"id": "d3", "what": "tool result of c7 (bash)", "tokens": 18000, "cause": "output_cap", "recall": "d3"}],
+    "limits": [{"name": "max_steps", "value": 200, "bound_by": "settings"}],
+    "largest": [{"what": "result of bash pytest", "tokens": 40_000, "entry": 7}],
+    "cached": {"tokens": 80_000},
+    "pending": True,
+    "notices": ["the window is a guess"],
+}
+
+
+@pytest.mark.parametrize("width", [40, 50, 80, 200])
+def test_context_names_the_budget_sections_tools_drops_and_limits(width: int) -> None:
+    text = FORMS["context"](CONTEXT, width)
+    whole = " ".join(text.split())
+    for part in ("83,160 of 184,000", "45.2%", "instructions.project", "410 of 900", "shortened", "read_file", "d3"):
+        assert part in whole
+    assert "max_steps" in text and "settings" in text and "note: the window is a guess" in text
+    assert "tool result" in whole and ", next request" in whole and "epoch" not in whole
+    rows = text.splitlines()
+    assert max(map(len, rows)) <= width
+    bars = {line.split()[1]: line.count("#") for line in rows if line[:4] in ("  S ", "  T ", "  H ", "  E ", "  . ")}
+    assert set(bars) == {"system", "tools", "history", "event", "free"}
+    if width >= 50:
+        assert bars["history"] > bars["tools"] >= bars["system"] == bars["event"] == 1
+    (whole_bar,) = [line.strip("[] ") for line in rows if line.startswith("  [")]
+    order = {letter: whole_bar.index(letter) for letter in "STHE.="}
+    assert list(order) == sorted(order, key=lambda letter: order[letter]) and set(whole_bar) == set(order)
+    assert abs(whole_bar.count("H") / len(whole_bar) - 81_000 / 200_000) < 0.1
+    assert "80,000 of 83,160 tokens (96.2%)" in whole and "result of bash pytest" in whole
+
+
+def test_sessions_are_a_table_or_a_hint() -> None:
+    session = {
+        "id": "01J",
+        "updated": "2026-01-02T03:04:05Z",
+        "turns": 1200,
+        "first_text": "fix\nthe test " * 20,
+        "name": "",
+    }
+    text = FORMS["sessions"]({"sessions": [session]}, 60)
+    assert "2026-01-02 03:04" in text and "1,200" in text and "fix the test" in text
+    assert max(map(len, text.splitlines())) <= 60
+    assert "No sessions" in FORMS["sessions"]({"sessions": []}, 60)
+
+
+def test_every_table_can_be_read_in_40_columns() -> None:
+    session = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "updated": "2026-01-02T03:04:05Z", "turns": 12, "name": "login page"}
+    drop = {"id": "d3", "what": "tool result of c7 (bash)", "tokens": 18000, "cause": "output_cap", "uncounted": 9}
+    model = {
+        "name": "anthropic/claude-sonnet-4-5", "window": 200_000, "known": True, "window_told": False,
+        "input_price": 3.0,
+        "output_price": 15.0, "cache": True, "because": ["ANTHROPIC_API_KEY"],
+    }  # fmt: skip
+    texts = [
+        FORMS["sessions"]({"sessions": [session] * 2}, 40),
+        FORMS["sessions"]({"sessions": []}, 40),
+        FORMS["drops"]({"drops": [drop]}, 40),
+        FORMS["models"]({"models": [model], "chosen": model["name"]}, 40),
+        FORMS["doctor"]({"checks": [], "ok": True, "model": None}, 40),
+    ]
+    for text in texts:
+        assert max(map(len, text.splitlines())) <= 40 and "…" not in text, text
+    assert texts[0].splitlines()[0] == session["id"] and "login page" in texts[0]
+    assert "* anthropic/claude-sonnet-4-5" in texts[3] and "because ANTHROPIC_API_KEY" in " ".join(texts[3].split())
+
+
+def test_a_session_is_its_head_and_its_entries() -> None:
+    entries = [
+        {"id": 1, "at": "2026-01-02T03:04:05Z", "actor": "person", "text": "  indented words " * 10, "calls": []},
+        {"id": 2, "at": "", "actor": "agent", "text": "", "calls": [
+            {"id": "c2a", "name": "bash", "arguments": {"command": "ls"}, "raw": ""},
+            {"id": "c2b", "name": "glob", "arguments": {}, "raw": "{cut off"},
+        ]},
+        {"id": 3, "at": "", "actor": "tool:glob", "text": "none", "calls": [], "call": "c2b"},
+        {"id": 4, "at": "", "actor": "tool:bash", "text": "a.txt", "calls": [], "call": "c2a"},
+    ]  # fmt: skip
+    text = FORMS["session"]({"id": "01J", "model": "m", "turns": 1, "entries": entries}, 40)
+    assert "[1] 2026-01-02 03:04 person" in text and "-> c2a bash ls" in text
+    assert "-> c2b glob {cut off" in text and text.index("tool:glob of c2b") < text.index("tool:bash of c2a")
+    assert max(map(len, text.splitlines())) <= 40
+
+
+def test_drops_and_replay_say_what_to_do() -> None:
+    drop = {"id": "d3", "what": "x", "tokens": 5, "cause": "output_cap", "recalls": 2, "uncounted_bytes": 9}
+    text = drops_text({"drops": [drop]}, 80, "")
+    assert "`nexus drops show d3` prints" in text and "2 x" in text and "9 bytes" in text
+    assert "nexus drops" not in FORMS["drops"]({"drops": [drop]}, 80), "a session reads its own"
+    assert FORMS["drops"]({"drops": [drop]}, 80).endswith("\n/drops d3 prints one.")
+    assert FORMS["drops"]({"drops": []}, 80) == "Nothing was left out."
+    good = {"ok": True, "session": "01", "first_difference": None}
+    assert replay_text({**good, "requests": 0}).startswith("Session 01 has sent no request: there is nothing")
+    one = replay_text({**good, "requests": 1})
+    assert one == "1 request of session 01 rebuilt: every line is as it was sent."
+    assert replay_text({**good, "requests": 3}).startswith("3 requests of session 01 rebuilt")
+    assert "line 4" in replay_text({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
+
+
+def test_replay_names_the_lanes_whose_bodies_differ_or_could_not_be_compared() -> None:
+    good = {"ok": True, "session": "01", "first_difference": None, "requests": 5}
+    beside = [
+        {"lane": 7, "agent": "compact", "equal": 2, "differ": [1], "skipped": {}},
+        {"lane": 9, "agent": "reflection", "equal": 0, "differ": [], "skipped": {"it never ended": [1, 2]}},
+    ]
+    wire = {"library": "litellm 1", "equal": 3, "differ": [2], "skipped": {"its body was not recorded": [4]}}
+    text = replay_text({**good, "wire": {**wire, "beside": beside}}).splitlines()
+    assert text[1:] == [
+        "5 of 7 bodies, made by litellm 1, match what was sent.",
+        "Different: request 2.",
+        "Different: request 1 of a side request (compact).",
+        "Not compared: request 4, because its body was not recorded.",
+        "Not compared: requests 1, 2 of a side request (reflection), because it never ended.",
+    ]
+
+
+WIDTHS = (20, 40, 80, 200)
+ODD = (
+    "plain", "[/bold] {} %s", "漢字" * 40, "x" * 5000, "\x1b[31mred\x9b2J", "\u202eabc\u200b",
+    "two\nlines\tand a tab\r\n",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467", "e\u0301" * 30, "\ud800", "", " ", "a\x00b",
+)  # fmt: skip
+
+
+KINDS = (
+    "user", "assistant", "tool", "request", "drop", "worker", "lane", "pin", "model", "message", "signal", "waiting",
+)  # fmt: skip
+"""Kinds of rows of a timeline, those that differ in their text."""
+
+
+def values(form: str, text: str, many: int) -> dict[str, Any]:
+    """A value of each form in which every text is `text` and every list has `many` elements."""
+    cost = None if many else 0.5
+    figures = {"input": 12_345_678, "output": 9, "cache_read": many, "cost_usd": cost, "requests": many,
+               "known_usd": 0.5 * (many % 2), "unpriced": int(cost is None)}  # fmt: skip
+    drop = {"id": "d1", "what": text, "tokens": 10**9, "cause": "output_cap", "recalls": many, "uncounted_bytes": many}
+    session = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "updated": "2026-01-02T03:04:05Z", "turns": many, "name": text,
+               "first_text": text, "folder": text, "model": text}  # fmt: skip
+    model = {"name": text, "window": 200_000, "known": not many, "window_told": many,
+             "input_price": 3.0, "output_price": None,
+             "cache": True, "because": [text] * many, "max_output": many or None, "cache_read_price": 0.1,
+             "cache_write_price": None, "images": False, "effort": True, "provider": text, "chosen": True}  # fmt: skip
+    hit = {"session": "01M7W0VNRRJTAQJQEP26FZPVAR", "entry": 10**6, "at": "2026-01-02T03:04", "actor": text,
+           "name": text, "snippet": text}  # fmt: skip
+    command = {"name": "context", "usage": "[ID [A:B]]", "summary": text, "help": text, "aliases": [text], "idle": True}
+    entry = {"id": 1, "at": "", "actor": text, "text": text, "calls": [{"name": text, "arguments": {"a": text}}] * many}
+    asked = {"lane": "main" if many else text, "step": 10**6, "at": "2026-01-02T03:04:05Z", "model": text, "ours": True,
+             "input": 10**7, "expected": 10**7, "read": 10**7 if many else None, "written": 10**7, "missed": many,
+             "hit": 0.9, "cost_usd": cost, "cause": "section", "why": text}  # fmt: skip
+    fact = {"id": f"m{10**6}", "slot": "project", "text": text, "at": "2026-01-02T03:04:05Z", "actor": text, "entry": 9,
+            "session": text, "quote": text, "source": text, "state": "proposed" if many % 2 else "kept"}  # fmt: skip
+    planned = {
+        "id": "plan-1", "name": text if many % 2 else "", "prompt": text, "state": "active" if many else "done",
+        "cron": text if many % 3 else "", "zone": text, "next_at": text, "in": text, "allow": "read", "by": text,
+        "last_run": {"id": "run-1", "state": text} if many else None,
+    }  # fmt: skip
+    worker = {"id": "w1.1", "session": "01M7W0VNRRJTAQJQEP26FZPVAR" if many else "", "task": text, "state": "running",
+              "doing": text, "steps": many, "tokens": 10**7, "cost_usd": cost}  # fmt: skip
+    goal = {"id": f"g{10**6}", "text": text, "done": bool(many % 2)}
+    part = {"messages": 10**6, "turns": 9, "tokens": 10**7, "by_kind": {text or "user": 10**7},
+            "newest": [{"entry": 10**6, "text": text}] * many}  # fmt: skip
+    piece = {"command": [text] * many, "decision": "ask", "rule": text, "from": text}
+    decision = {
+        "id": text, "tool": text, "subject": text, "at": text, "decision": ("ask", "deny", None)[many % 3],
+        "why": text, "rule": text if many else None, "from": text, "bound_by": text, "profile": text, "answer": None,
+        "ran": True, "said": text, "parts": [piece] * many,
+    }  # fmt: skip
+    happened = {
+        "at": "2026-01-02T03:04:05Z" if many else text, "actor": {"name": text}, "text": text, "why": text,
+        "seen": (True, False, None)[many % 3], "trigger": {"type": text} if many else None, "tokens": 10**7,
+        "cost_usd": cost, "seconds": 1234.5, "calls": [{"name": text, "subject": text}] * many, "subject": text,
+        "outcome": "refused", "decision": decision["decision"], "answer": None, "recalled": ["d1"] * many,
+        "step": 10**6, "model": text, "input": 10**7 if many else None, "output": 10**6, "cache_read": many,
+        "finish": text,
+        "before": 10**7, "after": 10**6, "drop": "d1", "recalls": many, "worker": "w1", "session": text,
+        "state": "failed", "steps": many, "lane": text, "requests": many, "message": "msg-1", "taken": bool(many),
+        "reply_to": "msg-1", "waits": True, "until": text,
+        "runs": [{**dict.fromkeys(("agent", "source", "run", "state", "session"), text), "cost_usd": cost}] * many,
+    }  # fmt: skip
+    made: dict[str, dict[str, Any]] = {
+        "context": {
+            **CONTEXT, "model": text, "notices": [text] * many, "drops": [drop] * many, "session": text,
+            "sections": [{**CONTEXT["sections"][0], "id": text, "source": text}] * many,
+            "counted": {"system": 10**7, "tools": 9, "history": 9, "event": 9, "total": 10**7 + 27}, "scale": 1.0712,
+            "section_budget": {"tokens": 16_384, "used": 20_000, "raised": True}, "recalled": many,
+            "told": [{**CONTEXT["sections"][0], "id": text, "reason": f"dropped: {text}", "drop": "d1"}] * many,
+            "tools": [{"name": text, "tokens": 10**7}] * many,
+            "limits": [{"name": text, "value": text, "bound_by": text}],
+            "largest": [{"what": text, "tokens": 10**9, "entry": 10**6}] * many,
+        },
+        "context_summary": {
+            **CONTEXT, "notices": [text] * many, "drops": [drop] * many, "cached": {"tokens": 9, "expected": 41_000},
+            "largest": [{"what": text, "tokens": 10**9}] * many, "waiting": {"texts": many, "tokens": 10**6},
+            "rewrite": {"by": "epoch" if many % 2 else "summary", "at": 10**6, "why": text},
+        },
+        "between": {
+            "step": 2, "before": 1, "tokens": {"before": 10**7, "after": many}, "model": {"before": text, "after": "m"},
+            "epoch": {"before": 0, "after": 1, "cause": text},
+            "sections": {
+                **dict.fromkeys(("added", "removed"), [{"id": text, "tokens": 10**7, "form": text}] * many),
+                "changed": [
+                    {"id": text, "before": {"tokens": 10**7, "form": text}, "after": {"tokens": 2, "form": "full"}}
+                ],
+            },
+            "told": [{"id": text, "tokens": 4, "form": "full"}] * many,
+            "tools": {"added": [text] * many, "removed": [text], "changed": [text]},
+            "entries": dict.fromkeys(
+                ("added", "removed"), [{"entry": 10**6, "form": "full", "what": text, "tokens": 10**7}] * many
+            ),
+        },
+        "cache": {
+            "requests": [asked] * many,
+            "rewrites": [
+                {"cause": text, "cold": 1, "saved": 10**7, "cost": cost, "pays": not many, "why": text}
+            ] * many,
+            "total": {"requests": many, "hit": 0.978, "misses": many, "ours": 1, "not_ours": 2, "unknown": many,
+                      "cost_usd": cost},
+        },
+        "miss": {
+            **asked, "previous": 10**6,
+            "difference": {"kind": "section", "what": text, "source": text, "by": text} if many else None,
+        },
+        "compaction": {
+            "possible": bool(many), "why": text, "before": 10**7, "after": 10**6, "budget": 184_000,
+            "goes": {**part, "first": 1, "last": 10**6, "without": [1] * many, "recall": bool(many)}, "stays": part,
+            "words": [{"entry": 10**6, "kept": "part", "text": text}] * many, "record": {"most": many},
+            "summary": {"most": 10**6, "source": "originals" if many else text, "why": text, "model": text},
+            "pins": [{"id": "p1", "entry": many, "tokens": 10**6, "where": "dropped", "text": text}] * many,
+            "cost": {
+                "warm_now": bool(many), "now": {"warm": cost, "cold": cost}, "rewrite": {"why": text},
+                "next": [{"requests": n, "with": {"warm": cost, "cold": cost}, "without": {"warm": cost, "cold": cost}}
+                         for n in (1, 10)],
+            },
+        },
+        "pins": {
+            "pins": [{"id": "p1", "entry": many, "tokens": 10**6, "text": text}] * many, "tokens": 10**7, "room": 9000,
+        },
+        "cost": {
+            "total": {**figures, "requests": many, "estimated": many}, "models": [{"name": text, **figures}] * many,
+            "kinds": [{"name": text, **figures}] * many, "turns": [{"turn": 1, "text": text, **figures}] * many,
+            "series": [{"tokens": 10**6, "cost_usd": cost}, {"tokens": 9, "cost_usd": 0.0}] * many * 50,
+        },
+        "usage": {
+            "total": {**figures, "sessions": many}, "since": None,
+            "days": [{"day": "2026-01-02", **figures}] * many * 9,
+            "models": [{"model": text, **figures}] * many, "projects": [{"project": text, **figures}] * many * 9,
+        },
+        "goals": {"goals": [{**goal, "steps": [goal] * many}] * many},
+        "reflection": {"text": text},
+        "trust": {
+            "project": text, "state": "trusted" if many % 2 else "changed", "refused": [text] * many,
+            "active": [text] * many, "unsupported": [text] * many,
+            "items": [{"kind": "server", "name": text, "state": "changed", "diff": f"-{text}\n+{text}\n"}] * many,
+            "settings": [{"key": text, "value": text, "effect": text}] * many, "problems": [text] * many,
+            "files": [{"name": text, "bytes": 10**6}] * many,
+        },
+        "why": {
+            "recipe": text, "name": text,
+            "limits": [{"name": text, "value": [text] * many, "bound_by": text, "said": {text: True}}] * many,
+            "signals": {"bind": not many, "token_pressure": "high", "recent_errors": many, "event_class": text},
+        },
+        "doctor": {
+            "ok": not many, "model": None,
+            "checks": [{"name": text, "status": "broken", "detail": text, "hint": text}] * many,
+        },
+        "drop": {
+            "id": "d1", "what": text, "tokens": 5, "cause": text, "text": text * many, "start": 0, "end": 5, "total": 9,
+        },
+        "drops": {"drops": [drop] * many},
+        "help": {
+            "groups": [{"name": text, "commands": [command] * min(many, 4)}] * min(many, 4), "keys": [(text, text)],
+        },
+        "model": model,
+        "models": {"models": [model] * many, "chosen": text},
+        "permissions": {
+            "level": "read", "bound_by": text, "allowed": [text] * many,
+            "levels": [{"name": name, "runs": text} for name in ("read", "edit", "all")],
+            "rules": [{"decision": "deny", "rule": text, "from": text}] * many, "problems": [text] * many,
+            "sandbox": {"backend": "none", "why": text},
+        },
+        "decision": decision,
+        "decisions": {"decisions": [decision] * many, "more": many},
+        "replay": {"ok": not many, "requests": many, "session": text, "first_difference": text},
+        "fact": {"facts": [fact] * many, "done": "kept"},
+        "memory": {"facts": [fact] * many, "whole": many == 2},
+        "search": {"text": text, "folder": None, "hits": [hit] * many, "more": True, "damaged": many},
+        "session": {**session, "entries": [entry] * many, "workers": [worker] * many},
+        "sessions": {"sessions": [session] * many},
+        "settings": {
+            "settings": [{"key": text, "value": value, "origin": text} for value in (text, many, True, 0.5)],
+            "path": text,
+        },
+        "skills": {
+            "untrusted": many,
+            "skills": [{"name": text, "origin": "personal", "description": text, "problem": text if many % 2 else "",
+                        "shadowed": True}] * many,
+        },
+        "status": {
+            "host": text, "model": None, "model_why": text, "tools": [text] * many, "credentials": [text] * many,
+            "skills": [{"name": text, "description": text}] * many, "recipes": [text] * many, "notices": [text] * many,
+            "servers": [{"name": text, "state": "not started"}] * many, "memory": {"user": many, "proposed": 0},
+            "project": {
+                "folder": text, "trust": "changed", "skills_not_trusted": many,
+                "unsupported": [{"path": text, "what": text}] * many,
+            },
+            "warm": {"running": False, "minutes": many},
+        },
+        "transcript": {
+            **session, "id": text, "subjects": {"bash": "command"},
+            "entries": [
+                {"id": 1, "at": text, "actor": "person", "text": text, "images": [text] * many, "call": ""},
+                {"id": 2, "at": text, "actor": "agent", "text": text, "call": "", "calls": [
+                    {"id": "c1", "name": "bash", "arguments": {"command": text, "other": text, "n": [many]}, "raw": ""},
+                ]},
+                {"id": 3, "at": text, "actor": "tool:bash", "text": text, "call": "c1"},
+                {"id": 4, "at": text, "actor": "tool:bash", "text": text, "call": "unknown"},
+            ][:many],
+            "shell": [{"after": 0, "title": text, "text": text}] * many,
+        },
+        "timeline": {
+            "session": "01M7W0VNRRJTAQJQEP26FZPVAR", "name": text, "model": text, "earlier": many,
+            "rows": [{**happened, "kind": kind} for kind in KINDS] * many,
+            "totals": {**dict.fromkeys(("entries", "requests", "tokens", "cache_read", "drops"), 10**7),
+                       "known_usd": 0.5, "cost_usd": cost},
+            **({"run": {"id": "run-1", "state": text, "title": text}} if many % 2 else {}),
+            **({"space": {"name": text, "members": [{"name": text, "type": text}] * many}, "reader": text} if many > 2
+               else {}),
+        },
+        "tools": {
+            "level": "read",
+            "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,
+        },
+        "workers": {"workers": [worker] * many},
+        "worktrees": {
+            "project": None if many else text,
+            "worktrees": [{
+                "name": text, "state": "changed", "in_use": True, "problem": "", "files": many, "added": 10**6,
+                "removed": 0, "commits": many, "kept": [text] * many, "created": "2026-01-02T03:04:05Z",
+                "project": text, "folder": text,
+            }] * many,
+        },
+        "applied": {
+            "name": text, "folder": text, "nothing_new": not many, "written": [text] * many, "there": [text] * many,
+            "conflicts": [{"path": text, "why": text, "is_marked": bool(many % 2)}] * many,
+        },
+        "plans": {"plans": [planned] * many},
+        "plan": {
+            "done": ("added", "removed", "queued", "paused", "resumed")[many % 5], "run": text, "plans": [planned],
+        },
+        "runs": {"runs": [_run_value(text, many)] * many},
+        "run": {
+            **_run_value(text, many), "done": text * (many > 1), "report": "\n".join([text] * many),
+            "questions": [{"what": text, "why": text}] * many,
+            "signals": [{"at": "2026-07-01T10:00:00.000Z", "kind": text, "value": {}, "taken": bool(many % 2)}] * many,
+        },
+        "spaces": {"spaces": [_space_value(text, many)] * many},
+        "space_messages": {
+            "space": _space_value(text, many), "unread_before": many,
+            "messages": [
+                {"at": "2026-07-01T10:00:00.000Z", "seen": number < many // 2, "text": f"{text}\n{text}",
+                 "sender": {"id": "ent-1", "name": text, "type": ("human", "agent")[number % 2]}}
+                for number in range(many)
+            ],
+        },
+        "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
+    }  # fmt: skip
+    return made["timeline" if form == "told_timeline" else form]
+
+
+def _run_value(text: str, many: int) -> dict[str, Any]:
+    at = "2026-07-01T10:00:00.000Z"
+    return {
+        "id": f"run-{many}", "state": "waiting_reply", "type": text, "title": text,
+        "session": text * (many > 1) or None, "waits_for": text * (many % 2) or None,
+        "wake_at": at if many else None, "resumes": many, "created": at,
+        "updated": at, "cost_usd": many / 3 or None, "error": text * (many > 2) or None,
+    }  # fmt: skip
+
+
+def _space_value(text: str, many: int) -> dict[str, Any]:
+    at, members = "2026-07-01T10:00:00.000Z", [{"id": "ent-1", "name": text, "type": "human"}] * many
+    return {"id": "space-1", "name": text, "new": many or None, "newest": at, "members": members}
+
+
+def too_wide(text: str, width: int) -> list[str]:
+    return [line for line in sanitize(text).split("\n") if wcswidth(line) > width or wcswidth(line) < 0]
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
+    for width in WIDTHS:
+        for many in (0, 1, 2, 9):
+            for odd in ODD if many == 1 else ODD[:4]:
+                text = FORMS[form](values(form, odd, many), width)
+                assert text.strip()
+                assert not too_wide(text, width), (width, many, odd[:20], too_wide(text, width)[:3])
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize("width", [0, 1, 5, 12])
+def test_a_terminal_of_no_width_is_no_error(form: str, width: int) -> None:
+    assert FORMS[form](values(form, "a word [/bold]", 2), width)
+
+
+def test_every_form_can_be_asked_for_by_its_function() -> None:
+    for name, form in FORMS.items():
+        assert form.__name__ == f"{name}_text"
+
+
+@given(st.text(max_size=80), st.integers(20, 60))
+def test_lines_are_never_wider_than_asked(text: str, width: int) -> None:
+    for lines in (filled(text, width, "  "), folded(text, width, "> "), [cut_line(text, width)]):
+        assert not too_wide("\n".join(lines), width)
+    assert "".join("".join(filled(text, width)).split()) == "".join(sanitize(text).split())
+    text = text.replace("\t", " ")
+    assert folded(text, 10**6) == [line.rstrip() for line in sanitize(text + "\n").split("\n")[:-1]]
+
+
+@given(st.lists(st.tuples(*[st.text(max_size=30)] * 3), min_size=1, max_size=4), st.integers(20, 100))
+def test_tables_fit_and_lose_no_first_cell(rows: list[tuple[str, str, str]], width: int) -> None:
+    rows = [tuple(" ".join(cell.split()) for cell in row) for row in rows]  # type: ignore[misc]
+    lines = table([("one", "two", "three"), *rows], width)
+    assert not too_wide("\n".join(lines), width)
+    for row in rows:
+        assert "".join(sanitize(row[0]).split()) in "".join("".join(lines).split())
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 120])
+def test_why_a_rewrite_was_made_stands_there_whole(width: int) -> None:
+    why = "2 readings are stale: 14,233 tokens sent cold against 61,000 saved over the next 50 steps, and it ends so"
+    one = {"cause": "pruned", "cold": 14_233, "saved": 61_000, "cost": 0.03, "pays": False, "why": why}
+    value = {**values("cache", "x", 1), "rewrites": [one] * 2}
+    told = " ".join(FORMS["cache"](value, width).split("rewrites:")[1].split())
+    assert told.count(why) == 2 and told.count("(not for its price)") == 2
+
+
+def test_prices_below_a_dollar_have_the_same_decimals_in_every_row() -> None:
+    assert [dollars(cost) for cost in (None, 0.0, 0.03, 0.0123, 0.99999, 1.5, 1234.5)] == [
+        "-", "$0.0000", "$0.0300", "$0.0123", "$1.00", "$1.50", "$1,234.50"
+    ]  # fmt: skip
+
+
+def test_one_entry_is_one_entry() -> None:
+    budget = {"used": dict.fromkeys(("system", "tools", "history", "event", "total"), 1), "available": 9}
+    plan = {"budget": budget, "epoch": 0, "basis": "estimate"}
+    assert ", 1 entry, estimated" in brief({**plan, "entries": 1}) and ", 0 entries, estimated" in brief(plan)
+
+
+def test_a_paragraph_begins_with_its_label_and_leaves_out_what_says_nothing() -> None:
+    long = "x" * 30
+    named = table([("id", "tokens", "cause", "what"), ("d1", "5", "", long)], 24)
+    assert named == ["d1", "    tokens 5, what", "    " + long[:20], "    " + long[20:]]
+    summed = table([("tokens", "cost", "model"), ("1,234,567", "-", long)], 30)
+    assert summed == [long, "    tokens 1,234,567"], "a number is no label"
+    marked = table([("", "id", "tokens", "form"), ("+", long[:20], "12", "outline"), ("", "b", "", "")], 24)
+    assert marked == ["+ " + long[:20], "    tokens 12, form", "    outline", "b"]
+    assert table([("name", "tokens", ""), (long, "12", "")], 30) == [long, "    tokens 12"]
+
+
+def test_a_text_of_megabytes_on_one_line_takes_no_time_to_speak_of() -> None:
+    assert len(folded("x" * 5_000_000, 80)) == len(filled("x" * 5_000_000, 80)) == 62_500
+    assert cells(cut_line("é" * 5_000_000, 80)) == 80
+
+
+def test_help_is_read_in_two_columns_or_one_below_the_other() -> None:
+    command = {"name": "drops", "usage": "[ID [A:B]]", "summary": "List what was left out.", "help": "", "idle": False}
+    value = {"groups": [{"name": "context", "commands": [command]}]}
+    assert FORMS["help"](value, 80).splitlines() == ["context:", "  /drops [ID [A:B]]  List what was left out."]
+    narrow = FORMS["help"](value, 28).splitlines()
+    assert narrow[1:] == ["  /drops [ID [A:B]]", "      List what was left", "      out."]
+
+
+def test_sessions_are_listed_with_local_times_and_short_ids_where_a_person_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "short": "01M7W0", "updated": "2026-01-02T03:04:05Z", "turns": 12}
+    value = {"sessions": [{**one, "name": "login page", "front": "ask"}], "runs": 2}
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "IST-5:30")
+        time.tzset()
+        shown, piped = FORMS["sessions"](value, 80), FORMS["sessions"](value, 1 << 20)
+    time.tzset()
+    assert "01M7W0  2026-01-02 08:34     12  ask: login page\n" in shown and "UTC" not in shown
+    assert "2 runs of `nexus ask` left out" in shown and "--all" in shown
+    assert "12 older not shown: `nexus sessions list --limit 13`" in FORMS["sessions"]({**value, "total": 13}, 80)
+    assert piped.splitlines()[1].split()[0] == one["id"] and len(piped.splitlines()) == 2, "for scripts"

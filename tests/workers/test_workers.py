@@ -1,0 +1,588 @@
+"""Workers of a session: side by side, within their parent's budget and rights, and nothing of them is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workers.crew import (
+    SETTINGS,
+    Crew,
+    Person,
+    Reply,
+    calls_made,
+    content,
+    crewed,
+    doing,
+    handing,
+    of_worker,
+    results,
+    run,
+)
+from worktrees.repository import make_project
+
+from nexus_cli.config.paths import places
+from nexus_cli.core.approval import Allow, Deny
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import AgentEvent, StepStart, TurnEnd, WorkerState
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.request import Request
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.timeline import timeline_text
+from nexus_cli.reports.timeline import session_timeline
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.session_services import SessionServices
+from nexus_cli.workers.workers import MOST_DEPTH, SessionWorkers
+from nexus_cli.worktrees.apply_worktree import apply_worktree
+from nexus_cli.worktrees.worktrees import diff_worktree, list_worktrees
+
+
+def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_path: Path) -> None:
+    both: list[str] = []
+    met = asyncio.Event()
+
+    async def meets(request: Request) -> str:
+        both.append("here")
+        await asyncio.wait_for(met.wait() if len(both) < 2 else _set(met), 120)
+        return f"report on {'ONE' if 'ONE' in str(request.messages) else 'TWO'}"
+
+    crew = Crew({"ONE": meets, "TWO": meets, "root": handing("ONE", "TWO")})
+    events, outcome = run(crewed(crew, tmp_path), "root")
+    assert outcome.ok and outcome.text == "all is done" and outcome.steps == 2
+    first, second = results(events)
+    assert first.startswith("[w1 · finished · 1 step") and first.endswith("report on ONE")
+    assert second.startswith("[w2 · finished") and second.endswith("report on TWO")
+    assert [type(one) for one in of_worker(events, "w1")][-2:] == [TurnEnd, WorkerState]
+    assert {one.lane for one in events if isinstance(one, AgentEvent)} == {
+        one.id for one in _ledger_workers(_root_id())
+    }
+
+
+def test_a_worker_is_a_row_of_the_timeline_and_its_own_session_was_begun_by_an_agent(tmp_path: Path) -> None:
+    run(crewed(Crew({"ONE": doing("1"), "root": handing("ONE")}), tmp_path), "root")
+    with closing(Ledger.open(places().ledger)) as ledger:
+        value = session_timeline(ledger, _root_id(), {})
+        (row,) = (row for row in value["rows"] if row["kind"] == "worker")
+        own = session_timeline(ledger, row["session"], {})
+    (worker,) = _ledger_workers(_root_id())
+    assert (row["worker"], row["session"], row["state"], row["text"]) == ("w1", worker.id, "finished", "ONE")
+    assert row["actor"]["type"] == "agent" and row["cost_usd"] == worker.cost_usd
+    assert worker.id in timeline_text(value, 80) and "worker w1" in timeline_text(value, 80)
+    begun = next(row for row in own["rows"] if row["kind"] == "user")
+    assert begun["trigger"] == {"type": "worker"} and begun["actor"]["type"] == "agent" and begun["text"] == "ONE"
+    assert own["totals"]["tokens"] < value["totals"]["tokens"]
+
+
+def test_a_workers_first_request_begins_with_its_parents_bytes(tmp_path: Path) -> None:
+    narrow = {"task": "TWO", "limits": {"tools": []}}
+    crew = Crew({"ONE": doing("1"), "TWO": doing("2"), "root": handing("ONE", narrow)})
+    run(crewed(crew, tmp_path), "root")
+    by_role = {name: [request for role, request in crew.seen if role == name] for name in ("root", "ONE", "TWO")}
+    parent, one, two = by_role["root"][0], by_role["ONE"], by_role["TWO"]
+    for request in (*one, *two):
+        assert request.messages[0] == parent.messages[0] and request.messages[0]["role"] == "system"
+        assert request.tools == parent.tools
+    assert "# Task\nONE" in one[0].messages[1]["content"] and len(one[0].messages) == 2
+
+
+def test_named_files_come_with_the_task_where_they_may_be_read_unasked(tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside.txt"
+    project.mkdir()
+    (project / "a.py").write_text("inside = 1\n")
+    outside.write_text("not for you")
+    task = {"task": "ONE", "files": ["a.py", str(outside), "gone.py"]}
+    crew = Crew({"ONE": doing("seen"), "root": handing(task)})
+    run(crewed(crew, project, allow="read"), "root")
+    sent = next(request for role, request in crew.seen if role == "ONE").messages[1]["content"]
+    assert "inside = 1" in sent and "not for you" not in sent
+    assert f"{outside}: not shown (reading it needs permission)" in sent and "gone.py: not shown" in sent
+
+
+# Budget
+
+
+def test_a_budget_is_reserved_before_the_worker_starts_and_the_rest_is_given_back(tmp_path: Path) -> None:
+    held: list[Limits] = []
+
+    def looks(request: Request) -> str:
+        held.append(session.state.lane_state.spending.reserved["w1"])
+        return "done"
+
+    crew = Crew({"ONE": looks, "root": handing("ONE")})
+    session = crewed(crew, tmp_path, limits=Limits(max_steps=41, max_total_tokens=60_000, max_cost=4.0))
+    _, outcome = run(session, "root")
+    assert outcome.ok, outcome.error
+    (part,) = held
+    assert part.max_steps == 10 and part.max_cost == pytest.approx((4.0 - 0.25) / 4)
+    assert part.max_total_tokens == (60_000 - 2010) // 4
+    spending = session.state.lane_state.spending
+    assert spending.reserved == {} and spending.worker_steps == 1
+    assert outcome.usage == Usage(6000, 30, cost_usd=0.75), "the parent's is the sum"
+    with closing(Ledger.open(places().ledger)) as ledger:
+        root = ledger.sessions()[0]
+        assert root.cost_usd == pytest.approx(0.75) and ledger.workers(root.id)[0].cost_usd == pytest.approx(0.25)
+
+
+def test_what_workers_hold_nobody_else_can_spend(tmp_path: Path) -> None:
+    asked = {"task": "ONE", "limits": {"max_steps": 100}}
+    busy = lambda request: [("bash", {"command": f"echo {calls_made(request)}"})]  # noqa: E731
+    crew = Crew({"ONE": busy, "root": handing(asked, "TWO"), "TWO": doing("x")})
+    events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=6)), "root")
+    one, two = results(events)
+    assert "w1 failed: limit max_steps reached" in one, "five were left, and it wanted a hundred"
+    assert "no worker was started: limit max_steps reached" in two
+    assert not outcome.ok and outcome.error and "workers have 5" in outcome.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [({"max_steps": 2}, "max_steps"), ({"max_total_tokens": 200}, "max_total_tokens"), ({"timeout": 0.3}, "timeout")],
+)
+def test_a_worker_that_never_ends_is_stopped_at_its_limit_and_its_parent_goes_on(
+    limits: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    count = iter(range(10**6))
+    endless = lambda request: [("bash", {"command": f"sleep 0.1; echo {next(count)}"})]  # noqa: E731
+    crew = Crew({"ONE": endless, "root": handing({"task": "ONE", "limits": limits})})
+    events, outcome = run(crewed(crew, tmp_path), "root")
+    assert outcome.ok and outcome.text == "all is done"
+    assert "w1 failed:" in results(events)[0] and said in results(events)[0]
+
+
+# Rights
+
+
+def test_the_rights_of_a_worker_are_never_more_than_its_parents(tmp_path: Path) -> None:
+    write = [("write_file", {"path": "a.txt", "content": "x"})]
+    task = {"task": "ONE", "limits": {"allow": "run"}}
+    crew = Crew({"ONE": doing(write, "tried"), "root": handing(task)})
+    events, _ = run(crewed(crew, tmp_path, allow="read"), "root")
+    assert not (tmp_path / "a.txt").exists() and "1 call refused" in results(events)[0]
+    narrow = {"task": "ONE", "limits": {"allow": "read"}}
+    crew = Crew({"ONE": doing(write, "tried"), "root": handing(narrow)})
+    run(crewed(crew, tmp_path, allow="all"), "root")
+    assert not (tmp_path / "a.txt").exists(), "and less where the call says so"
+    crew = Crew({"ONE": doing(write, "tried"), "root": handing("ONE")})
+    events, outcome = run(crewed(crew, tmp_path, allow="edit"), "root")
+    assert (tmp_path / "a.txt").read_text() == "x" and outcome.changed == ("a.txt",)
+    assert "changed a.txt" in results(events)[0]
+
+
+@pytest.mark.parametrize("answer", [Allow(), Deny("use pytest")])
+def test_what_would_ask_is_one_question_to_the_parents_person_that_names_the_worker(
+    answer: Allow | Deny, tmp_path: Path
+) -> None:
+    person = Person(lambda question: answer)
+    crew = Crew({"ONE": doing([("bash", {"command": "touch made"})], "after"), "root": handing("ONE")})
+    events, _ = run(crewed(crew, tmp_path, allow="read", approver=person), "root")
+    assert [(one.agent, one.call.name) for one in person.asked] == [("w1", "bash")]
+    assert (tmp_path / "made").exists() is isinstance(answer, Allow)
+    assert results(events)[0].endswith("after")
+
+
+def test_no_worker_where_the_limits_say_so(tmp_path: Path) -> None:
+    crew = Crew({"ONE": doing("x"), "root": handing("ONE")})
+    events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=9, sub_agents=False)), "root")
+    assert results(events) == ["handing over work is not for this run"]
+    assert [row["limit"] for row in outcome.denied] == ["sub_agents"]
+
+
+def test_workers_nest_two_deep_and_no_deeper(tmp_path: Path) -> None:
+    def down(task: str) -> Callable[[Request], Reply]:
+        return lambda request: content(request)[-400:] if calls_made(request) else [("agent", {"task": task})]
+
+    crew = Crew({"DEEP": doing("too deep"), "MIDDLE": down("DEEP"), "HIGH": down("MIDDLE"), "root": handing("HIGH")})
+    events, _ = run(crewed(crew, tmp_path), "root")
+    assert MOST_DEPTH == 2 and "DEEP" not in {role for role, _ in crew.seen}
+    assert "handing over work is not for this run" in results(events)[0]
+    assert {one.agent for one in events if isinstance(one, AgentEvent)} == {"w1", "w1.1"}
+
+
+def test_only_so_many_run_at_once_and_the_others_wait(tmp_path: Path) -> None:
+    running, most = 0, 0
+
+    async def work(request: Request) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return "ok"
+
+    crew = Crew({"TASK": work, "root": handing(*[f"TASK {n}" for n in range(7)])})
+    events, _ = run(crewed(crew, tmp_path), "root")
+    assert most == 3 and all(one.endswith("ok") for one in results(events))
+    assert _states(events).count("waiting") == 4 and _states(events).count("running") == 7
+    most = 0
+    run(crewed(crew, tmp_path, limits=Limits(max_steps=40, sub_agent_budget=1)), "root")
+    assert most == 1
+
+
+# Results
+
+
+def test_a_report_beyond_the_cap_is_a_drop_that_can_be_read(tmp_path: Path) -> None:
+    large = "".join(f"line {number}\n" for number in range(100_000))
+    crew = Crew({"ONE": doing(large), "root": handing("ONE")})
+    session = crewed(crew, tmp_path)
+    _, outcome = run(session, "root")
+    assert outcome.ok
+    last = crew.seen[-1][1].messages[-1]["content"]
+    assert "left out" in last and len(last) < 60_000
+    with closing(Ledger.open(places().ledger)) as ledger:
+        (drop,) = [one for one in ledger.log(session.id).drops() if one.cause == "output_cap"]
+        assert large.rstrip() in str(ledger.log(session.id).original(drop.id))
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ({"task": "  "}, "it has no task"),
+        ({"task": "x", "recipe": "wroker"}, "Did you mean worker"),
+        ({"task": "x", "limits": {"max_cost": -1}}, "each has to be above 0"),
+        ({"task": "x", "limits": {"max_stepz": 1}}, "max_stepz"),
+    ],
+)
+def test_a_wrong_call_is_a_result_that_says_what_is_wrong(task: dict[str, Any], said: str, tmp_path: Path) -> None:
+    events, outcome = run(crewed(Crew({"root": handing(task)}), tmp_path), "root")
+    assert outcome.ok and said in results(events)[0]
+
+
+# In the background, and the tool `agents`
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_run_of_one_turn_ends_only_when_its_workers_have_reported(asks: bool, tmp_path: Path) -> None:
+    async def slow(request: Request) -> str:
+        await asyncio.sleep(0.05)
+        return "the slow report"
+
+    def root(request: Request) -> Any:
+        if not calls_made(request):
+            return [("agent", {"task": "ONE", "wait": False})]
+        return "heard it" if "the slow report" in content(request) else "waiting"
+
+    events, outcome = run(crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=asks, one_turn=True), "root")
+    assert "w1 works in the background" in results(events)[0]
+    assert outcome.text == "heard it" and outcome.steps == 3
+
+
+def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp_path: Path) -> None:
+    may_end = asyncio.Event()
+
+    async def slow(request: Request) -> str:
+        await may_end.wait()
+        return "the report"
+
+    def root(request: Request) -> Any:
+        said = content(request)
+        if "read it" in said:
+            return [("agents", {"action": "read", "agent": "w1"})]
+        return [("agent", {"task": "ONE", "wait": False})] if not calls_made(request) else f"saw {said[:400]}"
+
+    aside: list[Any] = []
+    session = crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=True, front="chat")
+
+    async def talk() -> tuple[list[Any], str]:
+        ended = asyncio.Event()
+
+        def listen(one: Any) -> None:
+            aside.append(one)
+            if _states([one])[-1:] == ["finished"]:
+                ended.set()
+
+        session.listen(listen)
+        try:
+            first = [event async for event in session.run("root")]
+            may_end.set()
+            await asyncio.wait_for(ended.wait(), 120)
+            second = [event async for event in session.run("read it")]
+            return first, results(second, "agents")[0]
+        finally:
+            await session.aclose()
+
+    first, report = asyncio.run(talk())
+    assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
+    assert _states(first) == ["waiting", "running"] and _states(aside) == ["finished"]
+    assert report.startswith("[w1 · finished") and report.endswith("the report")
+
+
+def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> None:
+    async def slow(request: Request) -> str:
+        await asyncio.sleep(60)
+        return ""
+
+    crew = Crew({"ONE": slow, "root": handing({"task": "ONE", "wait": False})})
+    session = crewed(crew, tmp_path, interactive=True, front="chat")
+
+    async def talk() -> None:
+        assert session.state.options is not None
+        again = replace(session.state.options, resume=session.id)
+        try:
+            async for _ in session.run("root"):
+                pass
+            with pytest.raises(NexusError, match="w1 works for it"):
+                open_session(session.state.options, SETTINGS, approver=None, earlier=session)
+            services = SessionServices(SessionWorkers)
+            same = open_session(again, SETTINGS, approver=None, earlier=session, services=services)
+            assert same.workers is not None and same.workers.running() == ["w1"] and session.workers is None
+            await same.workers.aclose()
+            assert same.workers.running() == []
+        finally:
+            await session.aclose()
+
+    asyncio.run(talk())
+
+
+def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
+    heard = asyncio.Event()
+
+    async def listens(request: Request) -> Any:
+        if "hear this" in content(request):
+            heard.set()
+            await asyncio.sleep(60)
+        return [("bash", {"command": "sleep 0.01"})]
+
+    async def root(request: Request) -> Any:
+        step = calls_made(request)
+        if step == 3:
+            async with asyncio.timeout(10):
+                await heard.wait()
+        return [
+            [("agent", {"task": "ONE", "wait": False})],
+            [("agents", {"action": "list"})],
+            [("agents", {"action": "steer", "agent": "w1", "text": "hear this"})],
+            [("agents", {"action": "stop", "agent": "w1"}), ("agents", {"action": "read", "agent": "w7"})],
+            "over",
+        ][step]
+
+    events, outcome = run(crewed(Crew({"ONE": listens, "root": root}), tmp_path), "root")
+    listed, steered, stopped, unknown = results(events, "agents")
+    assert listed.startswith("w1 · ") and "told with its next step" in steered
+    assert "w1 · stopped" in stopped and "there is no worker 'w7'. There are: w1" in unknown
+    assert outcome.ok
+
+
+def test_after_its_report_a_worker_goes_on_unless_its_recipe_ends_there(tmp_path: Path) -> None:
+    recipes = places().config / "recipes"
+    recipes.mkdir(parents=True)
+    (recipes / "lasting.toml").write_text('description = "It goes on"\n')
+
+    def root(request: Request) -> Any:
+        return [
+            [("agent", {"task": "ONE"}), ("agent", {"task": "ONE", "recipe": "lasting"})],
+            [("agents", {"action": "steer", "agent": one, "text": "and more"}) for one in ("w1", "w2")],
+            "over",
+        ][calls_made(request)]
+
+    crew = Crew({"ONE": lambda request: f"heard {content(request)[-8:]}", "root": root})
+    events, _ = run(crewed(crew, tmp_path), "root")
+    over, more = results(events, "agents")
+    assert over == "w1 has reported and is over. Start another worker." and more.endswith("heard and more")
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["by a model", "by the person"])
+def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed: bool) -> None:
+    rule, heard = "always deploy on Fridays", asyncio.Event()
+
+    async def listens(request: Request) -> Any:
+        if rule not in content(request):
+            await asyncio.sleep(0.01)
+            return "heard" if heard.is_set() else [("bash", {"command": "sleep 0.01"})]
+        heard.set()
+        return [("remember", {"text": rule, "slot": "project", "quote": rule})]
+
+    async def root(request: Request) -> Any:
+        steer = [("agents", {"action": "steer", "agent": "w1", "text": rule})]
+        steps = [[("agent", {"task": "ONE", "wait": False})], [("agents", {"action": "list"})] if typed else steer]
+        if (step := calls_made(request)) < len(steps):
+            return steps[step]
+        async with asyncio.timeout(10):
+            await heard.wait()
+        return "over"
+
+    async def live() -> None:
+        session = crewed(Crew({"ONE": listens, "root": root}), tmp_path)
+        async for event in session.run("root"):
+            if typed and isinstance(event, AgentEvent) and isinstance(event.event, StepStart) and not heard.is_set():
+                running = session.workers
+                assert running is not None
+                await running.steer(running.find("w1"), rule, wait=False, source="person")
+        await session.aclose()
+
+    asyncio.run(live())
+    with closing(Ledger.open(places().ledger)) as ledger:
+        states = {str(fact.state) for fact in ledger.facts.list_facts()}
+    assert states == {"kept" if typed else "proposed"}
+
+
+def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compaction(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    make_project(project)
+    one = doing(
+        [("write_file", {"path": "by_worker.txt", "content": "x"}), ("bash", {"command": "echo 1 failed; exit 4"}),
+         ("agent", {"task": "INNER"})],
+        "all is well",
+    )  # fmt: skip
+    inner = doing([("bash", {"command": "false | cat"})], "fine")
+    apart = doing([("write_file", {"path": "apart.txt", "content": "x"})], "fine")
+    tasks: list[str | dict[str, Any]] = ["ONE", {"task": "APART", "worktree": True}]
+
+    def root(request: Request) -> Any:
+        if "about to be replaced" in content(request):
+            return "Goal: by_worker.txt was never written.\nNext: write it."
+        if "fill" in content(request):
+            return "so it is " * 300
+        return handing(*tasks)(request)
+
+    async def live() -> str:
+        settings = replace(SETTINGS, models={"openai/played": {"window": 24_000}})
+        crew = Crew({"INNER": inner, "ONE": one, "APART": apart, "root": root, "CONTEXT SUMMARY": root})
+        session = crewed(crew, project, settings=settings)
+        for words in ("root", *(f"fill {number}" for number in range(5))):
+            async for _ in session.run(words):
+                pass
+        (*_, done) = await session.compact()
+        assert getattr(done, "ok", False), done
+        head = next(item.message.content for item in session.context.lane.items if item.form == "summary")
+        await session.aclose()
+        return str(head)
+
+    record = asyncio.run(live()).rpartition("Record of the work")[2]
+    assert "- by_worker.txt (changed by w1)" in record and "- apart.txt in worktree " in record
+    assert '- echo 1 failed; exit 4 (run by w1) -> exit 4: 1 failed' in record
+    assert "- false | cat (run by w1.1) -> exit 0 (pipe: 1 0)" in record
+
+
+@pytest.mark.parametrize(("mode", "starts"), [("react_loop", False), ("plan_execute", True), (None, True)])
+def test_only_a_plan_goes_on_while_a_worker_works(mode: str | None, starts: bool, tmp_path: Path) -> None:
+    crew = Crew({"ONE": doing("ok"), "root": handing({"task": "ONE", "wait": False})})
+    events, _ = run(crewed(crew, tmp_path, limits=Limits(max_steps=9, mode=mode)), "root")
+    assert ("works in the background" in results(events)[0]) is starts
+
+
+# Worktrees
+
+
+def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    (project / "sub/b.txt").write_text("two\n")
+    write = [("write_file", {"path": "c.txt", "content": "changed\n"}), ("bash", {"command": "cat b.txt"})]
+    crew = Crew({"ONE": doing(write, "did it"), "TWO": doing("only looked"), "root": handing(
+        {"task": "ONE", "worktree": True}, {"task": "TWO", "worktree": True}
+    )})  # fmt: skip
+    session = crewed(crew, project / "sub")
+    events, outcome = run(session, "root")
+    one, two = results(events)
+    assert outcome.ok and outcome.changed == () and not (project / "sub/c.txt").exists()
+    name = f"{session.id[-6:].lower()}-w1"
+    assert f"nexus worktree apply {name}" in one and "had nothing in it and is gone" in two
+    (record,) = list_worktrees(project)
+    assert record.name == name and b"+changed" in diff_worktree(record)
+    assert {info.worktree for info in _ledger_workers(session.id)} == {name, name[:-1] + "2"}
+    apply_worktree(record)
+    assert (project / "sub/c.txt").read_text() == "changed\n"
+
+
+def test_a_worktree_that_cannot_be_made_is_the_workers_failure(tmp_path: Path) -> None:
+    crew = Crew({"ONE": doing("x"), "root": handing({"task": "ONE", "worktree": True})})
+    events, outcome = run(crewed(crew, tmp_path), "root")
+    assert outcome.ok and "w1 failed:" in results(events)[0] and "git" in results(events)[0]
+
+
+# Stops and kills
+
+
+def test_a_worker_is_stopped_with_its_parent_and_its_session_is_kept(tmp_path: Path) -> None:
+    async def endless(request: Request) -> Any:
+        await asyncio.sleep(60)
+
+    crew = Crew({"ONE": endless, "root": handing("ONE", "ONE")})
+    session = crewed(crew, tmp_path)
+
+    async def stopped() -> TurnEnd:
+        end = None
+        try:
+            async for event in session.run("root"):
+                end = event
+                if isinstance(event, AgentEvent) and isinstance(event.event, StepStart):
+                    session.cancel()
+            assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        finally:
+            await session.aclose()
+        assert isinstance(end, TurnEnd)
+        return end
+
+    outcome = asyncio.run(stopped()).outcome
+    assert outcome.error and outcome.error["kind"] == "aborted"
+    kept = _ledger_workers(session.id)
+    assert len(kept) >= 1 and all(one.turns == 1 for one in kept)
+    again = crewed(Crew({"root": doing("on we go")}), tmp_path, session.id)
+    assert [one.state for one in SessionWorkers(again).all()] == ["stopped", "stopped"]
+    assert run(again, "go on")[1].text == "on we go"
+
+
+def test_after_a_kill_reports_are_there_and_a_running_worker_can_go_on(tmp_path: Path) -> None:
+    """Two workers, one done and one at work, when the process is killed; nothing is asked twice."""
+    child = os.fork()
+    if not child:
+        done = asyncio.Event()
+
+        async def quick(request: Request) -> str:
+            asyncio.get_running_loop().call_later(0.2, done.set)
+            return "the first report"
+
+        async def dies(request: Request) -> Any:
+            if not calls_made(request):
+                return [("bash", {"command": "echo half"})]
+            await done.wait()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        run(crewed(Crew({"ONE": quick, "TWO": dies, "root": handing("ONE", "TWO")}), tmp_path), "root")
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    root = _root_id()
+    before = {one.id: one.cost_usd for one in _ledger_workers(root)}
+
+    def goes_on(request: Request) -> Any:
+        text = str([message for message in request.messages if message["role"] == "tool"])
+        if "outcome unknown" in text and "went on" not in text:
+            return [("agents", {"action": "steer", "agent": "w2", "text": "go on"})]
+        return "over"
+
+    crew = Crew({"ONE": doing("not again"), "TWO": doing("x", "went on"), "root": goes_on})
+    events, outcome = run(crewed(crew, tmp_path, root), "")
+    (two,) = results(events)  # that of the first was recorded when it came, or is given now
+    one = next(one["content"] for one in crew.seen[0][1].messages if one["role"] == "tool")
+    assert outcome.ok and one.endswith("the first report") and "w1 · finished" in one
+    assert "outcome unknown" in two and "w2" in two
+    assert results(events, "agents")[0].endswith("went on")
+    assert [role for role, _ in crew.seen] == ["root", "TWO", "root"]
+    assert len(before) == len(_ledger_workers(root)) == 2
+
+
+def _states(events: list[Any]) -> list[str]:
+    """The states of workers that were told."""
+    return [one.event.worker["state"] for one in events if isinstance(getattr(one, "event", None), WorkerState)]
+
+
+async def _set(event: asyncio.Event) -> None:
+    event.set()
+
+
+def _root_id() -> str:
+    with closing(Ledger.open(places().ledger)) as ledger:
+        return ledger.sessions()[0].id
+
+
+def _ledger_workers(root: str) -> list[Any]:
+    with closing(Ledger.open(places().ledger)) as ledger:
+        return ledger.workers(root)

@@ -1,0 +1,82 @@
+"""Workers in worktrees of their own: side by side, beside the person's tree, held while they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workers.crew import Crew, crewed, doing, handing, results, run
+from worktrees.repository import git, make_project
+
+from nexus_cli.core.request import Request
+from nexus_cli.worktrees.apply_worktree import apply_worktree
+from nexus_cli.worktrees.worktrees import WorktreeStay, enter_worktree, is_in_use, list_worktrees
+
+
+def writing(text: str) -> Any:
+    return doing([("write_file", {"path": "shared.txt", "content": text})], "written")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "project")
+
+
+def test_two_workers_change_one_file_and_neither_sees_the_other(project: Path) -> None:
+    (project / "app.py").write_text("dirty\n")
+    before = git(project, "status", "--porcelain")
+    tasks = [{"task": name, "worktree": True} for name in ("ONE", "TWO")]
+    crew = Crew({"ONE": writing("one\n"), "TWO": writing("two\n"), "root": handing(*tasks)})
+    session = crewed(crew, project)
+    events, outcome = run(session, "root")
+    assert outcome.ok and all("worktree" in text for text in results(events)), results(events)
+    assert git(project, "status", "--porcelain") == before and not (project / "shared.txt").exists()
+    first, second = list_worktrees(project)
+    assert [(one.folder / "shared.txt").read_text() for one in (first, second)] == ["one\n", "two\n"]
+    assert (first.folder / "app.py").read_text() == "dirty\n" and not is_in_use(first)
+    assert not apply_worktree(first).conflicts and (project / "shared.txt").read_text() == "one\n"
+    assert [one.path for one in apply_worktree(second).conflicts] == ["shared.txt"]
+
+
+def test_a_worker_that_only_reads_leaves_no_worktree(project: Path) -> None:
+    held: list[bool] = []
+
+    def look(request: Request) -> str:
+        held.extend(map(is_in_use, list_worktrees(project)))
+        return "looked"
+
+    crew = Crew({"ONE": look, "root": handing({"task": "ONE", "worktree": True})})
+    assert run(crewed(crew, project), "root")[1].ok
+    assert held == [True] and list_worktrees(project) == [] and git(project, "branch").split() == ["*", "main"]
+
+
+def test_a_worker_of_a_session_in_a_worktree_begins_with_what_that_one_has(project: Path) -> None:
+    outer = enter_worktree(project, "outer")
+    (outer.record.folder / "app.py").write_text("outer\n")
+    crew = Crew({"ONE": writing("inner\n"), "root": handing({"task": "ONE", "worktree": True})})
+    run(crewed(crew, outer.record.folder), "root")
+    (inner,) = list_worktrees(outer.record.folder)
+    assert (inner.folder / "app.py").read_text() == "outer\n" and list_worktrees(project) == [outer.record, inner]
+    assert not apply_worktree(inner).conflicts
+    assert (outer.record.folder / "shared.txt").exists() and not (project / "shared.txt").exists()
+
+
+def test_where_no_worktree_can_be_made_the_worker_says_so(tmp_path: Path) -> None:
+    crew = Crew({"ONE": writing("x"), "root": handing({"task": "ONE", "worktree": True})})
+    events, outcome = run(crewed(crew, tmp_path), "root")
+    assert outcome.ok and "not in a git repository" in results(events)[0]
+    assert [role for role, _ in crew.seen] == ["root", "root"] and not (tmp_path / "shared.txt").exists()
+
+
+def test_a_worktree_that_another_session_has_entered_is_not_said_to_be_gone(project: Path) -> None:
+    stays: list[WorktreeStay] = []
+
+    def look(request: Request) -> str:
+        stays.extend(enter_worktree(project, record.name) for record in list_worktrees(project))
+        return "looked"
+
+    crew = Crew({"ONE": look, "root": handing({"task": "ONE", "worktree": True})})
+    events, _ = run(crewed(crew, project), "root")
+    assert "in use by another session" in results(events)[0] and list_worktrees(project) == [stays[0].record]
+    assert stays[0].leave() == "" and list_worktrees(project) == []

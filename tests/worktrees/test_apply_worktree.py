@@ -1,0 +1,436 @@
+"""Changes of a worktree come to the project by a three-way merge of bytes; whatever the person has stays theirs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worktrees.repository import git, make_project, make_worktree, put_link, read_tree
+
+from nexus_cli.config.worktree_record import WorktreeRecord, read_record
+from nexus_cli.core.errors import NexusError
+from nexus_cli.worktrees import apply_worktree as applying
+from nexus_cli.worktrees.apply_worktree import ApplyResult, apply_worktree
+from nexus_cli.worktrees.inspect_worktree import inspect_worktree
+from nexus_cli.worktrees.worktrees import enter_worktree, remove_worktree
+
+Act = Callable[[Path], object]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "project")
+
+
+def applied(project: Path, there: Act, here: Act = lambda folder: None) -> tuple[ApplyResult, WorktreeRecord]:
+    """Work in a worktree and, after it was made, in the project; then apply it."""
+    record, _ = make_worktree(project, "fix")
+    there(record.folder)
+    here(project)
+    index = (project / ".git/index").read_bytes()
+    result = apply_worktree(record)
+    assert (project / ".git/index").read_bytes() == index
+    assert not list(project.rglob(".nexus-*"))
+    again = read_record(record.folder)
+    assert again is not None
+    return result, again
+
+
+def put(name: str, content: str | bytes) -> Act:
+    def act(folder: Path) -> None:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return act
+
+
+def all_of(*acts: Act) -> Act:
+    return lambda folder: [act(folder) for act in acts]
+
+
+def delete(name: str) -> Act:
+    return lambda folder: (folder / name).unlink()
+
+
+def edit(line: int, text: str) -> Act:
+    def act(folder: Path) -> None:
+        lines = (folder / "app.py").read_text().splitlines(keepends=True)
+        lines[line] = text + "\n"
+        (folder / "app.py").write_text("".join(lines))
+
+    return act
+
+
+def relink(folder: Path) -> None:
+    put_link(folder / "link", "run.sh")
+
+
+def file_to_folder(folder: Path) -> None:
+    (folder / "old.txt").unlink()
+    put("old.txt/inside", "x")(folder)
+
+
+def folder_to_file(folder: Path) -> None:
+    (folder / "sub/data.bin").unlink()
+    (folder / "sub").rmdir()
+    (folder / "sub").write_text("x")
+
+
+def folder_to_link(folder: Path) -> None:
+    (folder / "sub/data.bin").unlink()
+    (folder / "sub").rmdir()
+    (folder / "sub").symlink_to("run.sh")
+
+
+CHANGES: dict[str, Act] = {
+    "text": edit(3, "changed"),
+    "binary": put("sub/data.bin", b"\x00\x01\x02"),
+    "new file in a new folder": put("a/b/c.txt", "new"),
+    "empty file": put("empty", b""),
+    "deletion": delete("sub/data.bin"),
+    "mode": lambda folder: (folder / "run.sh").chmod(0o755),
+    "link": relink,
+    "link becomes a file": all_of(delete("link"), put("link", "text")),
+    "file becomes a link": lambda folder: put_link(folder / "old.txt", "x"),
+    "rename": lambda folder: (folder / "app.py").rename(folder / "sub/moved.py"),
+    "rename by git, committed": lambda folder: (
+        git(folder, "mv", "app.py", "moved.py"), git(folder, "commit", "-qm", "x")),
+    "file becomes a folder": file_to_folder,
+    "folder becomes a file": folder_to_file,
+    "folder becomes a link": folder_to_link,
+    "odd names": all_of(put("a \u00e9\n\t\"'.txt", "x"), put(os.fsdecode(b"\xff\xfe"), "y"), put("-rf", "z")),
+    "line ends": put("app.py", "line 0\r\nline 1\r\n"),
+    "large": put("large.bin", os.urandom(3 << 20)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("dirty", [False, True])
+def test_every_kind_of_change_arrives(project: Path, kind: str, dirty: bool) -> None:
+    if dirty:  # carried over, and no part of what is applied
+        put("mine.txt", "mine")(project)
+        edit(15, "dirty")(project)
+    result, record = applied(project, CHANGES[kind])
+    assert not result.conflicts and result.written
+    assert read_tree(project) == read_tree(record.folder)
+    assert apply_worktree(record).nothing_new
+    assert remove_worktree(record) == "" or "commit" in kind
+    assert not record.folder.exists()
+
+
+def test_both_changed_one_text_in_different_places(project: Path) -> None:
+    result, _ = applied(project, edit(2, "theirs"), edit(17, "mine"))
+    text = (project / "app.py").read_text()
+    assert not result.conflicts and "theirs\n" in text and "mine\n" in text and "<<<<" not in text
+
+
+def test_a_conflict_is_marked_with_both_versions(project: Path) -> None:
+    result, record = applied(project, edit(2, "theirs"), edit(2, "mine"))
+    text = (project / "app.py").read_text()
+    assert [(one.path, one.is_marked) for one in result.conflicts] == [("app.py", True)]
+    assert "<<<<<<< yours\nmine\n=======\ntheirs\n>>>>>>> worktree fix\n" in text
+    assert apply_worktree(record).nothing_new and (project / "app.py").read_text() == text
+
+
+def replaced(name: str) -> Act:
+    return put(name, "mine, and quite different")
+
+
+def move_out(folder: Path) -> None:
+    (folder / "sub").rename(folder.parent / "out")
+    put_link(folder / "sub", folder.parent / "out")
+
+
+def put_pipe(folder: Path) -> None:
+    (folder / "old.txt").unlink()
+    os.mkfifo(folder / "old.txt")
+
+
+CLASHES: dict[str, tuple[Act, Act, str]] = {
+    "new in both": (put("made", "theirs"), put("made", "mine"), "made"),
+    "new, and ignored by the person": (put("made.txt", "theirs"), put("made.txt", "x"), "made.txt"),
+    "binary": (put("sub/data.bin", b"\x00theirs"), put("sub/data.bin", b"\x00mine"), "sub/data.bin"),
+    "deleted there, changed here": (delete("old.txt"), put("old.txt", "mine"), "old.txt"),
+    "changed there, deleted here": (edit(1, "x"), delete("app.py"), "app.py"),
+    "link": (relink, lambda folder: put_link(folder / "link", "mine"), "link"),
+    "a file where a folder is": (put("place", "theirs"), put("place/mine", "mine"), "place"),
+    "a folder where a file is": (put("place/theirs", "x"), put("place", "mine"), "place/theirs"),
+    "a link in the way": (
+        put("way/theirs", "x"), lambda folder: put_link(folder / "way", folder.parent), "way/theirs"),
+    "a link out of the project in the way of a change": (
+        put("sub/data.bin", b"x"), move_out,
+        "sub/data.bin"),
+    "renamed onto a file": (
+        lambda folder: (folder / "app.py").rename(folder / "moved.py"), put("moved.py", "mine"), "moved.py"),
+    "renamed there, deleted here": (
+        lambda folder: (folder / "app.py").rename(folder / "moved.py"), delete("app.py"), "moved.py"),
+    "a special file": (put("old.txt", "theirs"), put_pipe, "old.txt"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CLASHES)
+def test_what_cannot_be_merged_stays_as_the_person_has_it(project: Path, kind: str) -> None:
+    there, here, path = CLASHES[kind]
+    outside = project.parent / "out/data.bin"
+    here_first = make_project(project.parent / "copy")
+    here(here_first)
+    is_odd = "special" in kind or "link" in kind  # a pipe cannot be read, and the link leads to the other copy
+    expected = {} if is_odd else read_tree(here_first)
+    if outside.parent.exists():
+        (project.parent / "out").rename(project.parent / "first")
+    result, record = applied(project, all_of(there, put("also.txt", "arrives")), here)
+    assert [(one.path, one.is_marked) for one in result.conflicts] == [(path, False)]
+    assert "also.txt" in result.written
+    found = {} if is_odd else read_tree(project)
+    assert {name: found.get(name) for name in expected} == expected
+    if outside.exists():
+        assert outside.read_bytes() == bytes(range(256)) * 8
+    again = apply_worktree(record)
+    assert [one.path for one in again.conflicts] == [path] and not again.written and not again.nothing_new
+    with pytest.raises(NexusError, match="not applied"):
+        remove_worktree(record)
+
+
+def test_a_rename_follows_into_a_file_that_the_person_changed(project: Path) -> None:
+    result, _ = applied(
+        project,
+        all_of(edit(2, "theirs"), lambda folder: (folder / "app.py").rename(folder / "moved.py")),
+        edit(17, "mine"),
+    )
+    text = (project / "moved.py").read_text()
+    assert not result.conflicts and "theirs" in text and "mine" in text and not (project / "app.py").exists()
+
+
+def test_modes_and_contents_are_merged_apart(project: Path) -> None:
+    (project / "run.sh").chmod(0o640)
+    result, _ = applied(project, lambda folder: (folder / "run.sh").chmod(0o750), put("run.sh", "#!/bin/sh\nmine\n"))
+    assert not result.conflicts and (project / "run.sh").read_text() == "#!/bin/sh\nmine\n"
+    assert stat.S_IMODE((project / "run.sh").stat().st_mode) == 0o750
+
+
+def test_what_is_there_already_is_no_conflict(project: Path) -> None:
+    same = all_of(edit(2, "same"), put("new", "same"), delete("old.txt"))
+    result, record = applied(project, same, same)
+    assert not result.conflicts and not result.written and len(result.there) == 3
+    assert remove_worktree(record) == ""
+
+
+def test_later_work_is_applied_on_top_of_what_was(project: Path) -> None:
+    _, record = applied(project, edit(2, "first"))
+    edit(17, "mine")(project)
+    edit(3, "second")(record.folder)
+    with pytest.raises(NexusError, match="not applied"):
+        remove_worktree(record)
+    result = apply_worktree(record)
+    text = (project / "app.py").read_text()
+    assert not result.conflicts and all(word in text for word in ("first", "second", "mine"))
+    assert "<<<" not in text
+
+
+def test_work_that_was_taken_back_after_it_was_applied_is_taken_back(project: Path) -> None:
+    before = read_tree(project)
+    _, record = applied(project, all_of(edit(2, "x"), put("made", "x"), delete("old.txt")))
+    git(record.folder, "checkout", "-q", ".")
+    (record.folder / "made").unlink()
+    assert not apply_worktree(record).conflicts and read_tree(project) == before
+
+
+def test_an_error_half_way_loses_nothing_and_is_gone_on_with(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, _ = make_worktree(project, "fix")
+    for number in range(4):
+        put(f"made{number}", "theirs\n")(record.folder)
+    edit(2, "theirs")(record.folder)
+    edit(17, "mine")(project)
+    real, calls = applying._write_result, list[Any]()
+
+    def fail(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise OSError(28, "No space left on device")
+        real(*arguments)
+
+    monkeypatch.setattr(applying, "_write_result", fail)
+    with pytest.raises(NexusError) as told:
+        apply_worktree(record)
+    assert "Free some space" in told.value.line and told.value.exit_status == 1
+    monkeypatch.undo()
+    with pytest.raises(NexusError, match="not applied"):
+        remove_worktree(record)
+    result = apply_worktree(record)
+    assert not result.conflicts and {path.name for path in project.glob("made*")} == {f"made{n}" for n in range(4)}
+    text = (project / "app.py").read_text()
+    assert "theirs" in text and "mine" in text and "<<<" not in text
+
+
+def test_a_file_that_changes_while_it_is_applied_is_not_overwritten(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, _ = make_worktree(project, "fix")
+    edit(2, "theirs")(record.folder)
+    real = applying._take_step
+
+    def interfere(*arguments: Any) -> bool:
+        edit(9, "typed just now")(project)
+        return real(*arguments)
+
+    monkeypatch.setattr(applying, "_take_step", interfere)
+    result = apply_worktree(record)
+    assert "meanwhile" in result.conflicts[0].why and "typed just now" in (project / "app.py").read_text()
+    monkeypatch.undo()
+    assert not apply_worktree(record).conflicts and "theirs" in (project / "app.py").read_text()
+
+
+def test_a_project_that_is_gone_is_told(project: Path) -> None:
+    record, _ = make_worktree(project, "fix")
+    edit(2, "theirs")(record.folder)
+    project.rename(project.parent / "elsewhere")
+    with pytest.raises(NexusError, match="project is gone") as told:
+        apply_worktree(record)
+    assert told.value.exit_status == 2
+    with pytest.raises(NexusError):
+        remove_worktree(record)
+    assert "theirs" in (record.folder / "app.py").read_text()
+
+
+def test_a_worktree_of_a_worktree_is_applied_to_that_one(project: Path) -> None:
+    outer = enter_worktree(project, "outer")
+    edit(2, "outer")(outer.record.folder)
+    inner, _ = make_worktree(outer.record.folder, "inner")
+    assert "outer" in (inner.folder / "app.py").read_text()
+    edit(9, "inner")(inner.folder)
+    assert not apply_worktree(inner).conflicts and "inner" not in (project / "app.py").read_text()
+    assert inspect_worktree(outer.record).counts.added == 2
+    assert not apply_worktree(outer.record).conflicts and "inner" in (project / "app.py").read_text()
+
+
+def test_a_file_that_moved_into_a_folder_of_its_name_arrives(project: Path) -> None:
+    def move(folder: Path) -> None:
+        text = (folder / "app.py").read_text()
+        (folder / "app.py").unlink()
+        put("app.py/inner.py", text)(folder)
+
+    result, record = applied(project, move)
+    assert not result.conflicts and read_tree(project) == read_tree(record.folder)
+
+
+def test_a_commit_with_later_work_over_it_is_applied_whole(project: Path) -> None:
+    def work(folder: Path) -> None:
+        edit(2, "first")(folder)
+        git(folder, "commit", "-qam", "first")
+        edit(2, "second")(folder)
+
+    result, record = applied(project, work)
+    assert not result.conflicts and "second" in (project / "app.py").read_text()
+    assert "commits were" in remove_worktree(record)
+
+
+def test_a_file_takes_the_place_of_a_folder_out_of_which_a_changed_one_moved(project: Path) -> None:
+    (project / "box").mkdir()
+    (project / "app.py").rename(project / "box/app.py")
+    record, _ = make_worktree(project, "fix")
+    (record.folder / "box/app.py").rename(record.folder / "moved.py")
+    (record.folder / "box").rmdir()
+    put("box", "x")(record.folder)
+    (project / "box/app.py").write_text((project / "box/app.py").read_text() + "mine\n")
+    assert not apply_worktree(record).conflicts
+    assert (project / "box").read_text() == "x" and (project / "moved.py").read_text().endswith("mine\n")
+
+
+@pytest.mark.parametrize("kind", ["text", "deletion", "large"])
+def test_what_is_typed_while_a_file_is_written_is_not_overwritten(
+    project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    record, _ = make_worktree(project, "fix")
+    CHANGES[kind](record.folder)
+    name = {"text": "app.py", "deletion": "sub/data.bin", "large": "large.bin"}[kind]
+    real = applying._is_as_seen
+
+    def interfere(*arguments: Any) -> bool:
+        put(name, "typed just now")(project)
+        return real(*arguments)
+
+    monkeypatch.setattr(applying, "_is_as_seen", interfere)
+    result = apply_worktree(record)
+    assert [one.path for one in result.conflicts] == [name] and not result.written
+    assert (project / name).read_text() == "typed just now" and not list(project.rglob(".nexus-*"))
+
+
+def test_a_private_file_is_private_while_it_is_written(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, _ = make_worktree(project, "fix")
+    edit(2, "theirs")(record.folder)
+    (project / "app.py").chmod(0o600)
+    real, modes = applying._fill_file, list[int]()
+
+    def look(file: Any, *arguments: Any) -> None:
+        real(file, *arguments)
+        modes.append(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+
+    monkeypatch.setattr(applying, "_fill_file", look)
+    apply_worktree(record)
+    assert modes == [0o600] and stat.S_IMODE((project / "app.py").stat().st_mode) == 0o600
+
+
+def test_another_state_than_the_reviewed_one_is_not_applied(project: Path) -> None:
+    record, _ = make_worktree(project, "fix")
+    edit(2, "theirs")(record.folder)
+    seen = inspect_worktree(record).tree
+    edit(3, "not seen")(record.folder)
+    before = read_tree(project)
+    with pytest.raises(NexusError, match="since it was shown"):
+        apply_worktree(record, reviewed=seen)
+    assert read_tree(project) == before
+    apply_worktree(record, reviewed=inspect_worktree(record).tree)
+    assert "not seen" in (project / "app.py").read_text()
+
+
+def test_a_folder_that_was_emptied_deletes_nothing(project: Path) -> None:
+    record, _ = make_worktree(project, "fix")
+    shutil.rmtree(record.folder)
+    record.folder.mkdir()
+    before = read_tree(project)
+    with pytest.raises(NexusError, match="is empty"):
+        apply_worktree(record)
+    assert read_tree(project) == before
+
+
+@pytest.mark.parametrize("most", range(9))
+def test_one_that_is_killed_at_any_step_is_gone_on_with(
+    project: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    for number in range(4):
+        put(f"file{number}", f"mine {number}\n" * 5)(project)
+    record, _ = make_worktree(project, "fix")
+    for number in range(3):
+        (record.folder / f"file{number}").rename(record.folder / f"moved{number}")
+    all_of(put("file3", "theirs"), delete("old.txt"))(record.folder)
+    real, left = applying._take_step, [most]
+
+    def stop(*arguments: Any) -> bool:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(applying, "_take_step", stop)
+    monkeypatch.setattr(applying, "_record_applied", lambda *_, **__: None)
+    with suppress(KeyboardInterrupt):
+        apply_worktree(record)
+    for number in range(3):
+        assert (project / f"file{number}").exists() or (project / f"moved{number}").exists()
+    monkeypatch.undo()
+    assert not apply_worktree(record).conflicts and read_tree(project) == read_tree(record.folder)
+
+
+def test_a_rename_to_another_name_of_the_same_file_deletes_nothing(project: Path) -> None:
+    def link(folder: Path) -> None:
+        (folder / "OLD.txt").hardlink_to(folder / "old.txt")
+
+    result, _ = applied(project, lambda folder: (folder / "old.txt").rename(folder / "OLD.txt"), link)
+    assert [one.path for one in result.conflicts] == ["OLD.txt"] and (project / "old.txt").read_text() == "old\n"
