@@ -245,7 +245,7 @@ def _rules(look: CheckInput) -> Check:
 
 WALLS = {
     "work inside": "can write in the project",
-    "read outside": "can read elsewhere",
+    "read outside": "can read elsewhere (not in the profile read)",
     "no write outside": "cannot write elsewhere",
     "no read of hidden": "cannot read credentials",
     "no sockets": "cannot open sockets",
@@ -263,7 +263,7 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
     plain = found["profiles"]["none"]["start_ms"]
     version = f" version {found['abi']}" if found["abi"] else ""
     better = f"; {found['why']}" if found["why"] else ""
-    hidden = f"{plural(len(found['profiles']['read']['hides']), 'private place')} of yours cannot be read"
+    hidden = f"{plural(len(found['profiles']['write']['hides']), 'private place')} of yours cannot be read"
     tried = ", ".join(WALLS.get(wall, wall) for wall in found["walls"])
     walls = f"{found['backend']}{version}; checked: a command {tried}; {hidden}{better}"
     checks = [Check("sandbox", "ok", walls)]
@@ -272,6 +272,7 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
             continue
         writes = ", ".join(map(with_tilde, profile["writes"]))
         said = "as write, with network" if name == "net" else f"writes {writes}; no network"
+        said += "; reads the project, the system and tools alone" if name == "read" else ""
         if profile["problem"]:
             checks.append(Check(f"profile {name}", "broken", f"{said}; it does not start: {profile['problem']}"))
             continue

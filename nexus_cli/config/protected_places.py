@@ -211,11 +211,11 @@ def credential_paths(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...
     """
     named = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
     found = _credential_paths(tuple((name, environ[name]) for name in named if environ.get(name)))
-    settings = (home / name for home in _home_folders(environ.get("HOME", "")) for name in _MAY_HOLD)
-    return (*found, *filter(_holds_password, settings))
+    settings = (home / name for home in home_folders(environ.get("HOME", "")) for name in _MAY_HOLD)
+    return (*found, *filter(holds_password, settings))
 
 
-def _holds_password(path: Path) -> bool:
+def holds_password(path: Path) -> bool:
     """True if a file has a password or a key in it, as far as it shows; one that cannot be read counts."""
     try:
         about = os.stat(path)
@@ -240,7 +240,7 @@ def _shows_password(path: Path, *_stamp: int) -> bool:
 @lru_cache(8)
 def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Path, ...]:
     environ = dict(variables)
-    found = [home / name for home in _home_folders(environ.get("HOME", "")) for name in CREDENTIALS]
+    found = [home / name for home in home_folders(environ.get("HOME", "")) for name in CREDENTIALS]
     base = environ.get("XDG_CONFIG_HOME", "")
     if os.path.isabs(base):
         found += [Path(base) / name.removeprefix(".config/") for name in CREDENTIALS if name.startswith(".config/")]
@@ -344,7 +344,8 @@ def fold_name(name: str) -> str:
     return shown.casefold().rstrip(". ")
 
 
-def _home_folders(named: str) -> list[Path]:
+def home_folders(named: str) -> list[Path]:
+    """Return the home folders of the person: the one that `HOME` names, and the one that the system knows."""
     try:
         listed = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:

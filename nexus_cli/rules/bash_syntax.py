@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import cache
 from time import thread_time
 from typing import TYPE_CHECKING
+
+from nexus_cli.rules.command_line import Binding, CommandLine, SimpleCommand, Word, WordPiece
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Tree
@@ -33,6 +35,14 @@ _KINDS = frozenset({
     "unary_expression", "test_operator",
 })  # fmt: skip
 _TOKENS = frozenset({";", "&&", "||", "|", "|&", "\n", "!", '"', ">", ">>", "&>", ">&", "<", "=", "(", ")", "[", "]"})
+_FORMS = frozenset({
+    "command_substitution", "simple_expansion", "special_variable_name", "for_statement", "do_group", "if_statement",
+    "elif_clause", "else_clause", "compound_statement", "binary_expression", "extglob_pattern",
+})  # fmt: skip
+"""Kinds that a line may have whose commands are all free; every word that they make is checked where it is used."""
+_FORM_TOKENS = frozenset({
+    "for", "in", "do", "done", "if", "then", "elif", "else", "fi", "{", "}", "$(", "$", "?", "==", "!=",
+})  # fmt: skip
 _NAMES = {
     "command_substitution": "a command substitution", "process_substitution": "a process substitution",
     "simple_expansion": "a variable", "expansion": "a variable", "arithmetic_expansion": "an arithmetic expansion",
@@ -46,6 +56,7 @@ _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and signs that look like nothing."""
 _PIECES = frozenset({
     "word", "number", "test_operator", "file_descriptor", "raw_string", "ansi_c_string", "string", "translated_string",
+    "extglob_pattern",
 })  # fmt: skip
 """Nodes whose value may stand in the text."""
 _META = frozenset(" \t\n|&;()<>$`\"'")
@@ -61,6 +72,8 @@ _LATE_TILDE = re.compile(r"[A-Za-z_]\w*\+?=(?:.*:)?~", re.DOTALL)
 _DATA = frozenset({"raw_string", "ansi_c_string", "comment", "heredoc_body", "heredoc_content", "heredoc_start"})
 _BACKTICK = re.compile(rb"(?:^|[^\\])(?:\\\\)*`")
 _GAP = re.compile(rb"(?:[ \t\n]|\\\n)*")
+PLAIN_PAGERS = frozenset({"GIT_PAGER=cat", "PAGER=cat", "GIT_PAGER=", "PAGER="})
+"""Assignments for one command that keep their value in `SimpleCommand.assignments`: they start no other program."""
 _RUN_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND"})
 _NO_TARGETS = frozenset({
     "file_descriptor", "heredoc_body", "heredoc_end", "pipeline", "list", "command", "file_redirect",
@@ -68,65 +81,12 @@ _NO_TARGETS = frozenset({
 })  # fmt: skip
 _BLANKS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _REDIRECT = re.compile(rb"[<>]")
+_SILENCED = re.compile(r"2> ?/dev/null|< ?[\w./-]+")
+_MOST_STAGES, _DEEPEST_STAGE = 20, 4
+_LOWER = re.compile(r"[a-z][a-z0-9_]*")
+"""Variables that a free line may set: those of programs and of bash itself are in capitals."""
+_NAME = re.compile(r"[A-Za-z_]\w*|\?")
 _WALKED_FIRST = frozenset({"program", "list", "redirected_statement"})
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word of a command, unquoted."""
-
-    text: str
-    """Its value; the source where it is not known."""
-    is_known: bool = True
-    """False: bash computes it when the command runs."""
-    has_glob: bool = False
-    """It holds an unquoted `*`, `?` or `[`."""
-    has_tilde: bool = False
-    """It begins with an unquoted `~`."""
-
-    @property
-    def is_plain(self) -> bool:
-        """True if the program gets exactly `text`."""
-        return self.is_known and not self.has_glob and not self.has_tilde
-
-    @property
-    def is_single(self) -> bool:
-        """True if it stays one word whatever bash computes: it is in double quotes, and no list."""
-        quoted = self.text[:1] == self.text[-1:] == '"' and self.text.count('"') == 2
-        return self.is_known or (quoted and not {"@", "*", "\\"} & set(self.text))
-
-
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
-    """A program and its arguments, wherever in the line it stands."""
-
-    words: tuple[Word, ...]
-    assignments: tuple[str, ...] = ()
-    """Names of the variables set for it alone."""
-    is_certain: bool = False
-    """True if it runs in the shell of the line itself, whatever the commands before it did."""
-    reads_pipe: bool = False
-    """True if its input is the output of another command."""
-
-
-@dataclass(slots=True)
-class CommandLine:
-    """The content of one command line."""
-
-    commands: list[SimpleCommand] = field(default_factory=list)
-    """Every simple command, also those in substitutions, functions and loops, in the order of the text."""
-    redirects: list[tuple[str, Word]] = field(default_factory=list)
-    """Operator and target."""
-    inputs: list[str] = field(default_factory=list)
-    """Texts of here-documents and here-strings."""
-    codes: list[str] = field(default_factory=list)
-    """Commands in backticks in a here-document, which the parser leaves as text."""
-    doubts: dict[str, None] = field(default_factory=dict)
-    """Constructs beyond plain commands, in words, in order."""
-    is_unclear: bool = False
-    """True: it does not parse, so a command may have been overlooked."""
-    is_long: bool = False
-    """True: above `LONGEST`."""
 
 
 @cache
@@ -186,26 +146,29 @@ class _Reader:
         self.end = 0
         self.extras: dict[int, list[Node]] = {}
         """Words of a command that stand behind its redirects, by the command's node."""
+        self.before: dict[int, tuple[int, ...]] = {}
+        """The commands before one in its pipeline, by the command's node."""
 
     def read(self, root: Node) -> None:
         if root.has_error:
             self._mark_unclear("a part that does not parse")
-        stack: list[tuple[Node, bool, bool]] = [(root, True, False)]
+        stack: list[tuple[Node, bool, bool, bool]] = [(root, True, False, False)]
         for _ in range(MOST_NODES):
             if not stack:
                 break
-            node, certain, piped = stack.pop()
+            node, certain, piped, nested = stack.pop()
             self._check_kind(node)
             children = node.children
-            self._collect(node, children, certain, piped)
+            self._collect(node, children, certain, piped, nested)
             if not children:
                 self._check_gap(node)
             first = certain and node.type in _WALKED_FIRST
             flow = node.type in ("list", "redirected_statement", "negated_command", "subshell", "command")
+            nested = nested or node.type in _FORMS
             for place in range(len(children) - 1, -1, -1):
                 inner_certain = first and (place == 0 or node.type == "program")
                 inner_piped = (node.type == "pipeline" and place > 0) or (flow and piped)
-                stack.append((children[place], inner_certain, inner_piped))
+                stack.append((children[place], inner_certain, inner_piped, nested))
         if stack or _GAP.fullmatch(self.source[self.end :]) is None:
             self._mark_unclear("a part that is not parsed")
 
@@ -216,6 +179,10 @@ class _Reader:
     def _check_kind(self, node: Node) -> None:
         kind = node.type
         if kind in (_KINDS if node.is_named else _TOKENS) and not node.is_missing:
+            return
+        if kind in (_FORMS if node.is_named else _FORM_TOKENS) and not node.is_missing:
+            if node.is_named:
+                self.line.forms[_NAMES.get(kind, f"`{kind}`")] = None
             return
         self.line.doubts[_NAMES.get(kind, f"`{kind}`")] = None
         if kind == "ERROR" or node.is_missing:
@@ -232,15 +199,26 @@ class _Reader:
             self._mark_unclear("a part that is not parsed")
         self.end = max(self.end, end)
 
-    def _collect(self, node: Node, children: list[Node], certain: bool, piped: bool) -> None:
+    def _collect(self, node: Node, children: list[Node], certain: bool, piped: bool, nested: bool) -> None:
         kind = node.type
         if kind == "command":
-            self._add_command(children, certain, piped, self.extras.pop(node.id, []))
+            made = self._read_command(children, self.extras.pop(node.id, []))
+            before = self.before.get(node.id, ())
+            made = replace(made, is_certain=certain, reads_pipe=piped, before=before, is_nested=nested,
+                           place=node.start_byte)  # fmt: skip
+            self.line.commands.append(made)
+            self.line.made[node.id] = made
+        elif kind == "pipeline":
+            stages = self._stages(node)
+            for place, one in enumerate(stages):
+                self.before.setdefault(one, stages[:place])
+        elif kind == "for_statement":
+            self._bind_loop(children)
         elif kind in ("declaration_command", "unset_command"):
             words = [Word(children[0].type)] + [self._word(one) for one in children[1:] if one.is_named]
             self.line.commands.append(SimpleCommand(tuple(words)))
         elif kind == "test_command":
-            self._add_test(node, children)
+            self._add_test(node, children, nested)
         elif kind == "file_redirect":
             operator = next((one.type for one in children if not one.is_named), "")
             targets = _targets(node)
@@ -253,10 +231,47 @@ class _Reader:
             self.line.inputs.append(self._word(children[-1]).text)
         elif kind == "variable_assignment" and children and self._stores_code(children):
             self._mark_unclear("code in a variable")
-        if kind not in ("command", "declaration_command") and any(c.type == "variable_assignment" for c in children):
-            self.line.doubts["a variable is set"] = None
+        if kind not in ("command", "declaration_command"):
+            for child in children:
+                if child.type == "variable_assignment":
+                    self._bind(child, is_sure=kind == "program")
         if kind != "case_item" and any(child.type in (";;", ";&", ";;&") for child in children):
             self._mark_unclear("`;;` outside of a case")
+
+    def _bind(self, node: Node, *, is_sure: bool) -> None:
+        """Note an assignment by a command of its own; it surely holds behind it at the top of a line."""
+        parts = node.children
+        if len(parts) != 3 or parts[1].type != "=" or not _LOWER.fullmatch(self._text(parts[0])):
+            self.line.doubts["a variable is set"] = None
+            return
+        self.line.forms["a variable is set"] = None
+        end = len(self.source) if is_sure else 0
+        self.line.bindings.append(Binding(self._text(parts[0]), (self._word(parts[2]),), node.end_byte, end))
+
+    def _bind_loop(self, children: list[Node]) -> None:
+        kinds = [child.type for child in children]
+        is_plain = kinds[:3:2] == ["for", "in"] and kinds[-1] == "do_group"
+        if not is_plain or not _LOWER.fullmatch(self._text(children[1])):
+            self.line.doubts["a loop"] = None
+            return
+        words = tuple(self._word(one) for one in children[3:-1] if one.is_named and one.type != "comment")
+        body = children[-1]
+        self.line.bindings.append(Binding(self._text(children[1]), words, body.start_byte, body.end_byte))
+
+    def _stages(self, node: Node, depth: int = 0) -> tuple[int, ...]:
+        """Return the nodes of the commands of a pipeline, or () for one that is not plain: what a redirect sends to the
+        next command is more than the output."""
+        if node.type == "command":
+            return (node.id,)
+        parts = node.children
+        if depth > _DEEPEST_STAGE or len(parts) > _MOST_STAGES:
+            return ()
+        if node.type == "redirected_statement" and all(_SILENCED.fullmatch(self._text(one)) for one in parts[1:]):
+            return self._stages(parts[0], depth + 1)
+        if node.type != "pipeline" or any(not one.is_named and one.type != "|" for one in parts):
+            return ()
+        found = [self._stages(one, depth + 1) for one in parts if one.is_named]
+        return tuple(one for stages in found for one in stages) if all(found) else ()
 
     def _find_extras(self, children: list[Node]) -> None:
         """Note the words of a command that stand behind its redirects, where the parser leaves them."""
@@ -287,13 +302,14 @@ class _Reader:
         words = [self._word(piece) for piece in pieces]
         return any(word.is_known and {"$", "`"} & set(word.text) for word in words)
 
-    def _add_command(self, children: list[Node], certain: bool, piped: bool, extras: list[Node]) -> None:
+    def _read_command(self, children: list[Node], extras: list[Node]) -> SimpleCommand:
         words: list[Word] = []
         names: list[str] = []
         nodes: list[Node] = []
         for child in children:
             if child.type == "variable_assignment":
-                names.append(self._text(child.children[0]) if child.children else "?")
+                text = self._text(child)
+                names.append(text if text in PLAIN_PAGERS else text.partition("=")[0] if child.children else "?")
                 if len(child.children) > 2 and not self._word(child.children[-1]).is_plain:
                     names.append("?")
             elif child.type.endswith("_redirect"):
@@ -314,16 +330,23 @@ class _Reader:
                 self._mark_unclear("words that bash may join or split")
             words.append(word)
             end = node.end_byte
-        self.line.commands.append(SimpleCommand(tuple(words), tuple(names), certain, piped))
+        return SimpleCommand(tuple(words), tuple(names))
 
-    def _add_test(self, node: Node, children: list[Node]) -> None:
-        """Add `[ -f x ]` as `test -f x`; any other test is a command of unknown words."""
+    def _add_test(self, node: Node, children: list[Node], nested: bool) -> None:
+        """Add `[ -f x ]` as `test -f x`, likewise `! -f x` and `x = y`; any other test has unknown words."""
         inner = children[1] if len(children) == 3 and children[0].type == "[" else None
-        if inner is not None and inner.type == "unary_expression" and len(inner.children) == 2:
-            words = [Word("test"), Word(self._text(inner.children[0])), self._word(inner.children[1])]
+        words = [Word("test")]
+        while inner is not None and inner.type == "unary_expression" and len(inner.children) == 2:
+            words.append(Word(self._text(inner.children[0])))
+            inner = inner.children[1]
+        if inner is not None and inner.type == "binary_expression" and len(inner.children) == 3 and len(words) == 1:
+            left, operator, right = inner.children
+            words += [self._word(left), Word(self._text(operator)), self._word(right)]
+        elif inner is not None and 1 < len(words) < 4:
+            words.append(self._word(inner))
         else:
             words = [Word(children[0].type if children else "["), Word(self._text(node, _LONGEST_UNKNOWN), False)]
-        self.line.commands.append(SimpleCommand(tuple(words)))
+        self.line.commands.append(SimpleCommand(tuple(words), is_nested=nested, place=node.start_byte))
 
     def _text(self, node: Node, most: int = MOST_READ * 4) -> str:
         return self.source[node.start_byte : min(node.end_byte, node.start_byte + most)].decode("utf-8", "replace")
@@ -340,7 +363,7 @@ class _Reader:
             read = self._piece(piece)
             end = piece.end_byte
             if read is None:
-                return Word(self._text(node, _LONGEST_UNKNOWN), False)
+                return Word(self._text(node, _LONGEST_UNKNOWN), False, pieces=self._computed(pieces))
             value.append(read[0])
             bare.append(read[1])
         text, shape = "".join(value), "".join(bare)
@@ -352,13 +375,48 @@ class _Reader:
             return Word(text, False)
         return Word(text, True, bool(_GLOB & set(shape)), shape.startswith("~"))
 
+    def _computed(self, nodes: list[Node]) -> tuple[WordPiece, ...]:
+        """Return the pieces of a word that bash computes, or () where one is more than a variable or a substitution."""
+        found: list[WordPiece] = []
+        for node in nodes:
+            read = self._piece(node)
+            if read is not None:
+                found.append(WordPiece(*read))
+                continue
+            is_string = node.type == "string"
+            place = node.start_byte + is_string
+            for one in [one for one in node.children if one.type in _FORMS] if is_string else [node]:
+                # The parser counts blanks between two of them to the second one.
+                source = self.source[one.start_byte : one.end_byte]
+                start = one.end_byte - len(source.lstrip(b" \t\n"))
+                text = self.source[place:start].decode("utf-8", "replace")
+                found += [WordPiece(text, "\0" * len(text)), self._expansion(one)]
+                place = one.end_byte
+            text = self.source[place : node.end_byte - is_string].decode("utf-8", "replace")
+            found.append(WordPiece(text, "\0" * len(text)))
+            if any({"$", "`", "\\", '"'} & set(piece.text) for piece in found if not piece.is_variable):
+                return ()
+        shapes = "".join(piece.shape for piece in found)
+        is_read = all(one.is_variable or one.stages or one.shape or not one.text for one in found)
+        is_read = is_read and not {"{", "~"} & set(shapes)
+        return tuple(piece for piece in found if piece != WordPiece()) if is_read else ()
+
+    def _expansion(self, node: Node) -> WordPiece:
+        """Return the piece of a variable or a substitution; for any other one that stands for nothing known."""
+        text = self._text(node, _LONGEST_UNKNOWN).lstrip(" \t\n")
+        if node.type == "simple_expansion" and _NAME.fullmatch(text[1:]):
+            return WordPiece(text[1:], is_variable=True)
+        inner = [one for one in node.children if one.is_named and one.type != "comment"]
+        stages = self._stages(inner[0]) if text.startswith("$(") and len(inner) == 1 else ()
+        return WordPiece(stages=stages) if stages else WordPiece("$")
+
     def _piece(self, node: Node) -> tuple[str, str] | None:
         """Return value and unquoted signs of one piece (quoted ones are NUL), or None if bash computes it."""
         if node.type not in _PIECES:
             return None
         text = self._text(node)
         match node.type:
-            case "word" | "number" | "test_operator" | "file_descriptor":
+            case "word" | "number" | "test_operator" | "file_descriptor" | "extglob_pattern":
                 return _unescape(text)
             case "raw_string" if text[:1] == text[-1:] == "'" and text.count("'") == 2:
                 value = text[1:-1]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import replace
 
-from nexus_cli.config.paths import places
-from nexus_cli.config.protected_places import SecretPlaces
-from nexus_cli.rules.bash_syntax import SimpleCommand, Word
+from nexus_cli.rules.awk_script import is_plain_script as is_plain_awk
+from nexus_cli.rules.command_line import SimpleCommand, Word, shorten
+from nexus_cli.rules.computed_words import CODE_FIRST, NAME, find_forms, lists_names
+from nexus_cli.rules.folders import LISTED, Folders, NotFree, check_glob, check_path
 from nexus_cli.rules.free_commands import (
     FIND_FLAGS,
     FIND_TESTS,
@@ -20,14 +19,11 @@ from nexus_cli.rules.free_commands import (
     HARMLESS_VARIABLES,
     FreeCommand,
 )
+from nexus_cli.rules.free_forms import AWK, AWKS, find_form, reads_config
 from nexus_cli.rules.git_repository import NotPlain, check_repository
 from nexus_cli.rules.sed_script import is_plain_script
 from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
 
-MOST_FOLDERS = 8
-"""Folders that a line may be in at once, by what its `cd` did."""
-MOST_LISTED = 5_000
-"""Names that are read to see where the globs of a line lead."""
 _GLOB = re.compile(r"[*?\[]")
 _NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
 _MIXED = frozenset({"listed", "remote", "stash", "worktree"})
@@ -36,76 +32,21 @@ _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "
 """Without an operand they read the folder that they are in."""
 
 
-class NotFree(Exception):
-    """A command is not free; the text says why."""
-
-
-@dataclass(slots=True)
-class Folders:
-    """The folders that a line may be in, and the project."""
-
-    project: str
-    start: str
-    assumed: str
-    """The folder if every `cd` succeeds."""
-    others: list[str]
-    """The folders if one does not."""
-    secrets: SecretPlaces | None = None
-    """Looked up at the first path in the project."""
-    anywhere: bool = False
-    """Only the forms of commands count, wherever they read."""
-    is_lost: bool = False
-    """A command before has changed the shell: nothing is free any more."""
-    listed: int = 0
-    """Names that were read for globs."""
-    repositories: dict[str, bool] = field(default_factory=dict)
-    """Folders that were looked at for git, and whether it finds the project's repository there."""
-
-    @classmethod
-    def of(cls, cwd: Path, project: Path) -> Folders:
-        """Return the folders of a line that begins in `cwd`."""
-        start, root = os.path.realpath(cwd), os.path.realpath(project)
-        return cls(root, start, start, [])
-
-    def holds(self, path: str) -> bool:
-        """Return True if the real `path` lies in the project and is no place of credentials."""
-        if self.anywhere:
-            return True
-        if not _is_below(path, self.project):
-            return False
-        project = Path(self.project)
-        self.secrets = self.secrets or SecretPlaces(places(), project)
-        return self.secrets.find(Path(path), inside=project) is None
-
-    def enter(self, command: SimpleCommand) -> None:
-        """Follow one `cd`; raise `NotFree` if it leads out of the project or where nobody knows."""
-        words = command.words[1:]
-        if words and words[0].text == "--":
-            words = words[1:]
-        if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
-            raise NotFree("cd leads to a folder that is not known")
-        entered = [os.path.normpath(os.path.join(folder, words[0].text)) for folder in (self.assumed, *self.others)]
-        for folder in entered:
-            if os.path.realpath(folder) != folder and os.path.lexists(folder):
-                raise NotFree("cd follows a link")
-        if not self.holds(entered[0]):
-            raise NotFree("cd leads out of the project")
-        sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
-        others = [] if sure else [self.assumed, *self.others, *entered[1:]]
-        self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
-        if len(self.others) > MOST_FOLDERS:
-            raise NotFree("the folder changes too often")
-
-
 def check_free(command: SimpleCommand, folders: Folders) -> str:
     """Return why a command is not free, else "". Follows a `cd` in `folders`."""
     try:
-        _check(command, folders)
+        for words in find_forms(command, folders):
+            _check(replace(command, words=words), folders)
     except NotFree as why:
         return str(why)
     except (OSError, ValueError, RecursionError):
         return "a path in it cannot be resolved"
     return ""
+
+
+def gets_names(command: SimpleCommand) -> bool:
+    """Return True if words of a command are computed when it runs."""
+    return any(not word.is_known or word.text in ("xargs", "-exec") for word in command.words)
 
 
 def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
@@ -129,9 +70,6 @@ def _check(command: SimpleCommand, folders: Folders) -> None:
     words = command.words
     if not words:
         raise NotFree("it has no program")
-    unknown = next((word for word in words if not word.is_known), None)
-    if unknown is not None:
-        raise NotFree(f"the value of {_short(unknown.text)} is not known before it runs")
     if folders.is_lost:
         raise NotFree("a command before it changes the shell")
     if not HARMLESS_VARIABLES.issuperset(command.assignments):
@@ -147,8 +85,14 @@ def _check(command: SimpleCommand, folders: Folders) -> None:
     if wrapper is not None and wrapper.is_transparent and name:
         _check_wrapped(command, name, head, folders)
         return
+    if find_form(name, words[1:], folders):
+        return
     if name == "find":
         _check_find(words[1:], folders)
+    elif name == "xargs":
+        _check_xargs(command, folders)
+    elif name in AWKS:
+        _check_row(words[1:], AWK, name, folders)
     elif name == "git":
         _check_git(words[1:], folders)
     elif name == "nexus":
@@ -156,7 +100,45 @@ def _check(command: SimpleCommand, folders: Folders) -> None:
     elif name in FREE:
         _check_row(words[1:], FREE[name], name, folders)
     else:
-        raise NotFree(f"{_short(words[0].text)} is not on the list of commands that only read")
+        raise NotFree(f"{shorten(words[0].text)} is not on the list of commands that only read")
+
+
+_XARGS = re.compile(r"-[0r]+|-n ?\d+|-I ?(\{\}|%)")
+
+
+def _check_xargs(command: SimpleCommand, folders: Folders) -> None:
+    """Raise `NotFree` unless names of files alone are handed to a command that may get any."""
+    stages = [folders.line.made[one] for one in command.before if one in folders.line.made]
+    if len(stages) != len(command.before) or not lists_names(stages):
+        raise NotFree("what xargs hands on is not known before it runs")
+    place, sign = 1, ""
+    while place < len(command.words) and command.words[place].text.startswith("-"):
+        option = command.words[place].text
+        if option in ("-n", "-I"):
+            place += 1
+            option += f" {command.words[place].text}" if place < len(command.words) else ""
+        found = _XARGS.fullmatch(option)
+        if found is None:
+            raise NotFree(f"xargs {shorten(option)} is not on the list")
+        sign, place = found[1] or sign, place + 1
+    rest = command.words[place:]
+    _check_consumer((*rest, NAME, NAME) if not sign else put_names(rest, sign, NAME), folders)
+
+
+def put_names(words: tuple[Word, ...], sign: str, name: Word) -> tuple[Word, ...]:
+    """Return the words of a command with `name` for each `sign`."""
+    return tuple(replace(name, text=one.text.replace(sign, name.text)) if sign in one.text else one for one in words)
+
+
+def _check_consumer(words: tuple[Word, ...], folders: Folders) -> None:
+    """Check a command that gets names of files: one of the table, which `find` and `xargs` run themselves."""
+    name = system_name(words[0]) if words and words[0].is_plain else ""
+    if name not in FREE and name not in AWKS:
+        raise NotFree("what is run with the names is not on the list of commands that only read")
+    operand = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
+    if LISTED in operand and name in CODE_FIRST:
+        raise NotFree(f"the script of {name} is not known before it runs")
+    _check(SimpleCommand(words), folders)
 
 
 def _check_nexus(texts: list[str]) -> None:
@@ -201,7 +183,7 @@ def _check_compared(word: Word, folders: Folders) -> None:
     for folder in (folders.assumed, *folders.others):
         path = os.path.join(folder, os.path.expanduser(word.text) if word.has_tilde else word.text)
         if word.has_glob or os.path.isdir(path):
-            _check_glob(os.path.join(path, "*"), folders)
+            check_glob(os.path.join(path, "*"), folders)
 
 
 def split_options(words: tuple[Word, ...], row: FreeCommand, name: str) -> tuple[list[Word], bool]:
@@ -216,7 +198,7 @@ def split_options(words: tuple[Word, ...], row: FreeCommand, name: str) -> tuple
         elif not text.startswith("-") or text == "-":
             operands.append(word)
         elif word.has_glob:
-            raise NotFree(f"{_short(text)} may become any option")
+            raise NotFree(f"{shorten(text)} may become any option")
         else:
             take = _take_long if text.startswith("--") else _take_short
             has_pattern |= take(text, row, name, rest)
@@ -238,7 +220,7 @@ def _take_long(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) -> 
     elif f"{flag}==" in row.long and not equals:
         value = _next_value(rest, name) + _next_value(rest, name)
     elif f"{flag}?" not in row.long and (equals or flag not in row.long):
-        raise NotFree(f"{name} --{_short(flag)} is not on the list")
+        raise NotFree(f"{name} --{shorten(flag)} is not on the list")
     _check_value(value, in_form=flag in ("format", "pretty", "sort"))
     return flag == "regexp" or (name == "rg" and flag in ("files", "type-list"))
 
@@ -255,13 +237,13 @@ def _take_short(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) ->
             value = behind or _next_value(rest, name)
             # On another system the option may have no value, and this word is a path.
             if not behind and letter != "e" and len(value) > 1 and (value.startswith(("/", "~")) or ".." in value):
-                raise NotFree(f"{name} -{letter} {_short(value)} may be a path")
+                raise NotFree(f"{name} -{letter} {shorten(value)} may be a path")
             _check_value(value)
             return letter == "e"
         if "#" in row.short and letter.isascii() and letter.isdigit():
             continue
         if letter not in row.short or letter == "#":
-            raise NotFree(f"{name} -{_short(letter)} is not on the list")
+            raise NotFree(f"{name} -{shorten(letter)} is not on the list")
     return False
 
 
@@ -306,7 +288,13 @@ def _check_sed(script: str) -> None:
         raise NotFree("the sed script may write or run something")
 
 
+def _check_awk(operands: list[Word]) -> None:
+    if operands[0].has_glob or not is_plain_awk(operands[0].text):
+        raise NotFree("the awk script may write or run something")
+
+
 _CHECKS: Mapping[str, Callable[[list[Word]], None]] = {
+    **dict.fromkeys(AWKS, _check_awk),
     "date": _check_date,
     "jq": _check_jq,
     "printf": _check_printf,
@@ -318,6 +306,8 @@ _TESTS = frozenset({"-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h"})
 
 
 def _check_test(words: tuple[Word, ...], row: FreeCommand, folders: Folders) -> None:
+    if len(words) == 3 and words[0].text == "!":
+        words = words[1:]
     texts = [word.text for word in words]
     if len(texts) == 2 and texts[0] in _TESTS:
         _check_operands([words[1]], FreeCommand(), "test", folders)
@@ -336,61 +326,13 @@ def _check_operands(operands: list[Word], row: FreeCommand, name: str, folders: 
         raise NotFree(f"{name} may take long")
     for word in operands:
         if word.has_glob and _GLOB.match(word.text) and not row.is_safe_with_globs:
-            raise NotFree(f"a file that {_short(word.text)} finds may be called like an option")
+            raise NotFree(f"a file that {shorten(word.text)} finds may be called like an option")
         if word.has_glob or kind in ("path", "paths"):
             check_path(word, folders)
     if not operands and name in _READS_FOLDER:
         for folder in (folders.assumed, *folders.others):
             if not folders.holds(folder) and os.path.lexists(folder):
                 raise NotFree("the folder may lie outside the project")
-
-
-def check_path(word: Word, folders: Folders) -> None:
-    """Raise `NotFree` if `word` may name something outside the project."""
-    text = word.text
-    if text in ("-", "/dev/null") or not text or folders.anywhere:
-        return
-    if word.has_tilde:
-        if text != "~" and not text.startswith("~/"):
-            raise NotFree(f"{_short(text)} is not known before it runs")
-        text = os.path.expanduser(text)
-    for folder in (folders.assumed, *folders.others):
-        path = os.path.join(folder, text)
-        if word.has_glob:
-            _check_glob(path, folders)
-        elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
-            raise NotFree(f"{_short(text)} lies outside the project")
-
-
-def _check_glob(path: str, folders: Folders) -> None:
-    """Raise `NotFree` if the glob `path` leads out of the project: by `..`, its head, or a link that it finds."""
-    parts = path.split("/")
-    first = next(place for place, part in enumerate(parts) if _GLOB.search(part))
-    # A bash before 5.2 finds `..` by `.*`.
-    up = any(part.startswith(".") and fnmatch.fnmatchcase("..", part.replace("[", "*")) for part in parts[first:])
-    if up or ".." in parts[first:] or not folders.holds(os.path.realpath("/".join(parts[:first]) or "/")):
-        raise NotFree(f"{_short(path)} may lie outside the project")
-    found = ["/".join(parts[:first]) or "/"]
-    for part in parts[first:]:
-        deeper: list[str] = []
-        for folder in found:
-            if not _GLOB.search(part):
-                deeper.append(os.path.join(folder, part))
-                continue
-            if not os.path.isdir(folder):
-                continue
-            pattern = re.compile(fnmatch.translate("*" if "[" in part or "\\" in part else part))
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    folders.listed += 1
-                    if folders.listed > MOST_LISTED:
-                        raise NotFree(f"{_short(part)} finds too many files")
-                    if pattern.match(entry.name):
-                        deeper.append(entry.path)
-        for one in deeper:
-            if not folders.holds(os.path.realpath(one)):
-                raise NotFree(f"{_short(one)} leads out of the project")
-        found = deeper
 
 
 def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
@@ -402,14 +344,32 @@ def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
     rest = iter(words[place:])
     for word in rest:
         if not word.is_plain:
-            raise NotFree(f"{_short(word.text)} in find may become any option")
+            raise NotFree(f"{shorten(word.text)} in find may become any option")
+        if word.text == "-exec":
+            _check_consumer(_read_exec(rest), folders)
+            continue
         if word.text in FIND_TESTS:
             if not _next_word(rest).is_known or not word.is_plain:
                 raise NotFree("a value of find is not known")
         elif word.text == "-newer":
             check_path(_next_word(rest), folders)
         elif word.text not in FIND_FLAGS:
-            raise NotFree(f"find {_short(word.text)} is not on the list")
+            raise NotFree(f"find {shorten(word.text)} is not on the list")
+
+
+def _read_exec(rest: Iterator[Word]) -> tuple[Word, ...]:
+    """Return the command behind `-exec` with names in it, read up to `;` or `{} +`."""
+    words: list[Word] = []
+    listed = Word(f"./{LISTED}")
+    for word in rest:
+        if word.text == ";" and word.is_plain:
+            return put_names(tuple(words), "{}", listed)
+        if word.text == "+" and words and words[-1].text == "{}" and "{}" not in {one.text for one in words[:-1]}:
+            return (*words[:-1], listed, listed)
+        if not word.is_plain or word.text == "+" or ("{}" in word.text and word.text != "{}"):
+            break
+        words.append(word)
+    raise NotFree("what find runs is not known")
 
 
 def _next_word(rest: Iterator[Word]) -> Word:
@@ -421,8 +381,6 @@ def _next_word(rest: Iterator[Word]) -> Word:
 
 def _check_git(words: tuple[Word, ...], folders: Folders) -> None:
     """Check `git`: in the folder where the line begins, a subcommand of the list with options of its row."""
-    if {folders.assumed, *folders.others} - {folders.start, folders.project}:
-        raise NotFree("git in another folder may run what the repository there names")
     place = 0
     while place < len(words) and words[place].text.startswith("-"):
         if words[place].text == "-C" and place + 1 < len(words):
@@ -435,11 +393,14 @@ def _check_git(words: tuple[Word, ...], folders: Folders) -> None:
         elif words[place].text in GIT_FLAGS:
             place += 1
         else:
-            raise NotFree(f"git {_short(words[place].text)} is not on the list")
+            raise NotFree(f"git {shorten(words[place].text)} is not on the list")
     name = words[place].text if place < len(words) else ""
+    if name == "config" and reads_config(words[place + 1 :]):
+        _check_repository(name, [], folders)
+        return
     row = FREE.get(f"git-{name}")
     if row is None or not words[place].is_plain:
-        raise NotFree(f"git {_short(name)} is not on the list of commands that only read".replace("  ", " "))
+        raise NotFree(f"git {shorten(name)} is not on the list of commands that only read".replace("  ", " "))
     _check_repository(name, [word for word in words[place + 1 :] if not word.text.startswith("-")], folders)
     _check_subcommand(words[place + 1 :], row, name, folders)
 
@@ -448,7 +409,7 @@ def _check_repository(name: str, operands: list[Word], folders: Folders) -> None
     """Raise `NotFree` where git may find another repository than the project's, or runs what that one names."""
     if folders.anywhere:
         return
-    for folder in dict.fromkeys((folders.start, folders.project)):
+    for folder in dict.fromkeys((folders.start, folders.project, folders.assumed, *folders.others)):
         if folder not in folders.repositories:
             try:
                 folders.repositories[folder] = check_repository(folder, folders.project)
@@ -469,7 +430,7 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
             if operands and not listing:
                 raise NotFree(f"git {name} with a name changes it")
         case "remote" if texts and texts[0] != "get-url":
-            raise NotFree(f"git remote {_short(texts[0])} is not on the list")
+            raise NotFree(f"git remote {shorten(texts[0])} is not on the list")
         case "stash" if texts[:1] not in (["list"], ["show"]):
             raise NotFree("git stash changes files")
         case "worktree" if texts != ["list"]:
@@ -482,13 +443,3 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
         operands = operands[1:]
     for word in operands:
         _check_operands([word], FreeCommand(), "git", folders)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def _short(text: str) -> str:
-    """Return `text` for a message: on one line, at most 40 characters."""
-    line = "".join(char if char.isprintable() else "?" for char in text[:41])
-    return line if len(line) <= 40 else line[:37] + "..."

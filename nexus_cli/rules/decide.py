@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.core.tool import Effect
-from nexus_cli.rules.bash_syntax import CommandLine, SimpleCommand, Word, find_hidden_sign, read_command_line
-from nexus_cli.rules.check_free import Folders, NotFree, check_free, check_path, keeps_form
+from nexus_cli.rules.bash_syntax import find_hidden_sign, read_command_line
+from nexus_cli.rules.check_free import check_free, gets_names, keeps_form
+from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word
+from nexus_cli.rules.folders import Folders, NotFree, check_path
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.free_commands import FREE
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
@@ -33,6 +35,8 @@ MOST_INNER = 500
 MOST_INNER_OF_LINE = 5_000
 """The same for the whole line, beyond one for each command."""
 DEEPEST = 5
+_READ_BY = frozenset({"bash", "read_file"})
+"""Tools by whose rules a free command may be meant."""
 _SHELL_STATE = frozenset({
     "cd", "pushd", "popd", "source", ".", "eval", "builtin", "exec", "set", "shopt", "alias", "unalias", "export",
     "declare", "typeset", "local", "readonly", "unset", "enable", "hash", "trap", "ulimit", "umask", "read", "mapfile",
@@ -97,7 +101,7 @@ def decide_command(
     """
     line = read_command_line(command)
     search = _Search(rules, level, command)
-    folders = Folders.of(cwd, project)
+    folders = Folders.of(cwd, project, line)
     parts: list[CommandPart] = []
     is_free = True
     for one in line.commands:
@@ -115,7 +119,9 @@ def decide_command(
         parts += [part for part in found if part.decision == "deny" or level != "all"]
     if line.is_unclear and level == "all":
         parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]
-    doubts = [*line.doubts, *_check_redirects(line, folders)]
+    if any(one.name in os.environ for one in line.bindings):
+        line.doubts["a variable of the environment is set"] = None
+    doubts = [*line.doubts, *([] if is_free else line.forms), *_check_redirects(line, folders)]
     doubts += ["an empty command"] * (not parts and not doubts)
     denied = next((part for part in parts if part.decision == "deny"), None)
     asks = [] if level == "all" else _find_reasons(command, line, doubts, parts, level, rules)
@@ -149,6 +155,9 @@ def _decide_part(
     if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
+    strict = next((rule for rule in search.rules.rules if rule.decision != "allow" and rule.tool in _READ_BY), None)
+    if not reason and strict is not None and gets_names(command):
+        reason = f"it may be what {strict.decision} {strict.text} names, as its words are not known before it runs"
     if not reason:
         return CommandPart(shown, "allow", None, "built in", "it only reads"), True
     if level == "all":
@@ -330,7 +339,8 @@ def _find_reasons(
     reasons = [f"it holds a hidden character ({hidden})"] if hidden else []
     reasons += [f"the rule in {where} cannot be read" for where in rules.broken[:1]]
     if line.is_unclear and rules.restricts():
-        reasons.append(f"it cannot be read whole, and there is a rule that refuses or asks: {', '.join(line.doubts)}")
+        shown = ", ".join([*line.doubts, *line.forms])
+        reasons.append(f"it cannot be read whole, and there is a rule that refuses or asks: {shown}")
     elif level != "run":
         reasons += [f"it has {doubt}" for doubt in doubts]
     return reasons + [part.why for part in parts if part.decision == "ask"]

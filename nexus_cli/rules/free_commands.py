@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from nexus_cli.rules.bash_syntax import PLAIN_PAGERS
+
 ENVIRONMENT: Mapping[str, str] = {
     "GIT_CONFIG_COUNT": "12",
     "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
@@ -25,6 +27,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "GIT_CONFIG_KEY_10": "gpg.x509.program", "GIT_CONFIG_VALUE_10": "false",
     "GIT_CONFIG_KEY_11": "gpg.ssh.program", "GIT_CONFIG_VALUE_11": "false",
     "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }  # fmt: skip
 """Variables of a free command: git neither writes its index nor runs what a repository names. What they cannot switch
 off (`diff.external`, filters) `git_repository` looks for."""
@@ -32,9 +35,10 @@ UNSET = (
     "RIPGREP_CONFIG_PATH", "CDPATH", "BASH_ENV", "ENV", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GREP_OPTIONS", "TREE_COLORS",
     "LESSOPEN", "JQ_COLORS", "SHELLOPTS", "BASHOPTS", "GLOBIGNORE", "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR",
     "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG_PARAMETERS",
+    "TAR_OPTIONS", "AWKPATH", "AWKLIBPATH", "IFS",
 )  # fmt: skip
 """Variables that a free command does not get: they change what it does."""
-HARMLESS_VARIABLES = frozenset({"LC_ALL", "LANG", "LC_CTYPE", "TZ", "NO_COLOR", "COLUMNS", "TERM"})
+HARMLESS_VARIABLES = PLAIN_PAGERS | {"LC_ALL", "LANG", "LC_CTYPE", "TZ", "NO_COLOR", "COLUMNS", "TERM"}
 """Variables that a line may set for a free command."""
 
 
@@ -103,10 +107,11 @@ du | paths | abchHklmsSx0 | dtB | all apparent-size bytes total human-readable s
 df | paths | ahHiklPT | Btx | all human-readable inodes local portability print-type type= exclude-type= total
 tree | paths | adfipsughDFvrctUnCASJXNQ | LIP | dirsfirst filesfirst noreport du prune gitignore filelimit=
     charset= sort= timefmt= matchdirs ignore-case si inodes device
-diff | paths | abBcdeEiHnpqstTuwyZ# | CUFIW | normal brief report-identical-files context? unified? ed rcs
+diff | paths | abBcdeEiHnNpqrstTuwyZ# | CUFIW | normal brief report-identical-files context? unified? ed rcs
     side-by-side width= left-column suppress-common-lines show-c-function show-function-line= label= expand-tabs
     minimal speed-large-files strip-trailing-cr ignore-case ignore-tab-expansion ignore-trailing-space
     ignore-space-change ignore-all-space ignore-blank-lines ignore-matching-lines= text color? no-dereference
+    recursive new-file
 cmp | paths | bls | in | print-bytes bytes= verbose quiet silent ignore-initial=
 od | paths* | abcdfiloshvx | AjNtw? | address-radix= skip-bytes= read-bytes= format= output-duplicates
 hexdump | paths | bcCdovx | ns |

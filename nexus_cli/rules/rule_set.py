@@ -25,8 +25,9 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.path_globs import ONE, GlobPart, compile_parts
 from nexus_cli.core.tool import Effect, Reads, Tool
-from nexus_cli.rules.bash_syntax import Word, find_hidden_sign, read_command_line
+from nexus_cli.rules.bash_syntax import find_hidden_sign, read_command_line
 from nexus_cli.rules.check_free import keeps_form
+from nexus_cli.rules.command_line import Word
 from nexus_cli.rules.free_commands import GIT_FLAGS, GIT_VALUED
 from nexus_cli.rules.wrappers import program_name, system_name
 
@@ -263,7 +264,7 @@ def parse_rule(
 def _parse_command_pattern(tool: str, text: str, pattern: str) -> tuple[tuple[str, ...], bool]:
     """Return the words of a command pattern and whether it ends in `*`."""
     line = read_command_line(pattern)
-    if len(line.commands) != 1 or line.doubts or line.redirects or line.commands[0].assignments:
+    if len(line.commands) != 1 or line.doubts or line.forms or line.redirects or line.commands[0].assignments:
         raise ValueError(f"{_quote(text)} is no single command of plain words")
     words = line.commands[0].words
     is_open = words[-1].text == "*" and words[-1].has_glob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nexus_cli.rules.bash_syntax import SimpleCommand
+from nexus_cli.rules.command_line import SimpleCommand
 from nexus_cli.rules.wrappers import SHELLS, WRAPPERS, find_wrapper, system_name
 
 NEVER = SHELLS | frozenset({

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nexus_cli.rules.bash_syntax import Word
+from nexus_cli.rules.command_line import Word
 from nexus_cli.rules.foreign_code import find_code
 
 

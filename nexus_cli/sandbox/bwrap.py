@@ -54,7 +54,9 @@ def bwrap_arguments(
         if is_below(path, covered) and not is_below(path, shown):
             continue
         if os.path.isdir(path):
-            line += ["--tmpfs", path, *_show([one for one in profile.shown if is_below(str(one), [path])], profile)]
+            # A folder comes before what it holds: mounted later it would cover it.
+            inside = sorted(one for one in profile.shown if is_below(str(one), [path]))
+            line += ["--tmpfs", path, *_show(inside, profile)]
             line += _keep_read_only([one for one in carve_outs if is_below(str(one), [path])], profile)
             line += ["--remount-ro", path]
             covered.append(path)
@@ -70,11 +72,15 @@ def bwrap_arguments(
 def _show(paths: Sequence[Path], profile: Profile) -> list[str]:
     """Return what makes `paths` appear in an empty folder; a link stays one, and leads where the command may go."""
     line: list[str] = []
+    seen: list[str] = []
     for path in paths:
         is_link = path.is_symlink()
-        if path in profile.writable and not is_link:
+        if path in profile.roots and not is_link:
             line += ["--bind", str(path), str(path)]
             continue
+        if is_below(str(path), seen):
+            continue
+        seen += [] if is_link else [str(path)]
         line += ["--symlink", os.readlink(path), str(path)] if is_link else ["--ro-bind-try", str(path), str(path)]
     return line
 

@@ -10,8 +10,10 @@ import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
+from nexus_cli.config.protected_places import holds_password
 from nexus_cli.core.redact_secrets import protected_secrets, redact
 from nexus_cli.sandbox.profile import Profile, is_below
+from nexus_cli.sandbox.visible_places import git_settings
 
 _SECRET = re.compile(
     r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|CREDENTIALS?|CREDS|PASS|PASSPHRASE|PAT|AUTH|JWT|BEARER"
@@ -58,6 +60,8 @@ def child_environment_for(
         env = _OFFLINE | env
     if profile.name == "read":
         env["PATH"] = _path_outside(env.get("PATH", os.defpath), profile)
+        if any(map(holds_password, git_settings(environ))):
+            env["GIT_CONFIG_GLOBAL"] = os.devnull  # git gives up on settings that it may not read
     return env, taken
 
 

@@ -55,7 +55,7 @@ def describe_denial(profile: Profile, output: str, backend: Backend) -> str:
             continue
         if is_below(path, map(str, profile.denied)):
             return f"[sandbox: a deny rule hides {path}]"
-        if is_below(path, map(str, profile.hidden)):
+        if is_below(path, map(str, profile.hidden)) and not is_below(path, map(str, profile.shown)):
             return f"[sandbox: {path} is hidden; {ASK_OUTSIDE}]"
         if not is_below(os.path.realpath(path), map(str, profile.roots)):
             return f"[sandbox: write to {path} refused; {ASK_OUTSIDE}]"

@@ -39,6 +39,8 @@ _CREATE_RULESET_VERSION, _RULE_PATH_BENEATH = 1, 1
 READABLE_DEVICES = ("random", "urandom")
 WRITABLE_DEVICES = ("null", "zero", "full")
 """Of `/dev` only these are opened: no disk, no terminal of the person's."""
+SYSTEM_FACTS = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "swaps", "sys", "uptime", "version")
+"""Of `/proc` a command in the profile `read` opens these: no file of a process, its own among them."""
 
 
 def landlock_abi() -> int:
@@ -120,8 +122,12 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
         hidden = [os.path.realpath(path) for path in profile.hidden]
         # Names may be listed everywhere: a rule for a folder alone does not exist, and `ls /` must work.
         _allow(rules, "/", READ_DIR & handled)
-        for path in _cover("/", [*hidden, "/dev"], split):
+        # Command lines of other processes are in /proc, and hold keys.
+        closed = ["/dev", "/proc"] if profile.name == "read" else ["/dev"]
+        for path in _cover("/", [*hidden, *closed], split):
             _allow(rules, path, READ & handled)
+        for name in SYSTEM_FACTS if profile.name == "read" else ():
+            _allow(rules, f"/proc/{name}", READ & handled)
         shown = list(map(str, profile.shown))
         for path in (one for place in shown for one in _cover(place, hidden, split)):
             _allow(rules, path, READ & handled)

@@ -1,7 +1,8 @@
 """Profiles: what a command may read, write and reach. Values, computed before anything is confined.
 
-`read` writes nothing but a temporary folder of its own; `write` adds the project and caches of its own; `net` adds the
-network; `none` has no walls. Backends turn a profile into rules, mounts or a policy.
+`read` sees the project, the system and tools alone, and writes nothing but a temporary folder of its own; `write` sees
+all but credentials, and writes the project and caches of its own; `net` adds the network; `none` has no walls. Backends
+turn a profile into rules, mounts or a policy.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.config.worktree_record import RECORD, find_worktree
 from nexus_cli.core.real_files import read_beginning
+from nexus_cli.sandbox.visible_places import closed_places, shown_places
 
+Paths = tuple[Path, ...]
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
@@ -109,6 +112,8 @@ def make_profile(
         return Profile(name, project, cwd, unix_sockets=True, network=True)
     shown = _find_shown(project, own)
     if name == "read":
+        hidden, shown = _narrow(project, cwd, own, environ, hidden, shown)
+        shown = (*shown, temp) if temp else shown
         return Profile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     wanted = (project, *_personal_paths(write, home))
@@ -142,6 +147,18 @@ def make_profile(
         caches=tuple(one for made in folder for one in find_caches(made, home, environ, name == "net", writable)),
         notes=tuple(notes),
     )
+
+
+def _narrow(
+    project: Path, cwd: Path, own: Places, environ: Mapping[str, str], secret: Paths, shown: Paths
+) -> tuple[Paths, Paths]:
+    """Return what `read` hides and shows: beyond `secret` all that is neither the project nor the system nor a tool."""
+    closed = closed_places(project, environ)
+    git = find_worktree_folder(project)
+    seen = shown_places(project, cwd, git.parent.parent if git else None, own, environ)
+    places, secrets = list(map(str, closed)), list(map(str, secret))
+    kept = (path for path in seen if str(path) not in places and is_below(str(path), places))
+    return (*secret, *closed), (*shown, *(path for path in kept if not is_below(str(path), secrets)))
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:

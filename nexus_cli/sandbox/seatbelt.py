@@ -51,8 +51,8 @@ _NETWORK = """(allow network*)
 def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequence[Path]) -> list[str]:
     """Return the command line that runs `argv` in the walls of `profile`.
 
-    Paths are parameters: no character of a path is part of the policy. Later rules win: hidden paths come after what
-    may be written, then what is shown of them, then carve-outs. Of a carve-out the parents cannot be removed or
+    Paths are parameters: no character of a path is part of the policy. Later rules win: hidden paths and what is
+    shown of them come after what may be written, then carve-outs. Of a carve-out the parents cannot be removed or
     renamed.
     """
     lines = [_BASE, _NETWORK if profile.network else ""]
@@ -65,9 +65,13 @@ def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequen
         return f'(param "P{len(values) - 1}")'
 
     lines += [f"(allow file-write* (subpath {name(root)}))\n" for root in profile.roots]
-    lines += [f"(deny file-read* file-write* (subpath {name(path)}))\n" for path in profile.hidden]
-    for path in profile.shown:
-        rights = "file-read* file-write*" if path in profile.writable else "file-read*"
+    # What is deeper comes later: a place may be shown in a hidden one, and hidden in that in turn.
+    for path, is_shown in sorted([*((one, False) for one in profile.hidden), *((one, True) for one in profile.shown)]):
+        if not is_shown:
+            lines.append(f"(deny file-read* file-write* (subpath {name(path)}))\n")
+            continue
+        rights = "file-read* file-write*" if path in profile.roots else "file-read*"
+        lines += [f"(allow file-read-metadata (literal {name(parent)}))\n" for parent in reversed(path.parents)]
         lines.append(f"(allow {rights} (subpath {name(path)}))\n")
     for path in carve_outs:
         lines.append(f"(deny file-write* (subpath {name(path)}))\n")

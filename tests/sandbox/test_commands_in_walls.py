@@ -207,7 +207,7 @@ def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground
         from nexus_cli.tools.cancellable_thread import StopFlag
         from nexus_cli.tools.process import run_process
 
-        confinement = Confinement(scene.profile("read"), scene.ground.probe)
+        confinement = Confinement(scene.profile("write"), scene.ground.probe)
 
         def cat(path: Path) -> str:
             argv, env = ["cat", str(path)], scene.environ

@@ -1,0 +1,105 @@
+"""The content of a command line: simple commands, their words, the variables that it sets, and what is beyond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class WordPiece(NamedTuple):
+    """One piece of a word that bash computes."""
+
+    text: str = ""
+    """Its value, or the name of a variable."""
+    shape: str = ""
+    """Its unquoted signs."""
+    is_variable: bool = False
+    stages: tuple[int, ...] = ()
+    """The commands of a substitution, one pipeline, see `CommandLine.made`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command, unquoted."""
+
+    text: str
+    """Its value; the source where it is not known."""
+    is_known: bool = True
+    """False: bash computes it when the command runs."""
+    has_glob: bool = False
+    """It holds an unquoted `*`, `?` or `[`."""
+    has_tilde: bool = False
+    """It begins with an unquoted `~`."""
+    pieces: tuple[WordPiece, ...] = field(default=(), compare=False)
+    """What a word that is not known consists of, where all of it is understood."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the program gets exactly `text`."""
+        return self.is_known and not self.has_glob and not self.has_tilde
+
+    @property
+    def is_single(self) -> bool:
+        """True if it stays one word whatever bash computes: it is in double quotes, and no list."""
+        quoted = self.text[:1] == self.text[-1:] == '"' and self.text.count('"') == 2
+        return self.is_known or (quoted and not {"@", "*", "\\"} & set(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleCommand:
+    """A program and its arguments, wherever in the line it stands."""
+
+    words: tuple[Word, ...]
+    assignments: tuple[str, ...] = ()
+    """Names of the variables set for it alone."""
+    is_certain: bool = False
+    """True if it runs in the shell of the line itself, whatever the commands before it did."""
+    reads_pipe: bool = False
+    """True if its input is the output of another command."""
+    before: tuple[int, ...] = ()
+    """The commands before it in its pipeline, see `CommandLine.made`."""
+    is_nested: bool = False
+    """True in a loop, a condition, a group or a substitution."""
+    place: int = 0
+    """Where in the line it stands."""
+
+
+class Binding(NamedTuple):
+    """Values that a variable of the line may have."""
+
+    name: str
+    words: tuple[Word, ...]
+    start: int
+    end: int
+    """Where it surely has one of them."""
+
+
+@dataclass(slots=True)
+class CommandLine:
+    """The content of one command line."""
+
+    commands: list[SimpleCommand] = field(default_factory=list)
+    """Every simple command, also those in substitutions, functions and loops, in the order of the text."""
+    redirects: list[tuple[str, Word]] = field(default_factory=list)
+    """Operator and target."""
+    inputs: list[str] = field(default_factory=list)
+    """Texts of here-documents and here-strings."""
+    codes: list[str] = field(default_factory=list)
+    """Commands in backticks in a here-document, which the parser leaves as text."""
+    doubts: dict[str, None] = field(default_factory=dict)
+    """Constructs beyond plain commands, in words, in order."""
+    forms: dict[str, None] = field(default_factory=dict)
+    """Those of them that a line may have whose commands are all free."""
+    made: dict[int, SimpleCommand] = field(default_factory=dict)
+    """The commands by the number of their node."""
+    bindings: list[Binding] = field(default_factory=list)
+    is_unclear: bool = False
+    """True: it does not parse, so a command may have been overlooked."""
+    is_long: bool = False
+    """True: above `LONGEST`."""
+
+
+def shorten(text: str) -> str:
+    """Return `text` for a message: on one line, at most 40 characters."""
+    line = "".join(char if char.isprintable() else "?" for char in text[:41])
+    return line if len(line) <= 40 else line[:37] + "..."

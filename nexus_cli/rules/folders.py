@@ -1,0 +1,141 @@
+"""The folders that a command line may be in, and where its paths lead."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
+
+MOST_FOLDERS = 8
+"""Folders that a line may be in at once, by what its `cd` did."""
+MOST_LISTED = 5_000
+"""Names that are read to see where the globs of a line lead."""
+LISTED = "*\0"
+"""Text that stands for a name that a command will list: a pattern, for it may begin like an option."""
+_GLOB = re.compile(r"[*?\[]")
+
+
+class NotFree(Exception):
+    """A command is not free; the text says why."""
+
+
+@dataclass(slots=True)
+class Folders:
+    """The folders that a line may be in, and the project."""
+
+    project: str
+    start: str
+    assumed: str
+    """The folder if every `cd` succeeds."""
+    others: list[str]
+    """The folders if one does not."""
+    secrets: SecretPlaces | None = None
+    """Looked up at the first path in the project."""
+    anywhere: bool = False
+    """Only the forms of commands count, wherever they read."""
+    is_lost: bool = False
+    """A command before has changed the shell: nothing is free any more."""
+    listed: int = 0
+    """Names that were read for globs."""
+    repositories: dict[str, bool] = field(default_factory=dict)
+    """Folders that were looked at for git, and whether it finds the project's repository there."""
+    line: CommandLine = field(default_factory=CommandLine)
+    forms: int = 0
+    """Forms of commands that were looked at."""
+
+    @classmethod
+    def of(cls, cwd: Path, project: Path, line: CommandLine) -> Folders:
+        """Return the folders of a line that begins in `cwd`."""
+        start, root = os.path.realpath(cwd), os.path.realpath(project)
+        return cls(root, start, start, [], line=line)
+
+    def holds(self, path: str) -> bool:
+        """Return True if the real `path` lies in the project and is no place of credentials."""
+        if self.anywhere:
+            return True
+        if not is_below(path, self.project):
+            return False
+        project = Path(self.project)
+        self.secrets = self.secrets or SecretPlaces(places(), project)
+        return self.secrets.find(Path(path), inside=project) is None
+
+    def enter(self, command: SimpleCommand) -> None:
+        """Follow one `cd`; raise `NotFree` if it leads out of the project or where nobody knows."""
+        words = command.words[1:]
+        if words and words[0].text == "--":
+            words = words[1:]
+        if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
+            raise NotFree("cd leads to a folder that is not known")
+        if command.is_nested:
+            raise NotFree("cd in a loop or a condition leads to a folder that is not known")
+        entered = [os.path.normpath(os.path.join(folder, words[0].text)) for folder in (self.assumed, *self.others)]
+        for folder in entered:
+            if os.path.realpath(folder) != folder and os.path.lexists(folder):
+                raise NotFree("cd follows a link")
+        if not self.holds(entered[0]):
+            raise NotFree("cd leads out of the project")
+        sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
+        others = [] if sure else [self.assumed, *self.others, *entered[1:]]
+        self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
+        if len(self.others) > MOST_FOLDERS:
+            raise NotFree("the folder changes too often")
+
+
+def check_path(word: Word, folders: Folders) -> None:
+    """Raise `NotFree` if `word` may name something outside the project."""
+    text = word.text
+    if text in ("-", "/dev/null") or not text or folders.anywhere:
+        return
+    if LISTED in text and ".." in text.split("/"):
+        raise NotFree("what is above a listed name is not known before it runs")
+    if word.has_tilde:
+        if text != "~" and not text.startswith("~/"):
+            raise NotFree(f"{shorten(text)} is not known before it runs")
+        text = os.path.expanduser(text)
+    for folder in (folders.assumed, *folders.others):
+        path = os.path.join(folder, text.replace(LISTED, "listed"))
+        if word.has_glob and LISTED not in text:
+            check_glob(path, folders)
+        elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
+            raise NotFree(f"{shorten(text)} lies outside the project")
+
+
+def check_glob(path: str, folders: Folders) -> None:
+    """Raise `NotFree` if the glob `path` leads out of the project: by `..`, its head, or a link that it finds."""
+    parts = path.split("/")
+    first = next(place for place, part in enumerate(parts) if _GLOB.search(part))
+    # A bash before 5.2 finds `..` by `.*`.
+    up = any(part.startswith(".") and fnmatch.fnmatchcase("..", part.replace("[", "*")) for part in parts[first:])
+    if up or ".." in parts[first:] or not folders.holds(os.path.realpath("/".join(parts[:first]) or "/")):
+        raise NotFree(f"{shorten(path)} may lie outside the project")
+    found = ["/".join(parts[:first]) or "/"]
+    for part in parts[first:]:
+        deeper: list[str] = []
+        for folder in found:
+            if not _GLOB.search(part):
+                deeper.append(os.path.join(folder, part))
+                continue
+            if not os.path.isdir(folder):
+                continue
+            pattern = re.compile(fnmatch.translate("*" if "[" in part or "\\" in part else part))
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    folders.listed += 1
+                    if folders.listed > MOST_LISTED:
+                        raise NotFree(f"{shorten(part)} finds too many files")
+                    if pattern.match(entry.name):
+                        deeper.append(entry.path)
+        for one in deeper:
+            if not folders.holds(os.path.realpath(one)):
+                raise NotFree(f"{shorten(one)} leads out of the project")
+        found = deeper
+
+
+def is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -1,0 +1,143 @@
+"""Lines that bash computes: free where everything in them is understood and only reads, and never otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from rules.rows import TOOLS, decide, read_rows
+
+from nexus_cli.rules.awk_script import is_plain_script
+from nexus_cli.rules.decide import Level, decide_command
+from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule
+
+NONE = RuleSet()
+LEVELS: tuple[Level, ...] = ("read", "edit", "run")
+FILES = ("README.md", "setup.py", "src/a.py", "tests/a.py", "names.txt", "a.txt", "b.txt", "x.tar", "x.tgz")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_project(tmp_path_factory.mktemp("lines"))
+
+
+def make_project(folder: Path) -> Path:
+    """Return a repository with the files that the rows name."""
+    for name in FILES:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("def main():\nfoo,1\n")
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    subprocess.run(["git", "-C", str(folder), "add", "-A"], check=True)
+    return folder
+
+
+def asked(lines: list[str], folder: Path) -> list[str]:
+    found = ((line, decide(line, folder, "read", NONE)) for line in lines)
+    return [f"{line}: {one.why}" for line, one in found if one.decision != "allow"]
+
+
+def test_a_listed_name_may_stand_in_a_text(project: Path) -> None:
+    assert not asked(['for f in $(git ls-files); do echo "== $f"; head -2 "$f"; done', 'echo "a $(ls) b"'], project)
+
+
+def test_of_harmless_lines_at_most_one_in_twenty_asks(project: Path) -> None:
+    rows = read_rows("harmless.tsv")
+    wrong = asked([line for line, expected in rows if expected == "allow"], project)
+    assert not wrong, "\n".join(wrong)
+    asks = asked([line for line, _ in rows], project)
+    assert len(rows) == 231 and len(asks) <= len(rows) / 20, asks
+
+
+def test_a_line_that_does_harm_or_is_not_understood_asks(project: Path) -> None:
+    rows = read_rows("computed.tsv")
+    free = [line for line, _ in rows if decide(line, project, "read", NONE).decision == "allow"]
+    assert not free and len(rows) > 200, free
+
+
+def test_a_program_of_the_project_or_chosen_by_it_does_not_say_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, shims = make_project(tmp_path / "p"), tmp_path / "shims"
+    for place in (folder / "bin", shims):
+        place.mkdir()
+        (place / "node").write_text("#!/bin/sh\n")
+        (place / "node").chmod(0o755)
+    (shims / "pip").symlink_to(folder / "bin/node")
+    monkeypatch.setenv("PATH", f"{shims}:/usr/bin:/bin")
+    assert not asked(["node --version", "grep --version"], folder)
+    assert asked(["pip list", "pip --version"], folder), "a link to a file of the project"
+    monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
+    assert asked(["node --version"], folder)
+
+
+def test_a_variable_of_the_environment_is_neither_set_nor_read_but_a_few(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("some_file", "/etc/passwd")
+    lines = ["cat $some_file", "some_file=a; cat $some_file", "for some_file in a.txt; do cat $some_file; done"]
+    assert len(asked(lines, project)) == len(lines)
+
+
+@pytest.mark.parametrize("line", [
+    "; ".join(f"a{n}=1" for n in range(900)) + "; echo $a1",
+    "; ".join([*(["x=a"] * 300), *(["y=$x$x"] * 300), *(["z=$y$y"] * 300), "echo $z"]),
+    "; ".join(["wc $(git ls-files)"] * 400),
+    "echo " + "$(" * 300 + "ls" + ")" * 300,
+    "for f in a; do " * 200 + "ls; " + "done; " * 200,
+    "awk '" + "/a" * 900 + "' f", "awk '" + "[" * 1900 + "' f",
+])  # fmt: skip
+def test_a_long_line_is_decided_in_bounded_time(project: Path, line: str) -> None:
+    began = time.thread_time()
+    decide(line, project, "read", NONE)
+    assert time.thread_time() - began < 5, "less than a second; what grows with a power takes minutes"
+
+
+@pytest.mark.parametrize("script", [
+    "{print $1}", "NR>1 {s+=$2} END {print s/NR}", "/a|b/ && !/c/ {n++} END {print n}", "$1 ~ /x/ {print $2}",
+    "{a[$1]++} END {for (k in a) if (a[k] > 1) print k, a[k]}", "length($0) > 80 # > long", "{x = $1/2; print x}",
+    'BEGIN {FS = ","; OFS = "\\t"} {$1 = $1; print}', "NR % 2 == 0", '{print "a > b | c"}',
+])  # fmt: skip
+def test_a_script_that_computes_and_prints_is_plain(script: str) -> None:
+    assert is_plain_script(script)
+
+
+COMPUTED = (
+    "wc -l $(git ls-files)", "ls | xargs cat", "find . -exec cat {} +", "for f in *.txt; do cat $f; done", "echo $HOME",
+    "x=a.txt; cat $x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ["read_file(secrets/**)", "bash(rm *)"])
+@pytest.mark.parametrize("decision", ["deny", "ask"])
+def test_a_computed_word_may_be_what_a_rule_names(project: Path, rule: str, decision: Decision) -> None:
+    assert not asked(list(COMPUTED), project)
+    rules = RuleSet((parse_rule(decision, rule, TOOLS),))
+    assert {decide(line, project, "read", rules).decision for line in COMPUTED} == {"ask"}
+    allowed = RuleSet((parse_rule("allow", "bash(rm *)", TOOLS),))
+    assert {decide(line, project, "read", allowed).decision for line in COMPUTED} == {"allow"}
+    assert decide("for f in a.txt; do rm $f; done", project, "read", allowed).decision == "ask"
+    assert decide("for f in a.txt; do rm a.txt; done", project, "read", allowed).decision == "ask", "a loop of others"
+
+
+def test_computed_lines_run_in_the_profile_read_and_ask_where_there_is_none(project: Path) -> None:
+    for line in COMPUTED:
+        for level in LEVELS:
+            found = decide_command(line, level=level, rules=NONE, cwd=project, project=project, confined=True)
+            assert (found.decision, found.profile) == ("allow", "read"), line
+            found = decide_command(line, level=level, rules=NONE, cwd=project, project=project, confined=False)
+            assert found.decision == "ask"
+
+
+def test_a_line_has_a_bounded_number_of_computed_commands(project: Path) -> None:
+    assert not asked(["cat $(ls); " * 20], project)
+    assert asked(["cat $(ls); " * 40], project)
+    assert asked([f"for f in {' '.join(['a'] * 500)}; do cat $f; done"], project)
+
+
+def test_two_variables_in_one_word_are_both_seen(project: Path) -> None:
+    assert not asked(['x=src; y=a.py; cat "$x/$y"; echo "$x $y"; echo "$(ls) $(pwd)"'], project)
+    lines = ['x=a; echo "$x ${y}"', 'x=a; echo "$x $y"', 'x=src; y=/../../b; cat "$x$y"']
+    lines += ['x=a; y=/etc/passwd; cat "$y$x"', 'x=src; y=..; cat "$x/$y/$y/z"']
+    assert len(asked(lines, project)) == len(lines)
