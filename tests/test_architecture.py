@@ -327,9 +327,13 @@ _STARTS = re.compile(
     r"os\.(exec\w+|spawn\w+|posix_spawn\w*|fork|forkpty|system|popen)|"
     r"(asyncio|loop|asyncio\.subprocess)\.(create_)?subprocess_(exec|shell)|webbrowser\.\w+|multiprocessing\.\w+)$"
 )
-_STARTERS = {"subprocess": {"PIPE", "DEVNULL", "STDOUT", "TimeoutExpired", "SubprocessError", "CompletedProcess"},
-             "asyncio.subprocess": {"PIPE", "DEVNULL", "STDOUT", "Process"}, "pty": {"openpty"}, "webbrowser": set(),
-             "multiprocessing": set()}  # fmt: skip
+_STARTERS = {
+    "subprocess": {"PIPE", "DEVNULL", "STDOUT", "TimeoutExpired", "SubprocessError", "CompletedProcess"},
+    "asyncio.subprocess": {"PIPE", "DEVNULL", "STDOUT", "Process"},
+    "pty": {"openpty"},
+    "webbrowser": set(),
+    "multiprocessing": set(),
+}
 """Modules that start programs, with the names in them that do not."""
 
 
@@ -371,6 +375,14 @@ def test_files_stay_small() -> None:
     assert not large, f"over 550 lines: {large}"
 
 
+def test_the_formatter_is_on_everywhere() -> None:
+    pattern = re.compile(r"# fmt: skip|^ *# fmt: off$", re.MULTILINE)
+    off = [
+        name(path) for path in tracked() if path.suffix == ".py" and pattern.search(path.read_text(encoding="utf-8"))
+    ]
+    assert off == [], "caps and diffs mean something only where the formatter decides"
+
+
 def test_functions_fit_one_screen() -> None:
     long = [
         f"{name(path)}:{function.lineno} {function.name} has {size} lines"
@@ -397,9 +409,14 @@ def test_names_of_files_are_nouns_of_the_design() -> None:
 
 
 REGISTRIES = {
-    "cli", "commands", "tools/builtin", "context/sections/contributors",
-    "session/acts", "reports", "reports/text",
-}  # fmt: skip
+    "cli",
+    "commands",
+    "tools/builtin",
+    "context/sections/contributors",
+    "session/acts",
+    "reports",
+    "reports/text",
+}
 """Folders whose files are named after a command, tool, section, act or report; these may share their names."""
 SAME_NAMES = {
     "schema.py": "the tables of the ledger, and the JSON schema of arguments: the word of both fields",

@@ -21,7 +21,7 @@ CITED = {
     "a page": (r"`nexus docs ([\w-]+)`", {*TOPICS, "TOPIC"}),
     "a law": (r"\b[Ll]aws? (\d+)(?!\d* %)", set(re.findall(r"^(\d)\. \*\*", page_text("context"), re.MULTILINE))),
     "a seed": (r"\b[Ss]eed ([A-Z])\b", set(re.findall(r"\b[Ss]eed ([A-E])\b", SEEDS))),
-}  # fmt: skip
+}
 """What is cited, by the expression that finds it, and what there is of it."""
 READMES = r"`((?:[\w-]+/)*(?:README|WALLS|CONTEXT|SEEDS)\.md)`"
 

@@ -61,9 +61,15 @@ def show_context(
         raise NexusError("usage", f"--recipe {recipe}", why, "Omit it, or --step and --diff")
     terminal = os.isatty(0)  # then plain `nexus` is a conversation, in which somebody can be asked
     options = Options(
-        cwd=folder, model=chosen, effort=settings.effort, recipe=recipe, front="chat" if terminal else "ask",
-        resume=found or "", save=False, interactive=terminal,
-    )  # fmt: skip
+        cwd=folder,
+        model=chosen,
+        effort=settings.effort,
+        recipe=recipe,
+        front="chat" if terminal else "ask",
+        resume=found or "",
+        save=False,
+        interactive=terminal,
+    )
     if diff and found is not None:
         return print_report(request_difference(ledger, found, settings, step), between_text, json=json)
     return print_report(context_report(options, settings, found, step, services=SERVICES), context_text, json=json)

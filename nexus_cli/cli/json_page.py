@@ -22,18 +22,44 @@ from nexus_cli.core.json_types import timeline_report as timeline
 from nexus_cli.rpc.methods import METHODS
 
 REPORTS = (
-    context_report.ContextReport, context_report.DifferenceReport, context_report.DropsReport,
-    report_types.SessionsReport, report_types.UsageReport,
-    report_types.DecisionsReport, report_types.DecisionReport, report_types.RulesTestReport,
-    report_types.ModelsReport, report_types.ModelReport, report_types.RunsReport, report_types.RunReport,
-    report_types.SchedulesReport, report_types.ScheduleReport, report_types.SpacesReport, report_types.SpaceReport,
-    report_types.PostReport, timeline.TimelineReport, timeline.RunTimelineReport, timeline.SpaceTimelineReport,
-    report_types.DoctorReport, cache_report.CacheReport, cache_report.MissReport, cache_report.ReplayReport,
-    setup_reports.SessionReport, setup_reports.SearchReport, setup_reports.FactsReport, setup_reports.SkillsReport,
-    setup_reports.RulesReport, setup_reports.ConfigReport, setup_reports.StatusReport, setup_reports.WorktreesReport,
-    setup_reports.ServeLine, report_types.ServeOnceReport, report_types.NewSpaceReport, setup_reports.TrustReport,
+    context_report.ContextReport,
+    context_report.DifferenceReport,
+    context_report.DropsReport,
+    report_types.SessionsReport,
+    report_types.UsageReport,
+    report_types.DecisionsReport,
+    report_types.DecisionReport,
+    report_types.RulesTestReport,
+    report_types.ModelsReport,
+    report_types.ModelReport,
+    report_types.RunsReport,
+    report_types.RunReport,
+    report_types.SchedulesReport,
+    report_types.ScheduleReport,
+    report_types.SpacesReport,
+    report_types.SpaceReport,
+    report_types.PostReport,
+    timeline.TimelineReport,
+    timeline.RunTimelineReport,
+    timeline.SpaceTimelineReport,
+    report_types.DoctorReport,
+    cache_report.CacheReport,
+    cache_report.MissReport,
+    cache_report.ReplayReport,
+    setup_reports.SessionReport,
+    setup_reports.SearchReport,
+    setup_reports.FactsReport,
+    setup_reports.SkillsReport,
+    setup_reports.RulesReport,
+    setup_reports.ConfigReport,
+    setup_reports.StatusReport,
+    setup_reports.WorktreesReport,
+    setup_reports.ServeLine,
+    report_types.ServeOnceReport,
+    report_types.NewSpaceReport,
+    setup_reports.TrustReport,
     setup_reports.RevokedTrust,
-)  # fmt: skip
+)
 LINES = (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
 _INTRO = """# JSON
 
@@ -91,8 +117,10 @@ def _table(kind: Any) -> list[str]:
     hints = get_type_hints(kind, include_extras=True)
     if kind in LINES:
         hints = {key: hint for key, hint in hints.items() if key not in stream_lines.StreamLine.__annotations__}
-    rows = [f"| `{key}`{'' if key in kind.__required_keys__ else '?'} | {_name(hint)} | {texts.get(key, '')} |"
-            for key, hint in hints.items()]  # fmt: skip
+    rows = [
+        f"| `{key}`{'' if key in kind.__required_keys__ else '?'} | {_name(hint)} | {texts.get(key, '')} |"
+        for key, hint in hints.items()
+    ]
     return ["| key | type | |", "|---|---|---|", *rows, ""]
 
 

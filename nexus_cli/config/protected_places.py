@@ -19,187 +19,276 @@ from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.real_files import read_beginning
 
 _KEYS = (
-    ".ssh", ".gnupg", ".pki", ".age", ".config/age", ".config/sops", ".config/op", ".op", ".password-store",
-    ".local/share/pass", ".config/keepassxc", ".config/Bitwarden", ".config/Bitwarden CLI", ".config/1Password",
-    ".local/share/keyrings", ".local/share/kwalletd", ".kde/share/apps/kwallet", ".local/share/python_keyring",
-    ".vault-token", ".krb5", ".Xauthority", ".ICEauthority", "Library/Keychains",
-    "Library/Application Support/Bitwarden", "Library/Application Support/1Password", ".1password", ".config/rbw",
-    ".local/share/rbw", ".config/Enpass", ".local/share/Enpass", ".lpass", ".config/lpass", ".local/share/lpass",
-    ".config/gopass", ".local/share/gopass", ".config/Authy Desktop", ".keybase", ".config/keybase",
-    ".local/share/keybase", ".step", ".tsh", ".minisign", ".signify", ".tarsnap.key", ".putty", ".config/putty",
-    ".vnc/passwd", ".config/tigervnc/passwd", ".smbcredentials", ".davfs2/secrets", ".android/adbkey", ".secrets",
-    ".config/borg", ".config/syncthing", ".local/state/syncthing", ".config/filezilla", ".config/remmina",
-    ".local/share/remmina", ".config/wireguard", ".openvpn",
-)  # fmt: skip
+    *"""
+    .ssh .gnupg .pki .age .config/age .config/sops .config/op .op .password-store .local/share/pass
+    .config/keepassxc .config/Bitwarden .config/1Password .local/share/keyrings .local/share/kwalletd
+    .kde/share/apps/kwallet .local/share/python_keyring .vault-token .krb5 .Xauthority .ICEauthority
+    Library/Keychains .1password .config/rbw .local/share/rbw .config/Enpass .local/share/Enpass .lpass
+    .config/lpass .local/share/lpass .config/gopass .local/share/gopass .keybase .config/keybase
+    .local/share/keybase .step .tsh .minisign .signify .tarsnap.key .putty .config/putty .vnc/passwd
+    .config/tigervnc/passwd .smbcredentials .davfs2/secrets .android/adbkey .secrets .config/borg
+    .config/syncthing .local/state/syncthing .config/filezilla .config/remmina .local/share/remmina
+    .config/wireguard .openvpn
+    """.split(),
+    ".config/Bitwarden CLI",
+    "Library/Application Support/Bitwarden",
+    "Library/Application Support/1Password",
+    ".config/Authy Desktop",
+)
 """Keys and stores of passwords, keys of remote desktops, backups and private networks."""
-_CLOUD = (
-    ".aws", ".azure", ".kube", ".oci", ".s3cfg", ".boto", ".databrickscfg", ".fly", ".netlify", ".wrangler",
-    ".config/gcloud", ".config/doctl", ".config/hcloud", ".config/rclone", ".config/.wrangler", ".config/netlify",
-    ".config/scw", ".config/stripe", ".docker/config.json", ".config/containers/auth.json", ".terraformrc",
-    ".terraform.d/credentials.tfrc.json", ".local/share/com.vercel.cli", ".config/heroku", ".kaggle",
-    ".huggingface/token", ".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".gsutil", ".mc",
-    ".config/mc", ".rclone.conf", ".aliyun", ".bluemix", ".config/linode-cli", ".vultr-cli.yaml",
-    ".config/vultr-cli.yaml", ".cloudflared", ".config/cloudflared", ".ngrok2", ".config/ngrok", ".railway",
-    ".config/railway", ".config/fly", ".render", ".supabase", ".now", ".vercel", ".pulumi/credentials.json",
-    ".config/configstore/firebase-tools.json", ".config/openstack", ".snowsql", ".snowflake", ".config/snowflake",
-    ".dbt/profiles.yml", ".config/argocd", ".argocd", ".config/helm", ".circleci/cli.yml", ".sentryclirc",
-    ".config/kaggle", ".continuum", ".saml2aws", ".awsvault", ".chef",
-)  # fmt: skip
+_CLOUD = tuple(
+    """
+    .aws .azure .kube .oci .s3cfg .boto .databrickscfg .fly .netlify .wrangler .config/gcloud .config/doctl
+    .config/hcloud .config/rclone .config/.wrangler .config/netlify .config/scw .config/stripe .docker/config.json
+    .config/containers/auth.json .terraformrc .terraform.d/credentials.tfrc.json .local/share/com.vercel.cli
+    .config/heroku .kaggle .huggingface/token .cache/huggingface/token .cache/huggingface/stored_tokens .gsutil
+    .mc .config/mc .rclone.conf .aliyun .bluemix .config/linode-cli .vultr-cli.yaml .config/vultr-cli.yaml
+    .cloudflared .config/cloudflared .ngrok2 .config/ngrok .railway .config/railway .config/fly .render .supabase
+    .now .vercel .pulumi/credentials.json .config/configstore/firebase-tools.json .config/openstack .snowsql
+    .snowflake .config/snowflake .dbt/profiles.yml .config/argocd .argocd .config/helm .circleci/cli.yml
+    .sentryclirc .config/kaggle .continuum .saml2aws .awsvault .chef
+    """.split()
+)
 """Clouds, clusters and registries of images."""
-_FORGES = (
-    ".netrc", "_netrc", ".git-credentials", ".config/git/credentials", ".config/gh", ".config/hub", ".config/glab-cli",
-    ".config/github-copilot", ".npmrc", ".pypirc", ".config/pypoetry/auth.toml", ".cargo/credentials",
-    ".cargo/credentials.toml", ".gem/credentials", ".composer/auth.json", ".config/composer/auth.json",
-    ".m2/settings-security.xml", ".nuget/NuGet/NuGet.Config", ".pgpass", ".my.cnf", ".mylogin.cnf", ".config/tea",
-    ".python-gitlab.cfg", ".travis", ".subversion/auth", ".local/share/gem/credentials", ".conan2/credentials.json",
-    ".local/share/uv/credentials", ".authinfo", ".authinfo.gpg", ".msmtprc", ".config/msmtp", ".mbsyncrc",
-    ".offlineimaprc", ".fetchmailrc",
-)  # fmt: skip
+_FORGES = tuple(
+    """
+    .netrc _netrc .git-credentials .config/git/credentials .config/gh .config/hub .config/glab-cli
+    .config/github-copilot .npmrc .pypirc .config/pypoetry/auth.toml .cargo/credentials .cargo/credentials.toml
+    .gem/credentials .composer/auth.json .config/composer/auth.json .m2/settings-security.xml
+    .nuget/NuGet/NuGet.Config .pgpass .my.cnf .mylogin.cnf .config/tea .python-gitlab.cfg .travis .subversion/auth
+    .local/share/gem/credentials .conan2/credentials.json .local/share/uv/credentials .authinfo .authinfo.gpg
+    .msmtprc .config/msmtp .mbsyncrc .offlineimaprc .fetchmailrc
+    """.split()
+)
 """Forges, package registries, databases and mail boxes."""
-_MAY_HOLD = (
-    ".config/pip/pip.conf", ".pip/pip.conf", ".m2/settings.xml", ".gradle/gradle.properties", ".gradle/init.gradle",
-    ".config/uv/uv.toml", ".condarc", ".yarnrc", ".yarnrc.yml", ".bunfig.toml", ".cargo/config", ".cargo/config.toml",
-    ".bundle/config", ".config/pypoetry/config.toml", ".sbt/.credentials", ".ivy2/.credentials", ".hgrc",
-    ".config/hg/hgrc", ".wgetrc", ".curlrc",
-)  # fmt: skip
+_MAY_HOLD = tuple(
+    """
+    .config/pip/pip.conf .pip/pip.conf .m2/settings.xml .gradle/gradle.properties .gradle/init.gradle
+    .config/uv/uv.toml .condarc .yarnrc .yarnrc.yml .bunfig.toml .cargo/config .cargo/config.toml .bundle/config
+    .config/pypoetry/config.toml .sbt/.credentials .ivy2/.credentials .hgrc .config/hg/hgrc .wgetrc .curlrc
+    """.split()
+)
 """Settings of build tools: which mirror to ask, and in some a password for it. Those with one are credentials."""
 _MOST_OF_SETTINGS = 256 * 1024
 """Bytes of such a file that are looked at."""
-_HISTORIES = (
-    ".bash_history", ".zsh_history", ".zhistory", ".histfile", ".sh_history", ".ksh_history", ".history",
-    ".local/share/fish/fish_history", ".local/state/bash/history", ".local/state/zsh/history",
-    ".local/share/zsh/history", ".psql_history", ".mysql_history", ".sqlite_history", ".rediscli_history", ".dbshell",
-    ".mongodb", ".python_history", ".local/state/python_history", ".node_repl_history", ".irb_history", ".viminfo",
-    ".local/share/atuin", ".local/share/mcfly",
-)  # fmt: skip
+_HISTORIES = tuple(
+    """
+    .bash_history .zsh_history .zhistory .histfile .sh_history .ksh_history .history
+    .local/share/fish/fish_history .local/state/bash/history .local/state/zsh/history .local/share/zsh/history
+    .psql_history .mysql_history .sqlite_history .rediscli_history .dbshell .mongodb .python_history
+    .local/state/python_history .node_repl_history .irb_history .viminfo .local/share/atuin .local/share/mcfly
+    """.split()
+)
 """Typed commands: passwords among them."""
 _MESSENGERS = (
-    ".config/Signal", ".config/Slack", ".config/discord", ".config/Element", ".config/Microsoft", ".config/teams",
-    ".config/skypeforlinux", ".local/share/TelegramDesktop", ".purple", ".weechat", ".config/weechat",
-    ".local/share/weechat", ".irssi", ".config/hexchat", ".config/evolution", ".local/share/evolution", ".claws-mail",
-    ".config/Proton Mail", "snap/signal-desktop", "snap/slack", "snap/discord", "snap/telegram-desktop",
-    ".var/app/org.signal.Signal", ".var/app/com.slack.Slack", ".var/app/com.discordapp.Discord",
-    ".var/app/org.telegram.desktop", "Library/Application Support/Signal", "Library/Application Support/Slack",
-    "Library/Application Support/discord", "Library/Group Containers", "Library/Messages", "Library/Mail",
-)  # fmt: skip
+    *"""
+    .config/Signal .config/Slack .config/discord .config/Element .config/Microsoft .config/teams
+    .config/skypeforlinux .local/share/TelegramDesktop .purple .weechat .config/weechat .local/share/weechat
+    .irssi .config/hexchat .config/evolution .local/share/evolution .claws-mail snap/signal-desktop snap/slack
+    snap/discord snap/telegram-desktop .var/app/org.signal.Signal .var/app/com.slack.Slack
+    .var/app/com.discordapp.Discord .var/app/org.telegram.desktop Library/Messages Library/Mail
+    """.split(),
+    ".config/Proton Mail",
+    "Library/Application Support/Signal",
+    "Library/Application Support/Slack",
+    "Library/Application Support/discord",
+    "Library/Group Containers",
+)
 _WALLETS = (
-    ".bitcoin", ".litecoin", ".dogecoin", ".dashcore", ".zcash", ".ethereum", ".electrum", ".monero", ".bitmonero",
-    "Monero", ".walletwasabi", ".config/solana", ".config/Exodus", ".config/Ledger Live", ".config/atomic",
-    ".foundry/keystores", "Library/Application Support/Bitcoin", "Library/Application Support/Electrum",
-    "Library/Application Support/Exodus", "Library/Ethereum",
-)  # fmt: skip
-_AGENTS = (
-    ".claude/.credentials.json", ".claude.json", ".codex/auth.json", ".gemini/oauth_creds.json",
-    ".gemini/google_accounts.json", ".qwen/oauth_creds.json", ".local/share/opencode/auth.json",
-    ".config/opencode/auth.json", ".pi/agent/auth.json", ".vibe/.env", ".kimi/credentials", ".gemini/.env",
-    ".qwen/.env", ".continue/.env", ".local/share/amp/secrets.json", ".config/goose", ".config/Cursor",
-    ".config/Code/User/globalStorage",
-)  # fmt: skip
+    *"""
+    .bitcoin .litecoin .dogecoin .dashcore .zcash .ethereum .electrum .monero .bitmonero Monero .walletwasabi
+    .config/solana .config/Exodus .config/atomic .foundry/keystores Library/Ethereum
+    """.split(),
+    ".config/Ledger Live",
+    "Library/Application Support/Bitcoin",
+    "Library/Application Support/Electrum",
+    "Library/Application Support/Exodus",
+)
+_AGENTS = tuple(
+    """
+    .claude/.credentials.json .claude.json .codex/auth.json .gemini/oauth_creds.json .gemini/google_accounts.json
+    .qwen/oauth_creds.json .local/share/opencode/auth.json .config/opencode/auth.json .pi/agent/auth.json
+    .vibe/.env .kimi/credentials .gemini/.env .qwen/.env .continue/.env .local/share/amp/secrets.json
+    .config/goose .config/Cursor .config/Code/User/globalStorage
+    """.split()
+)
 """Other agents."""
 _BROWSERS = (
-    ".mozilla", ".thunderbird", ".librewolf", ".waterfox", ".config/google-chrome", ".config/google-chrome-beta",
-    ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera",
-    ".config/mozilla", ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", ".var/app/org.chromium.Chromium",
-    ".var/app/com.brave.Browser", "snap/firefox", "snap/chromium", "Library/Safari", "Library/Cookies",
-    "Library/Containers/com.apple.Safari", "Library/Application Support/Firefox",
-    "Library/Application Support/Google/Chrome", "Library/Application Support/Chromium",
-    "Library/Application Support/BraveSoftware", "Library/Application Support/Microsoft Edge",
-    "Library/Application Support/Vivaldi", "Library/Application Support/Arc", "Library/Thunderbird",
-)  # fmt: skip
+    *"""
+    .mozilla .thunderbird .librewolf .waterfox .config/google-chrome .config/google-chrome-beta .config/chromium
+    .config/BraveSoftware .config/microsoft-edge .config/vivaldi .config/opera .config/mozilla
+    .var/app/org.mozilla.firefox .var/app/com.google.Chrome .var/app/org.chromium.Chromium
+    .var/app/com.brave.Browser snap/firefox snap/chromium Library/Safari Library/Cookies
+    Library/Containers/com.apple.Safari Library/Thunderbird
+    """.split(),
+    "Library/Application Support/Firefox",
+    "Library/Application Support/Google/Chrome",
+    "Library/Application Support/Chromium",
+    "Library/Application Support/BraveSoftware",
+    "Library/Application Support/Microsoft Edge",
+    "Library/Application Support/Vivaldi",
+    "Library/Application Support/Arc",
+)
 """Profiles of browsers and mail programs: passwords and the cookies of open sessions."""
 
 CREDENTIALS = _KEYS + _CLOUD + _FORGES + _HISTORIES + _MESSENGERS + _WALLETS + _AGENTS + _BROWSERS
 """Files and folders below a home folder that hold secrets; a folder counts with everything in it."""
 
 _MOVED_BY = {
-    "AWS_SHARED_CREDENTIALS_FILE": "", "AWS_CONFIG_FILE": "", "AZURE_CONFIG_DIR": "", "CLOUDSDK_CONFIG": "",
-    "GOOGLE_APPLICATION_CREDENTIALS": "", "GNUPGHOME": "", "PASSWORD_STORE_DIR": "", "DOCKER_CONFIG": "config.json",
-    "REGISTRY_AUTH_FILE": "", "KUBECONFIG": "", "GH_CONFIG_DIR": "", "NETRC": "", "PGPASSFILE": "", "XAUTHORITY": "",
-    "NPM_CONFIG_USERCONFIG": "", "npm_config_userconfig": "", "CARGO_HOME": "credentials.toml",
-    "SOPS_AGE_KEY_FILE": "", "VAULT_TOKEN_PATH": "", "HF_TOKEN_PATH": "", "CODEX_HOME": "auth.json",
-    "CLAUDE_CONFIG_DIR": ".credentials.json", "KRB5CCNAME": "", "KRB5_KTNAME": "", "RCLONE_CONFIG": "",
-    "BOTO_CONFIG": "", "MYSQL_TEST_LOGIN_FILE": "", "HISTFILE": "", "PSQL_HISTORY": "", "MYSQL_HISTFILE": "",
-    "NODE_REPL_HISTORY": "", "PYTHON_HISTORY": "", "SOPS_AGE_SSH_PRIVATE_KEY_FILE": "", "HELM_REGISTRY_CONFIG": "",
-    "OCI_CLI_CONFIG_FILE": "", "CONAN_HOME": "credentials.json",
-}  # fmt: skip
+    "AWS_SHARED_CREDENTIALS_FILE": "",
+    "AWS_CONFIG_FILE": "",
+    "AZURE_CONFIG_DIR": "",
+    "CLOUDSDK_CONFIG": "",
+    "GOOGLE_APPLICATION_CREDENTIALS": "",
+    "GNUPGHOME": "",
+    "PASSWORD_STORE_DIR": "",
+    "DOCKER_CONFIG": "config.json",
+    "REGISTRY_AUTH_FILE": "",
+    "KUBECONFIG": "",
+    "GH_CONFIG_DIR": "",
+    "NETRC": "",
+    "PGPASSFILE": "",
+    "XAUTHORITY": "",
+    "NPM_CONFIG_USERCONFIG": "",
+    "npm_config_userconfig": "",
+    "CARGO_HOME": "credentials.toml",
+    "SOPS_AGE_KEY_FILE": "",
+    "VAULT_TOKEN_PATH": "",
+    "HF_TOKEN_PATH": "",
+    "CODEX_HOME": "auth.json",
+    "CLAUDE_CONFIG_DIR": ".credentials.json",
+    "KRB5CCNAME": "",
+    "KRB5_KTNAME": "",
+    "RCLONE_CONFIG": "",
+    "BOTO_CONFIG": "",
+    "MYSQL_TEST_LOGIN_FILE": "",
+    "HISTFILE": "",
+    "PSQL_HISTORY": "",
+    "MYSQL_HISTFILE": "",
+    "NODE_REPL_HISTORY": "",
+    "PYTHON_HISTORY": "",
+    "SOPS_AGE_SSH_PRIVATE_KEY_FILE": "",
+    "HELM_REGISTRY_CONFIG": "",
+    "OCI_CLI_CONFIG_FILE": "",
+    "CONAN_HOME": "credentials.json",
+}
 """Variables that name another place of some of them, with what of that folder counts ("": all of it)."""
 
 GIT_FOLDER = ".git"
-GIT_CONTROLS = (
-    "hooks", "config", "config.worktree", "commondir", "info/attributes", "info/sparse-checkout",
-    "modules/**/hooks", "modules/**/config", "modules/**/config.worktree", "modules/**/commondir",
-    "modules/**/info/attributes", "worktrees/*/config.worktree", "worktrees/*/commondir", "worktrees/*/gitdir",
-)  # fmt: skip
+GIT_CONTROLS = tuple(
+    """
+    hooks config config.worktree commondir info/attributes info/sparse-checkout modules/**/hooks modules/**/config
+    modules/**/config.worktree modules/**/commondir modules/**/info/attributes worktrees/*/config.worktree
+    worktrees/*/commondir worktrees/*/gitdir
+    """.split()
+)
 """Below a git folder, what makes git run a program or look for its configuration elsewhere. `commondir` counts where
 there is none yet: git obeys one as soon as it exists. The name of a submodule may hold slashes (`**`)."""
 
-PROTECTED_FOLDERS = frozenset({
-    GIT_FOLDER, ".nexus", ".vscode", ".idea", ".husky", ".devcontainer", ".claude", ".codex", ".agents", ".cursor",
-    ".gemini", ".qwen", ".zed",
-})  # fmt: skip
+PROTECTED_FOLDERS = frozenset(
+    {
+        GIT_FOLDER,
+        ".nexus",
+        ".vscode",
+        ".idea",
+        ".husky",
+        ".devcontainer",
+        ".claude",
+        ".codex",
+        ".agents",
+        ".cursor",
+        ".gemini",
+        ".qwen",
+        ".zed",
+    }
+)
 """Folded names of folders that tools and agents obey: anything at or below one, anywhere in a project."""
-INSTRUCTION_FILES = frozenset({
-    "nexus.md", "agents.md", "soul.md", "identity.md", "agent.md", "preferences.md", "claude.md", "claude.local.md",
-    "gemini.md", "qwen.md", ".cursorrules", ".windsurfrules", ".clinerules", "copilot-instructions.md", ".mcp.json",
-})  # fmt: skip
+INSTRUCTION_FILES = frozenset(
+    """
+    nexus.md agents.md soul.md identity.md agent.md preferences.md claude.md claude.local.md gemini.md qwen.md
+    .cursorrules .windsurfrules .clinerules copilot-instructions.md .mcp.json
+    """.split()
+)
 """Folded names of files that agents obey."""
-SHELL_FILES = frozenset({
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
-    ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout",
-    ".inputrc", ".envrc", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", "config.fish",
-    ".pam_environment",
-})  # fmt: skip
+SHELL_FILES = frozenset(
+    """
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin
+    .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .envrc .xprofile .xinitrc .xsession .xsessionrc
+    config.fish .pam_environment
+    """.split()
+)
 """Folded names of files that a shell or a login reads before anybody looks at them."""
-EDITOR_FILES = frozenset({
-    ".vimrc", ".gvimrc", ".exrc", ".nvimrc", ".nvim.lua", ".emacs", ".dir-locals.el", ".dir-locals-2.el",
-})  # fmt: skip
+EDITOR_FILES = frozenset(
+    {
+        ".vimrc",
+        ".gvimrc",
+        ".exrc",
+        ".nvimrc",
+        ".nvim.lua",
+        ".emacs",
+        ".dir-locals.el",
+        ".dir-locals-2.el",
+    }
+)
 """Folded names of files that an editor runs as it starts, or as it opens a file beside them."""
 GIT_FILES = frozenset({".gitconfig", ".gitmodules"})
 """Folded names of git's configuration outside its folder."""
 
-OBEYED_FOLDERS = frozenset({
-    ".hg", ".jj", ".sl", ".githooks", ".vim", ".nvim", ".emacs.d", ".helix", ".fleet", ".yarn", ".mise", ".mvn",
-    ".cargo", ".bundle", ".circleci", ".buildkite", ".woodpecker",
-})  # fmt: skip
+OBEYED_FOLDERS = frozenset(
+    """
+    .hg .jj .sl .githooks .vim .nvim .emacs.d .helix .fleet .yarn .mise .mvn .cargo .bundle .circleci .buildkite
+    .woodpecker
+    """.split()
+)
 """Folded names of folders with files that another program runs or obeys unasked. Editing such a file asks; commands
 write them as they do their work (`hg init`, `yarn set version`), and are not kept from it."""
-OBEYED_FILES = frozenset({
-    ".pre-commit-config.yaml", ".pre-commit-config.yml", "lefthook.yml", ".lefthook.yml", "lefthook.yaml",
-    ".lefthook.yaml", "lefthook.toml", ".lefthook.toml", "lefthook.json", ".lefthook.json", "lefthook-local.yml",
-    ".lefthook-local.yml", ".overcommit.yml", ".huskyrc", ".huskyrc.json", ".lintstagedrc", ".lintstagedrc.json",
-    ".lintstagedrc.yml", ".lintstagedrc.yaml", ".simple-git-hooks.json", ".hgrc",
-    ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnp.cjs", "bunfig.toml", ".pypirc", "pip.conf", ".gemrc",
-    ".bazelrc", ".bazeliskrc", ".buckconfig", ".buckconfig.local",
-    "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".rtx.toml", ".tool-versions", ".autoenv",
-    ".autoenv.zsh", ".devcontainer.json",
-    ".gdbinit", ".lldbinit", ".pdbrc", ".pdbrc.py", ".pythonrc", ".pythonrc.py", "sitecustomize.py",
-    "usercustomize.py", ".irbrc", ".pryrc", ".rprofile", ".renviron", ".ghci", ".ocamlinit", ".iex.exs", ".octaverc",
-    ".vimrc.local", ".lvimrc", ".local.vimrc", ".ideavimrc", ".kakrc", ".tmux.conf", ".screenrc", ".curlrc", ".wgetrc",
-    ".gitlab-ci.yml", ".gitlab-ci.yaml", ".travis.yml", "azure-pipelines.yml", "azure-pipelines.yaml",
-    "bitbucket-pipelines.yml", "jenkinsfile", ".drone.yml", ".woodpecker.yml", ".woodpecker.yaml", "appveyor.yml",
-    ".appveyor.yml", ".cirrus.yml", "cloudbuild.yaml", "cloudbuild.yml",
-})  # fmt: skip
+OBEYED_FILES = frozenset(
+    """
+    .pre-commit-config.yaml .pre-commit-config.yml lefthook.yml .lefthook.yml lefthook.yaml .lefthook.yaml
+    lefthook.toml .lefthook.toml lefthook.json .lefthook.json lefthook-local.yml .lefthook-local.yml
+    .overcommit.yml .huskyrc .huskyrc.json .lintstagedrc .lintstagedrc.json .lintstagedrc.yml .lintstagedrc.yaml
+    .simple-git-hooks.json .hgrc .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnp.cjs bunfig.toml .pypirc pip.conf
+    .gemrc .bazelrc .bazeliskrc .buckconfig .buckconfig.local mise.toml .mise.toml mise.local.toml
+    .mise.local.toml .rtx.toml .tool-versions .autoenv .autoenv.zsh .devcontainer.json .gdbinit .lldbinit .pdbrc
+    .pdbrc.py .pythonrc .pythonrc.py sitecustomize.py usercustomize.py .irbrc .pryrc .rprofile .renviron .ghci
+    .ocamlinit .iex.exs .octaverc .vimrc.local .lvimrc .local.vimrc .ideavimrc .kakrc .tmux.conf .screenrc .curlrc
+    .wgetrc .gitlab-ci.yml .gitlab-ci.yaml .travis.yml azure-pipelines.yml azure-pipelines.yaml
+    bitbucket-pipelines.yml jenkinsfile .drone.yml .woodpecker.yml .woodpecker.yaml appveyor.yml .appveyor.yml
+    .cirrus.yml cloudbuild.yaml cloudbuild.yml
+    """.split()
+)
 """Folded names of files of the same kind: hooks, package and tool managers, debuggers and interpreters that read the
 folder they start in, and pipelines, which run elsewhere with secrets. What runs only with the project itself
 (`Makefile`, `package.json`, `conftest.py`) is ordinary work and not among them."""
 OBEYED_ENDINGS = (".code-workspace", ".sublime-project")
 _OBEYED_BELOW = (
-    (".github", "workflows"), (".github", "actions"), (".forgejo", "workflows"), (".gitea", "workflows"),
-    (".config", "mise"), (".config", "fish"), (".config", "nvim"), (".config", "git"), (".config", "autostart"),
-    (".config", "systemd"), (".config", "environment.d"), (".local", "bin"), ("library", "launchagents"),
+    (".github", "workflows"),
+    (".github", "actions"),
+    (".forgejo", "workflows"),
+    (".gitea", "workflows"),
+    (".config", "mise"),
+    (".config", "fish"),
+    (".config", "nvim"),
+    (".config", "git"),
+    (".config", "autostart"),
+    (".config", "systemd"),
+    (".config", "environment.d"),
+    (".local", "bin"),
+    ("library", "launchagents"),
     ("tools", "bazel"),
-)  # fmt: skip
+)
 """The same by two names that follow each other; those of a home folder too, which may be the project."""
 
 PROTECTED_FILES = INSTRUCTION_FILES | SHELL_FILES | EDITOR_FILES | GIT_FILES
 
 
-MADE_BY_TOOLS = frozenset({
-    "node_modules", "bower_components", "jspm_packages", "site-packages", "venv", ".venv", ".tox", ".nox",
-    "__pycache__", "__pypackages__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".eggs", "target",
-    "vendor", "dist", "build", ".cache", ".gradle", ".next", ".nuxt", ".svelte-kit", ".turbo", ".parcel-cache",
-    ".terraform", ".bundle", ".build", ".dart_tool", "pods", "deriveddata", "_build", ".direnv", "htmlcov",
-})  # fmt: skip
+MADE_BY_TOOLS = frozenset(
+    """
+    node_modules bower_components jspm_packages site-packages venv .venv .tox .nox __pycache__ __pypackages__
+    .mypy_cache .pytest_cache .ruff_cache .hypothesis .eggs target vendor dist build .cache .gradle .next .nuxt
+    .svelte-kit .turbo .parcel-cache .terraform .bundle .build .dart_tool pods deriveddata _build .direnv htmlcov
+    """.split()
+)
 """Folded names of folders that hold what tools install or build: nothing in them counts as work, or is guarded, but
 what git's index links to."""
 

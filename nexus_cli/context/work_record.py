@@ -34,9 +34,7 @@ SIGPIPE = 141
 """Exit status of a part of a pipe that a later part left (`yes | head`): no failure."""
 TAIL = 20_000
 """Characters at the end of an output in which an error line is looked for."""
-_STATUS = re.compile(
-    r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\]\s*\Z"
-)
+_STATUS = re.compile(r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\]\s*\Z")
 """The last line of the result of a command that ended; a time limit comes before the status, a pipe's behind it."""
 _NOTE = re.compile(r"^\[sandbox: ")
 """A line of ours at the end of an output."""

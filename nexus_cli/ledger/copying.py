@@ -25,11 +25,12 @@ _BLOBS_OF: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "drops": ("session", ("blob",)),
 }
 """By table: the column that says whose row it is, and the columns with texts."""
-_TABLES = (
-    "sessions", "blobs", "lanes", "epochs", "entries", "fixes", "started", "requests", "memos", "schemas", "slots",
-    "drops", "files", "counts", "calibrations", "facts", "entities", "spaces", "members", "messages", "runs", "signals",
-    "plans",
-)  # fmt: skip
+_TABLES = tuple(
+    """
+    sessions blobs lanes epochs entries fixes started requests memos schemas slots drops files counts calibrations
+    facts entities spaces members messages runs signals plans
+    """.split()
+)
 """Each behind those that it refers to."""
 _SERVER_ALONE: Mapping[str, tuple[str, ...]] = {
     "project_members": ("project", "role"),

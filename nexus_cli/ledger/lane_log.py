@@ -340,6 +340,4 @@ class LaneLog:
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a token count with the next transaction; it may be lost."""
-        self._query(
-            lambda db: token_stats.store_count(db, self._session_key(db), encoding, digest, tokens), None
-        )  # fmt: skip
+        self._query(lambda db: token_stats.store_count(db, self._session_key(db), encoding, digest, tokens), None)

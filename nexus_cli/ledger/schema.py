@@ -184,8 +184,14 @@ _RUNS = (
 )
 
 STEPS: tuple[tuple[str, ...], ...] = (
-    (*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS, _USED, _FRONT, _WORKERS, _RUNS
-)  # fmt: skip
+    (*_SESSIONS, *_RECORD, *_KNOWLEDGE),
+    _STARTED_AT,
+    _MEMOS,
+    _USED,
+    _FRONT,
+    _WORKERS,
+    _RUNS,
+)
 """Statements that lead from version n to n + 1; the first makes a ledger out of an empty file."""
 
 

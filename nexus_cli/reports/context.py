@@ -93,7 +93,7 @@ def request_value(view: RequestView) -> ContextReport:
         "pending": view.row is None,
         "prefix_sha256": prefix_sha256(request.epoch, request.arranged),
         "request_sha256": view.row.manifest.sha256 if view.row else None,
-    }  # fmt: skip
+    }
 
 
 def _attachments(view: RequestView) -> list[dict[str, Any]]:

@@ -26,8 +26,15 @@ NAMES = 500
 """Untracked files that are named at most."""
 LARGE = 64 * 1024
 """Bytes of an untracked file above which it is only named."""
-DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty",
-        "--src-prefix=a/", "--dst-prefix=b/")  # fmt: skip
+DIFF = (
+    "diff",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--ignore-submodules=dirty",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
 
 
 class _Unable(Exception):

@@ -21,9 +21,7 @@ NAME = 24
 """Characters of a session's name."""
 
 
-def list_facts(
-    ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
-) -> FactsReport:
+def list_facts(ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = "") -> FactsReport:
     """Return all facts in `project` (None: in all of them), the newest first; `here` is the id of the asking
     session."""
     return facts_report(ledger, ledger.facts.list_facts(project, slots), here, project=project)

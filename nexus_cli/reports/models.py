@@ -23,9 +23,16 @@ if TYPE_CHECKING:
 
 _ANSWER = 1024 * 1024
 FIGURES = (
-    "window", "max_output", "input_price", "output_price", "cache_read_price", "cache_write_price", "cache", "images",
+    "window",
+    "max_output",
+    "input_price",
+    "output_price",
+    "cache_read_price",
+    "cache_write_price",
+    "cache",
+    "images",
     "known",
-)  # fmt: skip
+)
 
 
 def list_models(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ToolDifferences,
     )
 
+
 def request_difference(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> DifferenceReport:
     """Return the difference of request `step` (default: the newest) from the one before; raise `NexusError("usage",
     ...)` if the session or request does not exist."""

@@ -81,17 +81,28 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
     anchor_on(meter, row, epoch, items)
     request = NextRequest.of(
-        meter, epoch, items, TokenBudget.of(info.window, info.max_output), told=_sections_with(log, rows, row),
+        meter,
+        epoch,
+        items,
+        TokenBudget.of(info.window, info.max_output),
+        told=_sections_with(log, rows, row),
         sent=before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
         reported=row.usage.input if row.usage and row.reported else None,
-    )  # fmt: skip
+    )
     return RequestView(
-        request, found.id, info.name, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), last,
-        log.last_id(), [drop for drop in log.drops() if row.manifest.is_newer_than(drop.after, drop.at)],
-        tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log).count, row,
+        request,
+        found.id,
+        info.name,
+        Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]),
+        last,
+        log.last_id(),
+        [drop for drop in log.drops() if row.manifest.is_newer_than(drop.after, drop.at)],
+        tuple(kept["limits"]),
+        StoredCounter(TiktokenCounter(info.encoding), log).count,
+        row,
         notices=() if noted else (UNNOTED,),
         memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.is_newer_than(memo.entry, memo.at)],
-    )  # fmt: skip
+    )
 
 
 def _with_recorded_window(info: ModelInfo, asked: Mapping[str, Any], noted: Mapping[str, Any]) -> ModelInfo:
@@ -132,10 +143,20 @@ def recorded_view(
     budget = TokenBudget.of(info.window, info.max_output)
     request = NextRequest.of(meter, epoch, items, budget, sent=sent)
     return RequestView(
-        request, found.id, info.name, holds.recipe, log.cursor(), log.last_id(), drops,
-        holds.at(request.budget).to_json(), StoredCounter(TiktokenCounter(info.encoding), log).count, None,
-        last_told(log.memos, row.manifest.last) if row else (), tuple(notices), log.memos,
-    )  # fmt: skip
+        request,
+        found.id,
+        info.name,
+        holds.recipe,
+        log.cursor(),
+        log.last_id(),
+        drops,
+        holds.at(request.budget).to_json(),
+        StoredCounter(TiktokenCounter(info.encoding), log).count,
+        None,
+        last_told(log.memos, row.manifest.last) if row else (),
+        tuple(notices),
+        log.memos,
+    )
 
 
 def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:
@@ -157,17 +178,22 @@ def first_view(state: SessionState) -> RequestView:
     meter = unreported_meter(lane_state.meter, epoch, ())
     # Without words there is no message yet in which anything joins the sections.
     preamble = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
-    request = NextRequest.of(
-        meter, epoch, (), lane_state.budget, waiting=waiting, told=first.told, preamble=preamble
-    )  # fmt: skip
+    request = NextRequest.of(meter, epoch, (), lane_state.budget, waiting=waiting, told=first.told, preamble=preamble)
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
     assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     notices = [] if info.known or info.window_refused else assumed
     return RequestView(
-        request, None, info.name, state.recipe, 0, 0, first.next.drops,
-        NextLimits(state.recipe, state.limits, state.bounds).at(request.budget).to_json(), count,
+        request,
+        None,
+        info.name,
+        state.recipe,
+        0,
+        0,
+        first.next.drops,
+        NextLimits(state.recipe, state.limits, state.bounds).at(request.budget).to_json(),
+        count,
         notices=(*notices, *first.next.notices),
-    )  # fmt: skip
+    )
 
 
 def change_notice(before: Epoch, after: Epoch) -> str:

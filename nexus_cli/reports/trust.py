@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import TrustItemObject, TrustItemState, TrustReport, TrustSetting
 
 ACTIVE = {
-    "settings": "settings", "rule": "rules", "recipe": "recipes", "skill": "skills", "identity": "identity files",
-}  # fmt: skip
+    "settings": "settings",
+    "rule": "rules",
+    "recipe": "recipes",
+    "skill": "skills",
+    "identity": "identity files",
+}
 """Kinds of items that have an effect once they are trusted, with what people call them."""
 
 

@@ -8,10 +8,11 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.running_workers import AT_WORK, UNKNOWN, WORKER
 
-SHOWN = (
-    "id", "session", "task", "recipe", "state", "doing", "steps", "seconds", "tokens", "cost_usd", "changed",
-    "worktree", "left", "to_review", "error",
-)  # fmt: skip
+SHOWN = tuple(
+    """
+    id session task recipe state doing steps seconds tokens cost_usd changed worktree left to_review error
+    """.split()
+)
 """Keys of a worker in a report."""
 
 

@@ -316,8 +316,11 @@ def _message_value(entry: Entry) -> dict[str, Any]:
     """Return a message as Chat Completions has it, with the number of its entry and its time."""
     message = entry.message
     value: dict[str, Any] = {
-        "entry": entry.id, "at": entry.at, "role": str(message.role), "content": message.content,
-    }  # fmt: skip
+        "entry": entry.id,
+        "at": entry.at,
+        "role": str(message.role),
+        "content": message.content,
+    }
     if message.tool_calls:
         value["tool_calls"] = [
             {

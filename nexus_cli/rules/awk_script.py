@@ -18,10 +18,12 @@ _EXPRESSION = re.compile(r"/(?:[^/\\\[\n]|\\[^\n]|\[\^?[^\]\[/\\\n]+\])*/")
 _BEFORE_EXPRESSION = frozenset({"", "(", ",", "!", "~", "!~", "{", "}", ";", "\n", "&&", "||"})
 """Behind these no value stands that could be divided."""
 _DIVIDED = re.compile(r"\]|\$?\w+")
-_NEVER_DIVIDED = frozenset({
-    "print", "printf", "return", "in", "else", "do", "delete", "exit", "case", "if", "while", "for", "function", "func",
-    "switch", "length", "next", "nextfile", "break", "continue", "BEGIN", "END", "BEGINFILE", "ENDFILE", "default",
-})  # fmt: skip
+_NEVER_DIVIDED = frozenset(
+    """
+    print printf return in else do delete exit case if while for function func switch length next nextfile break
+    continue BEGIN END BEGINFILE ENDFILE default
+    """.split()
+)
 """Behind these some awk sees a pattern where another one sees a division."""
 
 

@@ -37,10 +37,12 @@ MOST_INNER_OF_LINE = 5_000
 DEEPEST = 5
 _READ_BY = frozenset({"bash", "read_file"})
 """Tools by whose rules a free command may be meant."""
-_SHELL_STATE = frozenset({
-    "cd", "pushd", "popd", "source", ".", "eval", "builtin", "exec", "set", "shopt", "alias", "unalias", "export",
-    "declare", "typeset", "local", "readonly", "unset", "enable", "hash", "trap", "ulimit", "umask", "read", "mapfile",
-})  # fmt: skip
+_SHELL_STATE = frozenset(
+    """
+    cd pushd popd source . eval builtin exec set shopt alias unalias export declare typeset local readonly unset
+    enable hash trap ulimit umask read mapfile
+    """.split()
+)
 """Commands that change the shell itself: what follows one may not be what it seems."""
 
 

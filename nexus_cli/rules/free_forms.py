@@ -20,8 +20,10 @@ _VERSIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("python", "python3", "pip", "pip3", "rustc", "cargo", "uv"), ("-V",)),
     **dict.fromkeys(("ruby", "gcc", "g++", "clang", "cc", "make", "cmake", "ninja", "docker", "perl", "php"), ()),
     **dict.fromkeys(("tar", "awk", "gawk", "curl", "bash", "sh"), ()),
-    "node": ("-v",), "npm": ("-v",), "go": ("version",),
-}  # fmt: skip
+    "node": ("-v",),
+    "npm": ("-v",),
+    "go": ("version",),
+}
 """Programs that say their version, with words for it besides `--version`."""
 _PIP = re.compile(r"(?:list|show [A-Za-z0-9][\w.-]*|--version)", re.ASCII)
 _TAR = re.compile(r"-?(?=[a-z]*t)[tvzjJ]*f")

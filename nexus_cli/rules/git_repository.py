@@ -17,32 +17,33 @@ MOST_CONFIGURATION = 1 << 20
 MOST_INDEX = 256 << 20
 DEEPEST = 4
 """Repositories within repositories."""
-_SECTIONS = frozenset({
-    "advice", "alias", "apply", "branch", "clone", "color", "column", "commit", "credential", "feature", "fetch", "gc",
-    "gui", "http", "i18n", "index", "init", "maintenance", "pack", "pull", "push", "rebase", "rerere", "stash",
-    "status", "tag", "user", "versionsort", "worktree",
-})  # fmt: skip
+_SECTIONS = frozenset(
+    """
+    advice alias apply branch clone color column commit credential feature fetch gc gui http i18n index init
+    maintenance pack pull push rebase rerere stash status tag user versionsort worktree
+    """.split()
+)
 """Sections in which no key makes a command that only reads run or read anything."""
-_KEYS = frozenset({
-    "blame.ignorerevsfile", "core.abbrev", "core.autocrlf", "core.bare", "core.bigfilethreshold", "core.checkstat",
-    "core.commentchar", "core.compression", "core.eol", "core.filemode", "core.fscache", "core.fsmonitor",
-    "core.hookspath", "core.ignorecase", "core.logallrefupdates", "core.longpaths", "core.pager",
-    "core.precomposeunicode", "core.preloadindex", "core.protecthfs", "core.protectntfs", "core.quotepath",
-    "core.repositoryformatversion", "core.safecrlf", "core.sharedrepository", "core.sparsecheckout",
-    "core.sparsecheckoutcone", "core.sshcommand", "core.symlinks", "core.trustctime", "core.untrackedcache",
-    "core.whitespace", "diff.algorithm", "diff.colormoved", "diff.context", "diff.ignoresubmodules",
-    "diff.indentheuristic", "diff.interhunkcontext", "diff.mnemonicprefix", "diff.noprefix", "diff.renamelimit",
-    "diff.renames", "diff.submodule", "diff.tool", "diff.wserrorhighlight", "extensions.noop",
-    "extensions.objectformat", "extensions.partialclone", "extensions.preciousobjects", "extensions.refstorage",
-    "extensions.relativeworktrees", "extensions.worktreeconfig", "gpg.format", "gpg.program", "lfs.access",
-    "lfs.locksverify", "lfs.repositoryformatversion", "log.abbrevcommit", "log.date", "log.decorate", "log.follow",
-    "log.showsignature", "merge.conflictstyle", "merge.ff", "merge.log", "merge.renamelimit", "merge.renames",
-    "remote.fetch", "remote.followremotehead", "remote.gh-resolved", "remote.mirror", "remote.partialclonefilter",
-    "remote.promisor", "remote.prune", "remote.prunetags", "remote.push", "remote.pushurl",
-    "remote.skipdefaultupdate", "remote.skipfetchall", "remote.tagopt", "remote.url", "submodule.active",
-    "submodule.branch", "submodule.fetchrecursesubmodules", "submodule.ignore", "submodule.recurse",
-    "submodule.update", "submodule.url", "url.insteadof", "url.pushinsteadof",
-})  # fmt: skip
+_KEYS = frozenset(
+    """
+    blame.ignorerevsfile core.abbrev core.autocrlf core.bare core.bigfilethreshold core.checkstat core.commentchar
+    core.compression core.eol core.filemode core.fscache core.fsmonitor core.hookspath core.ignorecase
+    core.logallrefupdates core.longpaths core.pager core.precomposeunicode core.preloadindex core.protecthfs
+    core.protectntfs core.quotepath core.repositoryformatversion core.safecrlf core.sharedrepository
+    core.sparsecheckout core.sparsecheckoutcone core.sshcommand core.symlinks core.trustctime core.untrackedcache
+    core.whitespace diff.algorithm diff.colormoved diff.context diff.ignoresubmodules diff.indentheuristic
+    diff.interhunkcontext diff.mnemonicprefix diff.noprefix diff.renamelimit diff.renames diff.submodule diff.tool
+    diff.wserrorhighlight extensions.noop extensions.objectformat extensions.partialclone
+    extensions.preciousobjects extensions.refstorage extensions.relativeworktrees extensions.worktreeconfig
+    gpg.format gpg.program lfs.access lfs.locksverify lfs.repositoryformatversion log.abbrevcommit log.date
+    log.decorate log.follow log.showsignature merge.conflictstyle merge.ff merge.log merge.renamelimit
+    merge.renames remote.fetch remote.followremotehead remote.gh-resolved remote.mirror remote.partialclonefilter
+    remote.promisor remote.prune remote.prunetags remote.push remote.pushurl remote.skipdefaultupdate
+    remote.skipfetchall remote.tagopt remote.url submodule.active submodule.branch
+    submodule.fetchrecursesubmodules submodule.ignore submodule.recurse submodule.update submodule.url
+    url.insteadof url.pushinsteadof
+    """.split()
+)
 """Further keys, without their subsection. Those that name a program are switched off by the environment of free
 commands, or are for the network, which such a command has not."""
 _LINKED_ENTRY = b"\0\0\xe0\0"

@@ -84,9 +84,13 @@ class PermissionRule:
     def to_json(self) -> RuleObject:
         """Return the rule as `nexus rules list --json` has it."""
         return {
-            "decision": self.decision, "rule": self.text, "file": self.file, "line": self.line, "from": self.origin,
+            "decision": self.decision,
+            "rule": self.text,
+            "file": self.file,
+            "line": self.line,
+            "from": self.origin,
             "folder": self.folder or None,
-        }  # fmt: skip
+        }
 
     def match(self, words: Sequence[Word]) -> Match:
         """Return whether a simple command fits; "maybe" where a word that decides it is not known."""
@@ -244,9 +248,14 @@ def parse_rule(
         near = difflib.get_close_matches(name, tools, 1, 0.4)
         raise ValueError(f"{_quote(text)} names no tool" + (f"; the nearest is {near[0]}" if near else ""))
     rule = PermissionRule(
-        decision, text.strip(), name, file=file, line=line, names_commands=tool.runs_commands,
+        decision,
+        text.strip(),
+        name,
+        file=file,
+        line=line,
+        names_commands=tool.runs_commands,
         effect=tool.effect if tool.governs else None,
-    )  # fmt: skip
+    )
     if pattern is None:
         return rule
     if not pattern.strip():

@@ -93,8 +93,10 @@ class RunApprover:
         """Return what the run waits for: an answer to what was put off."""
         if not self.deferred:
             return None
-        asked = [{"call": one.call.id, "what": one.what, "why": one.why, "detail": one.detail[:20_000]}
-                 for one in self.deferred]  # fmt: skip
+        asked = [
+            {"call": one.call.id, "what": one.what, "why": one.why, "detail": one.detail[:20_000]}
+            for one in self.deferred
+        ]
         return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}", {"questions": asked})
 
 
@@ -227,15 +229,26 @@ class RunDriver:
         session_id = self._session(folder, model)
         limits = self._limits(said, settings, model, session_id)
         options = Options(
-            folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
-            front=RUN, resume=session_id, allow=limits.allow, require_save=True, limits=replace(limits, allow=None),
+            folder,
+            model,
+            effort=str(said.get("effort") or settings.effort),
+            recipe=str(said.get("recipe") or ""),
+            front=RUN,
+            resume=session_id,
+            allow=limits.allow,
+            require_save=True,
+            limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
             answers=self.run.type not in PLAIN,
-        )  # fmt: skip
+        )
         return open_session(
-            options, settings, approver=approver, provider=provider, ledger=self.ledger,
+            options,
+            settings,
+            approver=approver,
+            provider=provider,
+            ledger=self.ledger,
             services=self._services(),
-        )  # fmt: skip
+        )
 
     def _services(self) -> ServiceMakers:
         """Return the services of the session: it knows its run, and speaks for the agent whose run it is."""

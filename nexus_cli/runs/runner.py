@@ -223,9 +223,15 @@ class Runner:
             own.close()
             return False
         driver = RunDriver(
-            own, claimed, self._kinds.get(run.type, RunKind()), self._settings_in, self._provider_for, _choose_model,
-            self._show, self._person,
-        )  # fmt: skip
+            own,
+            claimed,
+            self._kinds.get(run.type, RunKind()),
+            self._settings_in,
+            self._provider_for,
+            _choose_model,
+            self._show,
+            self._person,
+        )
         self._drivers[run.key] = driver
         task = self._tasks[run.key] = asyncio.create_task(self._drive(driver))
         task.add_done_callback(lambda done: self._forget(run.key))

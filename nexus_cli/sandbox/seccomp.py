@@ -40,40 +40,97 @@ _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 NEWEST = 469
 """The newest system call of the table (Linux 6.17). The numbers of the x32 interface are higher, too."""
 CALLS = {
-    "socket": (41, 198), "socketpair": (53, 199), "clone": (56, 220), "clone3": (435, 435), "unshare": (272, 97),
-    "setns": (308, 268), "ioctl": (16, 29), "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
-    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "ioctl": (16, 29),
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
     # files
-    "truncate": (76, 45), "open": (2, 0), "openat": (257, 56), "openat2": (437, 437), "creat": (85, 0),
-    "mknod": (133, 0), "mknodat": (259, 33), "chmod": (90, 0), "fchmod": (91, 52), "fchmodat": (268, 53),
-    "fchmodat2": (452, 452), "chown": (92, 0), "fchown": (93, 55), "lchown": (94, 0), "fchownat": (260, 54),
-    "utime": (132, 0), "utimes": (235, 0), "futimesat": (261, 0), "utimensat": (280, 88), "setxattr": (188, 5),
-    "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14),
-    "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466), "file_setattr": (469, 469),
+    "truncate": (76, 45),
+    "open": (2, 0),
+    "openat": (257, 56),
+    "openat2": (437, 437),
+    "creat": (85, 0),
+    "mknod": (133, 0),
+    "mknodat": (259, 33),
+    "chmod": (90, 0),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, 0),
+    "fchown": (93, 55),
+    "lchown": (94, 0),
+    "fchownat": (260, 54),
+    "utime": (132, 0),
+    "utimes": (235, 0),
+    "futimesat": (261, 0),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
     # other processes
-    "prlimit64": (302, 261), "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119), "sched_setattr": (314, 274), "sched_setaffinity": (203, 122),
-    "migrate_pages": (256, 238), "move_pages": (279, 239), "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271), "process_madvise": (440, 440), "process_mrelease": (448, 448),
-    "pidfd_getfd": (438, 438), "kcmp": (312, 272), "get_robust_list": (274, 100), "shmget": (29, 194),
-    "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191), "semop": (65, 193),
-    "semtimedop": (220, 192), "msgget": (68, 186), "msgctl": (71, 187), "msgsnd": (69, 189), "msgrcv": (70, 188),
-    "mq_open": (240, 180), "mq_unlink": (241, 181),
-}  # fmt: skip
+    "prlimit64": (302, 261),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setattr": (314, 274),
+    "sched_setaffinity": (203, 122),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272),
+    "get_robust_list": (274, 100),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semctl": (66, 191),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgctl": (71, 187),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+}
 """Numbers of the system calls that a rule names, on x86_64 and aarch64; 0 where the machine has none."""
 
-_METADATA = (
-    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "futimesat",
-    "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr",
-    "removexattrat", "file_setattr",
-)  # fmt: skip
+_METADATA = tuple(
+    """
+    chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat setxattr
+    lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr
+    """.split()
+)
 """Change mode, owner, times or attributes of a file."""
-_OF_OTHERS = (
-    "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd", "kcmp",
-    "get_robust_list", "shmget", "shmat", "shmctl", "semget", "semctl", "semop", "semtimedop", "msgget", "msgctl",
-    "msgsnd", "msgrcv", "mq_open", "mq_unlink",
-)  # fmt: skip
+_OF_OTHERS = tuple(
+    """
+    process_vm_readv process_vm_writev process_madvise process_mrelease pidfd_getfd kcmp get_robust_list shmget
+    shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv mq_open mq_unlink
+    """.split()
+)
 """Reach other processes: their memory and descriptors, System V IPC, message queues."""
 _OF_ONE = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setattr", "migrate_pages", "move_pages")
 """Take the number of a process first; 0 is the caller."""
@@ -133,9 +190,13 @@ def assemble_filter(
     if keep_others:
         rules += _rules_for_others()
     program = [
-        (_LD, 0, 0, _ARCHITECTURE), (_JEQ, 1, 0, _ARCHITECTURES[name]), (_RET, 0, 0, _KILL),
-        (_LD, 0, 0, _NUMBER), (_JGE, 0, 1, NEWEST + 1), (_RET, 0, 0, _ABSENT),
-    ]  # fmt: skip
+        (_LD, 0, 0, _ARCHITECTURE),
+        (_JEQ, 1, 0, _ARCHITECTURES[name]),
+        (_RET, 0, 0, _KILL),
+        (_LD, 0, 0, _NUMBER),
+        (_JGE, 0, 1, NEWEST + 1),
+        (_RET, 0, 0, _ABSENT),
+    ]
     for rule in rules:
         if number := CALLS[rule.call][column]:
             program += _compile(number, rule)

@@ -17,31 +17,44 @@ from nexus_cli.config.paths import PACKAGE, Places, defaults_dir
 from nexus_cli.config.protected_places import holds_password, home_folders
 from nexus_cli.core.real_files import read_beginning
 
-_SYSTEM = frozenset({
-    "bin", "boot", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "sbin", "snap", "sys",
-    "usr", "Applications", "Library", "System", "private",
-})  # fmt: skip
+_SYSTEM = frozenset(
+    """
+    bin boot dev etc gnu lib lib32 lib64 libx32 nix opt proc sbin snap sys usr Applications Library System private
+    """.split()
+)
 """Folders at the top of the file system that hold programs and settings of the system."""
 _CLOSED = (
-    *(f"/etc/{name}" for name in (
-        "shadow", "shadow-", "gshadow", "gshadow-", "master.passwd", "security/opasswd", "sudoers", "sudoers.d", "ssh",
-        "ssl/private", "pki/tls/private", "letsencrypt", "krb5.keytab", "wireguard", "openvpn", "ipsec.secrets",
-        "ppp", "NetworkManager/system-connections", "docker", "kubernetes", "rancher", "cups", "fstab.d", "crypttab",
-    )),
+    *(
+        f"/etc/{name}"
+        for name in tuple(
+            """
+        shadow shadow- gshadow gshadow- master.passwd security/opasswd sudoers sudoers.d ssh ssl/private
+        pki/tls/private letsencrypt krb5.keytab wireguard openvpn ipsec.secrets ppp
+        NetworkManager/system-connections docker kubernetes rancher cups fstab.d crypttab
+        """.split()
+        )
+    ),
     *(f"/private/var/{name}" for name in ("folders", "log", "mail", "root", "spool", "tmp", "at", "backups")),
-    "/private/tmp", "/usr/home",
-)  # fmt: skip
+    "/private/tmp",
+    "/usr/home",
+)
 """Places in folders of the system that are secret or of persons; root could read all of them."""
 _NEEDED = (
-    "/run/booted-system", "/run/current-system", "/run/opengl-driver", "/run/wrappers", "/var/lib/sss/mc",
+    "/run/booted-system",
+    "/run/current-system",
+    "/run/opengl-driver",
+    "/run/wrappers",
+    "/var/lib/sss/mc",
     "/home/linuxbrew/.linuxbrew",
-)  # fmt: skip
+)
 """What programs of the system need of folders that are hidden."""
-_TOOLS = (
-    ".asdf", ".bun/bin", ".cargo/bin", ".deno/bin", ".fnm", ".goenv", ".jenv", ".local/bin", ".local/lib",
-    ".local/share/fnm", ".local/share/mise", ".local/share/uv/python", ".nodenv", ".nvm", ".pyenv", ".rbenv", ".rustup",
-    ".sdkman/candidates", ".volta", "anaconda3", "bin", "go/bin", "miniconda3", "miniforge3",
-)  # fmt: skip
+_TOOLS = tuple(
+    """
+    .asdf .bun/bin .cargo/bin .deno/bin .fnm .goenv .jenv .local/bin .local/lib .local/share/fnm .local/share/mise
+    .local/share/uv/python .nodenv .nvm .pyenv .rbenv .rustup .sdkman/candidates .volta anaconda3 bin go/bin
+    miniconda3 miniforge3
+    """.split()
+)
 """Folders of toolchains in a home folder: the programs on the PATH there are links into them."""
 _GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes")
 _NAMED = re.compile(r"^\s*(?:path|excludesfile|attributesfile)\s*=\s*\"?([^\"\n]+?)\"?\s*$", re.MULTILINE | re.I)

@@ -76,21 +76,31 @@ def new_session(options: Options, settings: Settings, services: ServiceMakers) -
             ledger.calibrate(info.served_name, known.calibration(info.served_name))
         recipe, _ = recipe_of(None, options)
         made = ledger.create_session(
-            folder=str(options.cwd), project=str(project_identity(options.cwd)), model=info.name, recipe=recipe.name,
-            at=format_utc(local_now()), front=options.front,
-        )  # fmt: skip
+            folder=str(options.cwd),
+            project=str(project_identity(options.cwd)),
+            model=info.name,
+            recipe=recipe.name,
+            at=format_utc(local_now()),
+            front=options.front,
+        )
         yield look_at(made, ledger, known, options, settings, recipe, info, services)
 
 
 def look_at(
-    made: SessionInfo, ledger: Ledger, known: Ledger, options: Options, settings: Settings, recipe: Recipe,
-    info: ModelInfo, services: ServiceMakers,
-) -> SessionState:  # fmt: skip
+    made: SessionInfo,
+    ledger: Ledger,
+    known: Ledger,
+    options: Options,
+    settings: Settings,
+    recipe: Recipe,
+    info: ModelInfo,
+    services: ServiceMakers,
+) -> SessionState:
     """Return the state that a session of `ledger` would be opened with; it is not locked, and nothing of it changes."""
     unasked, resumed = _Unasked(), ledger.log(made.id).current_epoch() is not None
     factory = SessionFactory(
         ledger, known, options, settings, local_now, [], recipe, info, made, resumed, unasked, services
-    )  # fmt: skip
+    )
     return factory.session(unasked if options.interactive else None).state
 
 

@@ -26,7 +26,7 @@ from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import UNASKED, compose_limits
+from nexus_cli.core.limits import UNASKED, Limits, compose_limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import RunFacts
 from nexus_cli.core.session_services import SessionServices
@@ -160,13 +160,19 @@ def _open(
         resume = f"nexus -w {found.worktree} -r {found.id}"
         notices.append(f"this session worked in worktree {found.worktree}; it goes on in {options.cwd} ({resume})")
     made = found or ledger.create_session(
-        folder=str(options.cwd), project=str(project_identity(options.cwd)), model=info.name, recipe=recipe.name,
-        at=format_utc(clock()), front=options.front, spawner=options.spawner, worktree=options.worktree,
-    )  # fmt: skip
+        folder=str(options.cwd),
+        project=str(project_identity(options.cwd)),
+        model=info.name,
+        recipe=recipe.name,
+        at=format_utc(clock()),
+        front=options.front,
+        spawner=options.spawner,
+        worktree=options.worktree,
+    )
     asked = provider or make_provider(settings)
     factory = SessionFactory(
         ledger, ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, services
-    )  # fmt: skip
+    )
     held = ledger.is_held(made.id)
     lock_session(ledger, made)
     try:
@@ -197,6 +203,14 @@ def _settle(options: Options) -> list[str]:
     except OSError as error:
         why = error.strerror or str(error)
         raise NexusError("internal", "the project was not checked", why, f"Records lie in {own.data}") from error
+
+
+def _anchor_estimate(lane_state: LaneState, log: FailoverLog) -> None:
+    """Anchor the token estimate of a resumed lane; without an anchor where its record is damaged."""
+    from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
+
+    with suppress(NexusError):
+        take_anchor(lane_state.meter, log, lane_state.lane.epoch, lane_state.lane.items)
 
 
 async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
@@ -257,41 +271,86 @@ class SessionFactory:
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
-        project = project_root(options.cwd)
-        # Nexus's own data are no file of a project, but a worktree lies there.
-        own = (places().config,) if find_worktree(project) else (places().config, places().data)
-        permission = CallPermission(options.cwd, project, own, self.settings.sandbox, answers=options.answers)
-        dispatcher = Dispatcher(
-            registry, log, limits, options.cwd, project, permission, approver, services,
-            self.recipe.limits.allow, self.recipe.signals,
-        )  # fmt: skip
+        dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
         waiting, is_run = list[str](), RunFacts in services
         run_facts = (lambda: services[RunFacts].facts()) if is_run else None
         collector = make_collector(
-            options, info, self.recipe, budget, count=counter.count, log=log, clock=self.clock,
-            started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
-            dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
-            runs=approver is not None or limits.allow in UNASKED, is_run=is_run, **facts.source_fields(),
+            options,
+            info,
+            self.recipe,
+            budget,
+            count=counter.count,
+            log=log,
+            clock=self.clock,
+            started=datetime.fromisoformat(root.created).astimezone(),
+            failed=self.control.emit_notice,
+            dropped=self.control.emit_drop,
+            settings=self.settings,
+            tools=tool_names(tools),
+            runs=approver is not None or limits.allow in UNASKED,
+            is_run=is_run,
+            **facts.source_fields(),
             permission=partial(permission_facts, dispatcher),
             **SessionSources(context, log.seen_files, waiting, options.front, run_facts).source_fields(),
-        )  # fmt: skip
+        )
         lane_state = LaneState(
-            context, model, budget, TokenEstimator(log.calibration(info.served_name)),
-            Spending(limits, (self.recipe,), options.front == CHAT), self.control, self.clock, self.settings,
-            PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), effort), log,
-            SessionLimits(dispatcher, bounds, self.recipe), step=log.step(), notices=waiting,
-        )  # fmt: skip
+            context,
+            model,
+            budget,
+            TokenEstimator(log.calibration(info.served_name)),
+            Spending(limits, (self.recipe,), options.front == CHAT),
+            self.control,
+            self.clock,
+            self.settings,
+            PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), effort),
+            log,
+            SessionLimits(dispatcher, bounds, self.recipe),
+            step=log.step(),
+            notices=waiting,
+        )
         if context.lane.is_recorded and context.lane.epoch.model == info.name:
-            from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
-
-            with suppress(NexusError):  # a damaged record: the estimate does without
-                take_anchor(lane_state.meter, log, context.lane.epoch, context.lane.items)
+            _anchor_estimate(lane_state, log)
         if self.settings.compact.extract and facts.saves:
             lane_state.before_summary = partial(_extract_facts, dispatcher)
         return SessionState(
-            lane_state, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices, log,
-            self.ledger, options, services,
-        )  # fmt: skip
+            lane_state,
+            dispatcher,
+            limits,
+            bounds,
+            self.recipe,
+            self.made.id,
+            self.resumed,
+            self.notices,
+            log,
+            self.ledger,
+            options,
+            services,
+        )
+
+    def _make_dispatcher(
+        self,
+        registry: ToolRegistry,
+        log: FailoverLog,
+        limits: Limits,
+        approver: Approver | None,
+        services: SessionServices,
+    ) -> Dispatcher:
+        options, project = self.options, project_root(self.options.cwd)
+        # Nexus's own data are no file of a project, but a worktree lies there.
+        own = (places().config,) if find_worktree(project) else (places().config, places().data)
+        permission = CallPermission(options.cwd, project, own, self.settings.sandbox, answers=options.answers)
+        return Dispatcher(
+            registry,
+            log,
+            limits,
+            options.cwd,
+            project,
+            permission,
+            approver,
+            services,
+            self.recipe.limits.allow,
+            self.recipe.signals,
+        )
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""

@@ -106,9 +106,15 @@ async def load_replies(
 
 
 async def _record(
-    lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, found: Sequence[SpaceMessage],
-    after: int = 0, question: int = 0, resolved: int | None = None,
-) -> None:  # fmt: skip
+    lane_state: LaneState,
+    ledger: Ledger,
+    space: Space,
+    agent: Entity,
+    found: Sequence[SpaceMessage],
+    after: int = 0,
+    question: int = 0,
+    resolved: int | None = None,
+) -> None:
     """Record the messages that were found behind one (key `after`), as far as the lane does not have them.
 
     Own ones up to `question` were posted by calls of the lane.
@@ -130,8 +136,9 @@ async def _record(
         head = []
 
 
-def make_trigger(lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage,
-                 facts: Mapping[str, Any]) -> Trigger:  # fmt: skip
+def make_trigger(
+    lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage, facts: Mapping[str, Any]
+) -> Trigger:
     """Return the trigger of the turn that `message` starts, the last entry of SPACE HISTORY; without text if the lane
     has it."""
     recorded = _recorded(lane_state, space)
@@ -140,9 +147,13 @@ def make_trigger(lane_state: LaneState, ledger: Ledger, space: Space, agent: Ent
     line = TimelineLines.of(ledger, space, agent).format(message, neutral_text(message.text))
     text = "\n".join([*([] if recorded else [space_header(space.name)]), _group(message), f"{line} {TRIGGER_MARK}"])
     return Trigger(
-        text, "space", actor=message.sender.actor, facts=facts, shown=f"{message.sender.name}: {message.text}",
+        text,
+        "space",
+        actor=message.sender.actor,
+        facts=facts,
+        shown=f"{message.sender.name}: {message.text}",
         notes={HISTORY: _note(space, [message])},
-    )  # fmt: skip
+    )
 
 
 def neutral_text(text: str) -> str:
@@ -156,8 +167,9 @@ def _recorded(lane_state: LaneState, space: Space) -> set[int]:
     return {key for value in memos if value["space"] == space.key for key in value["messages"] or (0,)}
 
 
-def _append(lane_state: LaneState, role: Role, lines: Sequence[str], actor: str, space: Space,
-            messages: Sequence[SpaceMessage]) -> None:  # fmt: skip
+def _append(
+    lane_state: LaneState, role: Role, lines: Sequence[str], actor: str, space: Space, messages: Sequence[SpaceMessage]
+) -> None:
     notes = {HISTORY: _note(space, messages)}
     lane_state.lane.append(Kind.MESSAGE, Message(role, "\n".join(lines)), actor, notes)
 
@@ -230,9 +242,15 @@ class _History:
 
     @classmethod
     async def of(
-        cls, lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, found: Sequence[SpaceMessage],
-        before: int, part: float,
-    ) -> _History:  # fmt: skip
+        cls,
+        lane_state: LaneState,
+        ledger: Ledger,
+        space: Space,
+        agent: Entity,
+        found: Sequence[SpaceMessage],
+        before: int,
+        part: float,
+    ) -> _History:
         """Return the history of `found`, which have so many `before` them and `part` of what system and tools leave:
         short messages stay whole, the long ones share what room is left."""
         epoch = lane_state.lane.epoch

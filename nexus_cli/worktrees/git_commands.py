@@ -58,9 +58,13 @@ class Git:
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a run that is talked to over pipes. Raises `OSError`."""
         return start_program(
-            git_command(self.program, self.cwd, *arguments), env=self._environment(), cwd=self.cwd,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            git_command(self.program, self.cwd, *arguments),
+            env=self._environment(),
+            cwd=self.cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
 
     def _environment(self) -> dict[str, str]:
         return {**git_environment(self.cwd), **self.variables}

@@ -31,9 +31,12 @@ START_REF = "refs/worktree/nexus-start"
 STAGED = "staged"
 """The file of a record folder with the entries of the index as they were carried over."""
 _OPEN_WORK = {
-    "MERGE_HEAD": "merge", "rebase-merge": "rebase", "rebase-apply": "rebase", "CHERRY_PICK_HEAD": "cherry-pick",
+    "MERGE_HEAD": "merge",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "CHERRY_PICK_HEAD": "cherry-pick",
     "REVERT_HEAD": "revert",
-}  # fmt: skip
+}
 _LOCK = ("--lock", "--reason", "in use by nexus; `nexus worktree remove` ends it")
 """Git cleans up what it takes for deleted: where the folder is hidden, as in the walls of commands, all worktrees."""
 _PIECE = 1 << 20

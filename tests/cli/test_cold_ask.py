@@ -12,11 +12,29 @@ from benchmarks.functions_entered import FILES, FUNCTIONS, MODULES, NAMED, PROGR
 from server.play import ScriptedServer
 
 LATER = (
-    "workers", "worktrees", "commands", "config.trust_items", "config.unsupported", "context.compaction",
-    "context.window.lane_truncation", "ledger.relevance", "ledger.runs", "ledger.spaces", "provider.failures", "rpc",
-    "rules", "runs", "sandbox", "lane.request_history", "lane.compaction.compact", "lane.drop_list",
-    "session.outcome", "session.status", "lane.user_messages", "spaces",
-)  # fmt: skip
+    "workers",
+    "worktrees",
+    "commands",
+    "config.trust_items",
+    "config.unsupported",
+    "context.compaction",
+    "context.window.lane_truncation",
+    "ledger.relevance",
+    "ledger.runs",
+    "ledger.spaces",
+    "provider.failures",
+    "rpc",
+    "rules",
+    "runs",
+    "sandbox",
+    "lane.request_history",
+    "lane.compaction.compact",
+    "lane.drop_list",
+    "session.outcome",
+    "session.status",
+    "lane.user_messages",
+    "spaces",
+)
 """Rooms and modules that no plain first request needs."""
 
 
@@ -28,16 +46,23 @@ def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     with ScriptedServer() as server:
         server.load(["done"])
         environment = {
-            **os.environ, "HOME": str(folder), "NEXUS_HOME": str(folder / "home"), "NO_PROXY": "127.0.0.1",
-            "OPENAI_API_KEY": "sk-nobody", "OPENAI_API_BASE": server.base("chat"),
-        }  # fmt: skip
+            **os.environ,
+            "HOME": str(folder),
+            "NEXUS_HOME": str(folder / "home"),
+            "NO_PROXY": "127.0.0.1",
+            "OPENAI_API_KEY": "sk-nobody",
+            "OPENAI_API_BASE": server.base("chat"),
+        }
         (folder / "project").mkdir()
         (folder / "home" / "config").mkdir(parents=True)
         (folder / "home" / "config" / "config.toml").write_text('[models."openai/scripted"]\nwindow = 100000\n')
         done = subprocess.run(
             [sys.executable, PROGRAM, str(notes), "ask", "--model", "openai/scripted", "hi"],
-            cwd=folder / "project", env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-        )  # fmt: skip
+            cwd=folder / "project",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+        )
     assert done.returncode == 0, done
     read = json.loads(notes.read_text())
     return {"functions": read["functions"][0], "modules": read["modules"]}

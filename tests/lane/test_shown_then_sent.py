@@ -164,11 +164,20 @@ PLAIN: dict[str, dict[str, Any]] = {
     "system text given": {"system_prompt": "Only Latin."},
     "by a program": {"served": True, "interactive": True},
     "effort": {"effort": "high"},
-    **{f"recipe {name}": {"recipe": name} for name in (
-        "ask", "chat", "worker", "quiet", "reflection", "tick_autonomous", "tick_event",
-    )},
+    **{
+        f"recipe {name}": {"recipe": name}
+        for name in (
+            "ask",
+            "chat",
+            "worker",
+            "quiet",
+            "reflection",
+            "tick_autonomous",
+            "tick_event",
+        )
+    },
     **{f"level {level}": {"allow": level, "front": "chat", "interactive": True} for level in (PLAN, *LEVELS)},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])

@@ -61,15 +61,34 @@ def conversation(root: Path) -> dict[str, Any]:
         told["failed"] = place.ask("--json", "--modle").result
         (denied,) = told["lines"][-1]["denied"]
         told["reports"] = reports_of(
-            place, ("context",), ("context", "--step", "2"), ("context", "--diff"),
-            ("drops",), ("sessions", "list"), ("usage",), ("why",),
-            ("why", denied["id"]), ("rules", "test", "ls && git push"), ("model", "list"),
-            ("model", "show", "openai/gpt-4o"), ("doctor",), ("timeline",),
-            ("cache",), ("cache", "why"), ("replay",), ("sessions", "show", told["result"]["session"]),
-            ("sessions", "search", "done"), ("memory", "add", "tests run with make"), ("memory", "list"),
-            ("memory", "search", "make"), ("memory", "forget", "m1"), ("skill", "list"), ("rules", "list"),
-            ("config", "show"), ("status",),
-        )  # fmt: skip
+            place,
+            ("context",),
+            ("context", "--step", "2"),
+            ("context", "--diff"),
+            ("drops",),
+            ("sessions", "list"),
+            ("usage",),
+            ("why",),
+            ("why", denied["id"]),
+            ("rules", "test", "ls && git push"),
+            ("model", "list"),
+            ("model", "show", "openai/gpt-4o"),
+            ("doctor",),
+            ("timeline",),
+            ("cache",),
+            ("cache", "why"),
+            ("replay",),
+            ("sessions", "show", told["result"]["session"]),
+            ("sessions", "search", "done"),
+            ("memory", "add", "tests run with make"),
+            ("memory", "list"),
+            ("memory", "search", "make"),
+            ("memory", "forget", "m1"),
+            ("skill", "list"),
+            ("rules", "list"),
+            ("config", "show"),
+            ("status",),
+        )
         return told
 
 
@@ -88,12 +107,23 @@ def later(root: Path) -> dict[str, Any]:
         place.script({"rules": [{"when": {"last_role": "tool"}, "then": "done"}], "default": write})
         place.ask("-w", "beside", "--allow", "edit", "change it")
         return reports_of(
-            place, ("runs", "list"), ("runs", "show", "run-1"), ("timeline", "--run", "run-1"), ("runs", "cancel", "1"),
-            ("schedule", "add", "work", "--in", "2h"), ("schedule", "list"), ("space", "create", "alpha"),
-            ("space", "post", "alpha", "hello"), ("space", "list"), ("space", "read", "alpha"),
-            ("timeline", "--space", "alpha"), ("worktree", "list"), ("serve", "--once"), ("trust", "--revoke"),
+            place,
+            ("runs", "list"),
+            ("runs", "show", "run-1"),
+            ("timeline", "--run", "run-1"),
+            ("runs", "cancel", "1"),
+            ("schedule", "add", "work", "--in", "2h"),
+            ("schedule", "list"),
+            ("space", "create", "alpha"),
+            ("space", "post", "alpha", "hello"),
+            ("space", "list"),
+            ("space", "read", "alpha"),
+            ("timeline", "--space", "alpha"),
+            ("worktree", "list"),
+            ("serve", "--once"),
+            ("trust", "--revoke"),
             ("trust", "."),
-        )  # fmt: skip
+        )
 
 
 def reports_of(place: Stage, *lines: tuple[str, ...]) -> dict[str, Any]:
@@ -124,37 +154,69 @@ def test_every_line_of_a_stream_has_the_type_that_it_names(seen: Seen) -> None:
     lines = seen["conversation"]["lines"]
     check((line, LINES[line["type"]]) for line in lines)
     assert {line["type"] for line in lines} >= {
-        "session.start", "turn.start", "step.start", "context.plan", "text.delta", "tool.call", "tool.result",
-        "context.drop", "context.recall", "cache.expect", "cache.result", "step.end", "turn.end", "agent.state",
+        "session.start",
+        "turn.start",
+        "step.start",
+        "context.plan",
+        "text.delta",
+        "tool.call",
+        "tool.result",
+        "context.drop",
+        "context.recall",
+        "cache.expect",
+        "cache.result",
+        "step.end",
+        "turn.end",
+        "agent.state",
         "result",
-    }  # fmt: skip
+    }
     assert any("agent" in line for line in lines)
 
 
 REPORTS = {
-    "context": context_report.ContextReport, "context --step": context_report.ContextReport,
+    "context": context_report.ContextReport,
+    "context --step": context_report.ContextReport,
     "context --diff": context_report.DifferenceReport,
-    "drops": context_report.DropsReport, "sessions list": report_types.SessionsReport,
-    "usage": report_types.UsageReport, "why": report_types.DecisionsReport,
-    "rules test": report_types.RulesTestReport, "model list": report_types.ModelsReport,
-    "model show": report_types.ModelReport, "doctor": report_types.DoctorReport,
-    "timeline": timeline_report.TimelineReport, "cache": cache_report.CacheReport, "cache why": cache_report.MissReport,
-    "replay": cache_report.ReplayReport, "sessions show": setup_reports.SessionReport,
-    "sessions search": setup_reports.SearchReport, "memory add": setup_reports.FactsReport,
-    "memory list": setup_reports.FactsReport, "memory search": setup_reports.FactsReport,
-    "memory forget": setup_reports.FactsReport, "skill list": setup_reports.SkillsReport,
-    "rules list": setup_reports.RulesReport, "config show": setup_reports.ConfigReport,
+    "drops": context_report.DropsReport,
+    "sessions list": report_types.SessionsReport,
+    "usage": report_types.UsageReport,
+    "why": report_types.DecisionsReport,
+    "rules test": report_types.RulesTestReport,
+    "model list": report_types.ModelsReport,
+    "model show": report_types.ModelReport,
+    "doctor": report_types.DoctorReport,
+    "timeline": timeline_report.TimelineReport,
+    "cache": cache_report.CacheReport,
+    "cache why": cache_report.MissReport,
+    "replay": cache_report.ReplayReport,
+    "sessions show": setup_reports.SessionReport,
+    "sessions search": setup_reports.SearchReport,
+    "memory add": setup_reports.FactsReport,
+    "memory list": setup_reports.FactsReport,
+    "memory search": setup_reports.FactsReport,
+    "memory forget": setup_reports.FactsReport,
+    "skill list": setup_reports.SkillsReport,
+    "rules list": setup_reports.RulesReport,
+    "config show": setup_reports.ConfigReport,
     "status": setup_reports.StatusReport,
-}  # fmt: skip
+}
 LATER = {
-    "runs list": report_types.RunsReport, "runs show": report_types.RunReport, "runs cancel": report_types.RunReport,
-    "timeline --run": timeline_report.RunTimelineReport, "schedule add": report_types.ScheduleReport,
-    "schedule list": report_types.SchedulesReport, "space list": report_types.SpacesReport,
-    "space post": report_types.PostReport, "space read": report_types.SpaceReport,
-    "timeline --space": timeline_report.SpaceTimelineReport, "worktree list": setup_reports.WorktreesReport,
-    "space create": report_types.NewSpaceReport, "serve --once": report_types.ServeOnceReport,
-    "trust --revoke": setup_reports.RevokedTrust, "trust .": setup_reports.TrustReport,
-}  # fmt: skip
+    "runs list": report_types.RunsReport,
+    "runs show": report_types.RunReport,
+    "runs cancel": report_types.RunReport,
+    "timeline --run": timeline_report.RunTimelineReport,
+    "schedule add": report_types.ScheduleReport,
+    "schedule list": report_types.SchedulesReport,
+    "space list": report_types.SpacesReport,
+    "space post": report_types.PostReport,
+    "space read": report_types.SpaceReport,
+    "timeline --space": timeline_report.SpaceTimelineReport,
+    "worktree list": setup_reports.WorktreesReport,
+    "space create": report_types.NewSpaceReport,
+    "serve --once": report_types.ServeOnceReport,
+    "trust --revoke": setup_reports.RevokedTrust,
+    "trust .": setup_reports.TrustReport,
+}
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -444,8 +444,9 @@ async def test_tokens_context_and_messages_are_those_of_the_session(tmp_path: Pa
         found = await served.client.get_messages("a", 1, 2)
         assert found["total"] == 6
         assert [(one["role"], one["content"]) for one in found["messages"]] == [
-            ("assistant", "echo say 0"), ("user", "say 1")
-        ]  # fmt: skip
+            ("assistant", "echo say 0"),
+            ("user", "say 1"),
+        ]
         assert (await served.client.get_messages("a", 6))["messages"] == []
         assert len((await served.client.get_messages("a"))["messages"]) == 6
 
@@ -598,11 +599,17 @@ async def test_an_agent_that_waits_says_so_and_goes_on_by_itself(tmp_path: Path)
 
 async def test_every_result_has_the_type_that_is_described(tmp_path: Path) -> None:
     steps: list[tuple[str, dict[str, Any]]] = [
-        ("create_agent", {"agent_id": "a"}), ("list_agents", {}), ("send", {"agent_id": "a", "content": "hello"}),
-        ("get_tokens", {"agent_id": "a"}), ("get_context", {"agent_id": "a"}), ("get_messages", {"agent_id": "a"}),
-        ("compact", {"agent_id": "a"}), ("cancel", {"agent_id": "a"}), ("destroy_agent", {"agent_id": "a"}),
+        ("create_agent", {"agent_id": "a"}),
+        ("list_agents", {}),
+        ("send", {"agent_id": "a", "content": "hello"}),
+        ("get_tokens", {"agent_id": "a"}),
+        ("get_context", {"agent_id": "a"}),
+        ("get_messages", {"agent_id": "a"}),
+        ("compact", {"agent_id": "a"}),
+        ("cancel", {"agent_id": "a"}),
+        ("destroy_agent", {"agent_id": "a"}),
         ("shutdown", {}),
-    ]  # fmt: skip
+    ]
     assert {name for name, _ in steps} == METHODS.keys() - {"steer", "approve"}, "which return the same as cancel"
     async with serving(tmp_path) as served:
         for name, params in steps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -80,33 +80,52 @@ def test_a_variable_of_the_environment_is_neither_set_nor_read_but_a_few(
     assert len(asked(lines, project)) == len(lines)
 
 
-@pytest.mark.parametrize("line", [
-    "; ".join(f"a{n}=1" for n in range(900)) + "; echo $a1",
-    "; ".join([*(["x=a"] * 300), *(["y=$x$x"] * 300), *(["z=$y$y"] * 300), "echo $z"]),
-    "; ".join(["wc $(git ls-files)"] * 400),
-    "echo " + "$(" * 300 + "ls" + ")" * 300,
-    "for f in a; do " * 200 + "ls; " + "done; " * 200,
-    "awk '" + "/a" * 900 + "' f", "awk '" + "[" * 1900 + "' f",
-])  # fmt: skip
-def test_a_long_line_is_decided_in_bounded_time(project: Path, line: str) -> None:
-    began = time.thread_time()
-    decide(line, project, "read", NONE)
-    assert time.thread_time() - began < 5, "less than a second; what grows with a power takes minutes"
+@pytest.mark.parametrize(
+    "line",
+    [
+        "; ".join(f"a{n}=1" for n in range(900)) + "; echo $a1",
+        "; ".join([*(["x=a"] * 300), *(["y=$x$x"] * 300), *(["z=$y$y"] * 300), "echo $z"]),
+        "; ".join(["wc $(git ls-files)"] * 400),
+        "echo " + "$(" * 300 + "ls" + ")" * 300,
+        "for f in a; do " * 200 + "ls; " + "done; " * 200,
+        "awk '" + "/a" * 900 + "' f",
+        "awk '" + "[" * 1900 + "' f",
+    ],
+)
+def test_the_decision_on_a_long_line_ends(project: Path, line: str) -> None:
+    deciding = threading.Thread(target=decide, args=(line, project, "read", NONE), daemon=True)
+    deciding.start()
+    deciding.join(120)
+    assert not deciding.is_alive(), "it takes less than a second; what grows with a power takes minutes"
 
 
-@pytest.mark.parametrize("script", [
-    "{print $1}", "NR>1 {s+=$2} END {print s/NR}", "/a|b/ && !/c/ {n++} END {print n}", "$1 ~ /x/ {print $2}",
-    "{a[$1]++} END {for (k in a) if (a[k] > 1) print k, a[k]}", "length($0) > 80 # > long", "{x = $1/2; print x}",
-    'BEGIN {FS = ","; OFS = "\\t"} {$1 = $1; print}', "NR % 2 == 0", '{print "a > b | c"}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "script",
+    [
+        "{print $1}",
+        "NR>1 {s+=$2} END {print s/NR}",
+        "/a|b/ && !/c/ {n++} END {print n}",
+        "$1 ~ /x/ {print $2}",
+        "{a[$1]++} END {for (k in a) if (a[k] > 1) print k, a[k]}",
+        "length($0) > 80 # > long",
+        "{x = $1/2; print x}",
+        'BEGIN {FS = ","; OFS = "\\t"} {$1 = $1; print}',
+        "NR % 2 == 0",
+        '{print "a > b | c"}',
+    ],
+)
 def test_a_script_that_computes_and_prints_is_plain(script: str) -> None:
     assert is_plain_script(script)
 
 
 COMPUTED = (
-    "wc -l $(git ls-files)", "ls | xargs cat", "find . -exec cat {} +", "for f in *.txt; do cat $f; done", "echo $HOME",
+    "wc -l $(git ls-files)",
+    "ls | xargs cat",
+    "find . -exec cat {} +",
+    "for f in *.txt; do cat $f; done",
+    "echo $HOME",
     "x=a.txt; cat $x",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("rule", ["read_file(secrets/**)", "bash(rm *)"])

@@ -25,9 +25,25 @@ HARMLESS = [row for row in read_rows("harmless.tsv") if row[1] == "allow" and "s
 SECRET = "OUTSIDE-4711"
 SECONDS = 20
 NAMES = (
-    "-o", "--output=ran", "--files0-from=README.md", "--pre=.evil", '-eBEGIN{system("sh evil")}', "*", "[a-z]*",
-    "$(touch ran)", "`touch ran`", "a;touch ran", "-exec", "+", "{}", "'", "\\", "x\ny", "--in-place", "-f",
-)  # fmt: skip
+    "-o",
+    "--output=ran",
+    "--files0-from=README.md",
+    "--pre=.evil",
+    '-eBEGIN{system("sh evil")}',
+    "*",
+    "[a-z]*",
+    "$(touch ran)",
+    "`touch ran`",
+    "a;touch ran",
+    "-exec",
+    "+",
+    "{}",
+    "'",
+    "\\",
+    "x\ny",
+    "--in-place",
+    "-f",
+)
 
 each_ground = pytest.mark.parametrize(
     "ground", [one for one in GROUNDS if one.abi in (0, 7)], ids=lambda ground: ground.name
@@ -82,8 +98,14 @@ def results(ground: Ground) -> dict[str, str]:
                 if line not in run and decide(line, scene.project, "read", RuleSet()).decision != "allow":
                     found[line] = "decision: ask"
                     continue
-                done = run_process(["bash", "-c", line], cwd=profile.cwd, env=env, stop=StopFlag(), seconds=SECONDS,
-                                   confinement=confinement)  # fmt: skip
+                done = run_process(
+                    ["bash", "-c", line],
+                    cwd=profile.cwd,
+                    env=env,
+                    stop=StopFlag(),
+                    seconds=SECONDS,
+                    confinement=confinement,
+                )
                 text = done.output.decode("utf-8", "replace")
                 after = {path: about for path, about in fingerprint(scene.base).items() if "/temp" not in path}
                 changed = dict(before.items() ^ after.items())

@@ -171,8 +171,14 @@ def test_tools_of_nexus_itself_are_seen_and_the_rest_of_home_is_not(tmp_path: Pa
             continue
         with open_scene(ground) as scene:
             environ = {**os.environ, "HOME": str(scene.home), "NEXUS_HOME": str(tmp_path)}
-            profile = make_profile("read", project=scene.project, cwd=scene.project, own=scene.own,
-                                   temp=scene.base / "temp", environ=environ)  # fmt: skip
+            profile = make_profile(
+                "read",
+                project=scene.project,
+                cwd=scene.project,
+                own=scene.own,
+                temp=scene.base / "temp",
+                environ=environ,
+            )
             scene.environ = {**scene.environ, "PROGRAM": str(Path(sys.prefix, "bin", "nexus"))}
             text = scene.text('"$PROGRAM" skill list; echo "status $?"', profile)
             assert text.endswith("status 0\n"), text
@@ -185,8 +191,14 @@ def test_a_start_in_the_profile_read_costs_little() -> None:
         if ground.missing or ground.abi not in (0, 7):
             continue
         with open_scene(ground) as scene:
-            profile = make_profile("read", project=scene.project, cwd=scene.project, own=scene.own,
-                                   temp=scene.base / "temp", environ=os.environ)  # fmt: skip
+            profile = make_profile(
+                "read",
+                project=scene.project,
+                cwd=scene.project,
+                own=scene.own,
+                temp=scene.base / "temp",
+                environ=os.environ,
+            )
             confinement = Confinement(profile, ground.probe)
             taken = []
             for _ in range(7):

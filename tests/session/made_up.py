@@ -75,30 +75,60 @@ def _schema(required: list[str], **properties: Any) -> dict[str, Any]:
 
 DEFINITIONS: dict[str, tuple[dict[str, Any], str]] = {
     "word_tally": (
-        {"effect": "read", "subject": "file", "paths": ["file"], "verb": "tally", "counts": {"words": "word"},
-         "parameters": _schema(["file"], **_text("file", "language"))}, READING,
+        {
+            "effect": "read",
+            "subject": "file",
+            "paths": ["file"],
+            "verb": "tally",
+            "counts": {"words": "word"},
+            "parameters": _schema(["file"], **_text("file", "language")),
+        },
+        READING,
     ),
     "pry_through": (
-        {"effect": "read", "reads": "search", "subject": "text", "paths": ["folder"],
-         "counts": {"places": "place"}, "counted_as": ["prying", "pryings"],
-         "parameters": _schema(["text"], **_text("text", "folder"))}, SEARCHING,
+        {
+            "effect": "read",
+            "reads": "search",
+            "subject": "text",
+            "paths": ["folder"],
+            "counts": {"places": "place"},
+            "counted_as": ["prying", "pryings"],
+            "parameters": _schema(["text"], **_text("text", "folder")),
+        },
+        SEARCHING,
     ),
     "stamp_upon": (
-        {"effect": "edit", "subject": "target", "paths": ["target"],
-         "parameters": _schema(["target"], **_text("target"))}, EDITING,
+        {
+            "effect": "edit",
+            "subject": "target",
+            "paths": ["target"],
+            "parameters": _schema(["target"], **_text("target")),
+        },
+        EDITING,
     ),
     "run_yonder": (
-        {"effect": "run", "subject": "command", "parameters": _schema(["command"], **_text("command"))}, RUNNING,
+        {"effect": "run", "subject": "command", "parameters": _schema(["command"], **_text("command"))},
+        RUNNING,
     ),
     "dial_up": (
-        {"effect": "none", "subject": "address", "reaches": "address",
-         "parameters": _schema(["address"], **_text("address"))}, SAYING,
+        {
+            "effect": "none",
+            "subject": "address",
+            "reaches": "address",
+            "parameters": _schema(["address"], **_text("address")),
+        },
+        SAYING,
     ),
     "greet_all": (
-        {"effect": "none", "subject": "name", "tells": True,
-         "parameters": _schema(["name"], **_text("name"), long={"type": "boolean"})}, SAYING,
+        {
+            "effect": "none",
+            "subject": "name",
+            "tells": True,
+            "parameters": _schema(["name"], **_text("name"), long={"type": "boolean"}),
+        },
+        SAYING,
     ),
-}  # fmt: skip
+}
 """By name: the definition, and the module beside it."""
 
 

@@ -73,13 +73,23 @@ def test_no_room_names_them() -> None:
 @pytest.mark.parametrize(
     ("rule", "call"),
     [
-        ("word_tally(secret.txt)", TALLY), ("word_tally", TALLY), ("read_file(secret.txt)", TALLY),
-        ("read_file(*.txt)", TALLY), ("read_file", TALLY), ("pry_through", PRY),
-        ("stamp_upon(secret.txt)", STAMP), ("edit_file(secret.txt)", STAMP), ("write_file(secret.txt)", STAMP),
-        ("edit_file", STAMP), ("run_yonder(rm *)", REMOVE), ("run_yonder", REMOVE), ("bash(rm *)", REMOVE),
-        ("dial_up", DIAL), ("greet_all", ("greet_all", {"name": "x"})),
+        ("word_tally(secret.txt)", TALLY),
+        ("word_tally", TALLY),
+        ("read_file(secret.txt)", TALLY),
+        ("read_file(*.txt)", TALLY),
+        ("read_file", TALLY),
+        ("pry_through", PRY),
+        ("stamp_upon(secret.txt)", STAMP),
+        ("edit_file(secret.txt)", STAMP),
+        ("write_file(secret.txt)", STAMP),
+        ("edit_file", STAMP),
+        ("run_yonder(rm *)", REMOVE),
+        ("run_yonder", REMOVE),
+        ("bash(rm *)", REMOVE),
+        ("dial_up", DIAL),
+        ("greet_all", ("greet_all", {"name": "x"})),
     ],
-)  # fmt: skip
+)
 def test_a_deny_rule_refuses_and_an_ask_rule_asks(rule: str, call: Call, project: Path) -> None:
     rules(deny=[rule])
     session = opened(project, call, allow="edit", person=(person := Person()))
@@ -95,14 +105,19 @@ def test_a_deny_rule_refuses_and_an_ask_rule_asks(rule: str, call: Call, project
 @pytest.mark.parametrize(
     ("rule", "call"),
     [
-        ("read_file(secret.txt)", STAMP), ("edit_file(secret.txt)", TALLY), ("grep(secret.txt)", TALLY),
-        ("glob(secret.txt)", TALLY), ("stamp_upon(secret.txt)", TALLY), ("word_tally(secret.txt)", STAMP),
+        ("read_file(secret.txt)", STAMP),
+        ("edit_file(secret.txt)", TALLY),
+        ("grep(secret.txt)", TALLY),
+        ("glob(secret.txt)", TALLY),
+        ("stamp_upon(secret.txt)", TALLY),
+        ("word_tally(secret.txt)", STAMP),
         ("word_tally(secret.txt)", ("read_file", {"path": "secret.txt"})),
         ("stamp_upon(new.txt)", ("write_file", {"path": "new.txt", "content": "x"})),
         ("edit_file(new.txt)", ("write_file", {"path": "new.txt", "content": "x"})),
-        ("run_yonder(touch *)", ("bash", {"command": "touch made"})), ("bash(rm *)", ("run_yonder", {"command": "ls"})),
+        ("run_yonder(touch *)", ("bash", {"command": "touch made"})),
+        ("bash(rm *)", ("run_yonder", {"command": "ls"})),
     ],
-)  # fmt: skip
+)
 def test_a_deny_rule_holds_for_no_tool_of_another_effect_or_name(rule: str, call: Call, project: Path) -> None:
     rules(deny=[rule])
     assert called(project, call, Person(), allow="edit").ran
@@ -117,8 +132,11 @@ def test_a_search_leaves_out_what_a_deny_rule_names(rule: str, project: Path) ->
 @pytest.mark.parametrize(
     ("rule", "call"),
     [
-        ("word_tally({})", "word_tally"), ("read_file({})", "word_tally"), ("stamp_upon({})", "stamp_upon"),
-        ("edit_file({})", "stamp_upon"), ("read_file({})", "pry_through"),
+        ("word_tally({})", "word_tally"),
+        ("read_file({})", "word_tally"),
+        ("stamp_upon({})", "stamp_upon"),
+        ("edit_file({})", "stamp_upon"),
+        ("read_file({})", "pry_through"),
     ],
 )
 def test_an_allow_rule_with_a_path_opens_a_place_outside(rule: str, call: str, project: Path) -> None:
@@ -126,7 +144,8 @@ def test_an_allow_rule_with_a_path_opens_a_place_outside(rule: str, call: str, p
     outside.mkdir()
     (outside / "a.txt").write_text("hush")
     named: dict[str, Any] = {
-        "word_tally": {"file": f"{outside}/a.txt"}, "stamp_upon": {"target": f"{outside}/a.txt"},
+        "word_tally": {"file": f"{outside}/a.txt"},
+        "stamp_upon": {"target": f"{outside}/a.txt"},
         "pry_through": {"folder": str(outside), "text": "hush"},
     }[call]
     person = Person(Deny("no"))
@@ -164,9 +183,11 @@ def test_credentials_and_protected_places_are_as_closed_as_to_others(project: Pa
 @pytest.mark.parametrize("level", ["plan", "read", "edit", "run"])
 def test_the_levels_are_those_of_the_effect(level: str, project: Path) -> None:
     asked = {
-        "plan": (), "read": ("stamp_upon", "run_yonder", "dial_up"), "edit": ("run_yonder", "dial_up"),
+        "plan": (),
+        "read": ("stamp_upon", "run_yonder", "dial_up"),
+        "edit": ("run_yonder", "dial_up"),
         "run": ("dial_up",),
-    }[level]  # fmt: skip
+    }[level]
     touch: Call = ("run_yonder", {"command": "touch made"})
     for call in (TALLY, PRY, STAMP, touch, DIAL):
         person = Person(Deny("no"))

@@ -59,15 +59,20 @@ class Team:
     def open(self, run: Run, session: str = "", provider: Any = None, **more: Any) -> Session:
         """The session of a run."""
         options = Options(
-            self.folder, self.model, resume=session, allow="all", limits=Limits(max_steps=9), recipe="tick_event",
-            require_save=True, answers=True, **more,
-        )  # fmt: skip
+            self.folder,
+            self.model,
+            resume=session,
+            allow="all",
+            limits=Limits(max_steps=9),
+            recipe="tick_event",
+            require_save=True,
+            answers=True,
+            **more,
+        )
         settings = Settings(models={self.model: {"window": self.window}})
         facts = ServiceMaker(RunFacts, lambda session: LedgerRunFacts(self.ledger, run))
         asked = provider or self.provider
-        return open_session(
-            options, settings, approver=None, provider=asked, ledger=self.ledger, services=(facts,)
-        )
+        return open_session(options, settings, approver=None, provider=asked, ledger=self.ledger, services=(facts,))
 
 
 async def drive(team: Team, run: Run, session: Session) -> list[Event]:
@@ -86,8 +91,9 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
     folder.mkdir()
     ledger = Ledger.open(places().ledger)
     names = (("Husam", HUMAN), ("Ahmad", HUMAN), ("Designer", AGENT), ("DataAnalyst", AGENT))
-    everybody = [ledger.spaces.entity(name, kind, {"folder": str(folder)} if kind == AGENT else None)
-                 for name, kind in names]  # fmt: skip
+    everybody = [
+        ledger.spaces.entity(name, kind, {"folder": str(folder)} if kind == AGENT else None) for name, kind in names
+    ]
     space = ledger.spaces.create("Project Alpha", f"{DAY}10:00:00.000Z", members=everybody)
     husam, ahmad, designer, analyst = everybody
     yield Team(ledger, folder, husam, ahmad, designer, analyst, space)

@@ -203,10 +203,7 @@ def test_every_figure_of_a_result_has_a_noun_in_the_definition(tool: Tool) -> No
     found = set()
     for node in ast.walk(ast.parse(_source(tool))):
         match node:
-            case (
-                ast.keyword("counts", ast.Dict(keys))
-                | ast.Assign([ast.Name("counts")], ast.Dict(keys))
-            ):
+            case ast.keyword("counts", ast.Dict(keys)) | ast.Assign([ast.Name("counts")], ast.Dict(keys)):
                 found |= {key.value for key in keys if isinstance(key, ast.Constant)}
     assert found <= {*tool.counts, *PAGE}, f"`counts` of {tool.name}.json gives each noun its singular"
 
@@ -313,8 +310,15 @@ def test_all_definitions_together_stay_small() -> None:
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("Bash", "bash"), ("readFile", "read_file"), ("read", "read_file"), ("edit_fil", "edit_file"), ("grepp", "grep"),
-     ("zzz", None), ("", None)],
-)  # fmt: skip
+    [
+        ("Bash", "bash"),
+        ("readFile", "read_file"),
+        ("read", "read_file"),
+        ("edit_fil", "edit_file"),
+        ("grepp", "grep"),
+        ("zzz", None),
+        ("", None),
+    ],
+)
 def test_a_misspelt_name_leads_to_the_nearest(name: str, meant: str | None) -> None:
     assert ToolRegistry(TOOLS, {Recall: object(), SeenFileStore: object()}).nearest(name) == meant

@@ -160,8 +160,7 @@ class SectionPlan:
 
 
 def section_budget(available: int, lowered: int | None = None) -> int:
-    """Return the tokens of all static sections in a budget of `available`; a recipe's `lowered` only ever lowers it.
-    """
+    """Return the tokens of all static sections in a budget of `available`; a recipe's `lowered` only ever lowers it."""
     return max(0, min(MOST_TOKENS, int(available * SHARE), MOST_TOKENS if lowered is None else lowered))
 
 

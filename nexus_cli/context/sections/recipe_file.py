@@ -27,9 +27,18 @@ WIDENING = ("contributors", "overrides")
 """Keys with which a project could leave out or replace instructions of the person or of nexus."""
 KEPT_PHASES = ("constraint", "persona", "event")
 KEPT = (
-    *KEPT_PHASES, "contract", "identity", "preferences", "instructions", "environment", "user_memory", "clock",
-    "notices", "session_start", "trigger",
-)  # fmt: skip
+    *KEPT_PHASES,
+    "contract",
+    "identity",
+    "preferences",
+    "instructions",
+    "environment",
+    "user_memory",
+    "clock",
+    "notices",
+    "session_start",
+    "trigger",
+)
 """Phases, and the contributors in them, that a project may not make smaller."""
 LEAST_BUDGET = 8_192
 """Tokens of the static sections that a project leaves at least: what is `KEPT` has room in them."""

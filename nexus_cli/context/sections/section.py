@@ -142,8 +142,7 @@ class Section:
 
 
 def unread_note(beyond: int, name: str) -> str:
-    """Return the last line of a text whose file has `beyond` more bytes that were not read; "" where there are none.
-    """
+    """Return the last line of a text whose file has `beyond` more bytes that were not read; "" where there are none."""
     return f"\n[... {beyond:,} more bytes of {name} are not read ...]" if beyond else ""
 
 

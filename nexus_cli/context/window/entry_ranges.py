@@ -31,8 +31,7 @@ _SPAN = re.compile(r"(\d+)(?: to (\d+))?")
 
 
 def unseen_ranges(gone: Iterable[WindowItem], kept: Iterable[WindowItem], last: int) -> tuple[EntryRange, ...]:
-    """Return the messages up to `last` that are neither in the items that go nor in those that are kept, in order.
-    """
+    """Return the messages up to `last` that are neither in the items that go nor in those that are kept, in order."""
     items = list(gone)
     spans = [(first, min(end, last)) for item in items for first, end in _left_out_ranges(item) if first <= last]
     shown = ranges_of(item.entry for item in [*items, *kept] if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER))

@@ -34,9 +34,17 @@ FindTool = Callable[[str], Tool | None]
 """Returns the definition of a tool by its name."""
 Key = tuple[str, tuple[str, ...], bytes]
 FAILED = (
-    "arguments are no JSON object", "bad arguments for", "Declined", "interrupted while it ran", "not permitted",
-    "not run", "outcome unknown", "the person said no", "there is no tool", "tools are switched off",
-)  # fmt: skip
+    "arguments are no JSON object",
+    "bad arguments for",
+    "Declined",
+    "interrupted while it ran",
+    "not permitted",
+    "not run",
+    "outcome unknown",
+    "the person said no",
+    "there is no tool",
+    "tools are switched off",
+)
 """How the results of calls begin that could not run, or did not end."""
 
 

@@ -7,8 +7,6 @@ from nexus_cli.core.json_types.ask_result import DropObject
 PressureLevel = Literal["normal", "high", "critical"]
 
 
-
-
 class UsedObject(TypedDict):
     """Tokens by layer."""
 

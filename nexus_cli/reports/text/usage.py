@@ -124,9 +124,15 @@ def _row(row: Value) -> tuple[str, ...]:
     missed = number(row["missed"]) if row["missed"] else "-"
     whose = "ours: " if row["ours"] else ""
     return (
-        str(row["step"]), number(row["input"]), number(row["expected"]), share(row["read"], row["input"]),
-        number(row["written"]), missed, cost, whose + str(row["why"]),
-    )  # fmt: skip
+        str(row["step"]),
+        number(row["input"]),
+        number(row["expected"]),
+        share(row["read"], row["input"]),
+        number(row["written"]),
+        missed,
+        cost,
+        whose + str(row["why"]),
+    )
 
 
 def _rewrite(one: Value) -> tuple[str, ...]:

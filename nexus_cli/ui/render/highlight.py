@@ -34,12 +34,32 @@ SYNTAX_THEMES = {
 LONGEST = 4096
 """Characters of a line of code above which it is not highlighted: minified, and slow to read for a lexer."""
 _NAMES = {
-    "bzl": "python", "cc": "cpp", "cjs": "js", "cxx": "cpp", "dockerfile": "docker", "ex": "elixir", "exs": "elixir",
-    "gemspec": "ruby", "h": "c", "hh": "cpp", "hpp": "cpp", "htm": "html", "hxx": "cpp", "ipynb": "json",
-    "kt": "kotlin", "kts": "kotlin",
-    "makefile": "make", "mjs": "js", "mk": "make", "pyi": "python", "pyw": "python", "svg": "xml", "tf": "hcl",
-    "vue": "html", "yml": "yaml",
-}  # fmt: skip
+    "bzl": "python",
+    "cc": "cpp",
+    "cjs": "js",
+    "cxx": "cpp",
+    "dockerfile": "docker",
+    "ex": "elixir",
+    "exs": "elixir",
+    "gemspec": "ruby",
+    "h": "c",
+    "hh": "cpp",
+    "hpp": "cpp",
+    "htm": "html",
+    "hxx": "cpp",
+    "ipynb": "json",
+    "kt": "kotlin",
+    "kts": "kotlin",
+    "makefile": "make",
+    "mjs": "js",
+    "mk": "make",
+    "pyi": "python",
+    "pyw": "python",
+    "svg": "xml",
+    "tf": "hcl",
+    "vue": "html",
+    "yml": "yaml",
+}
 """Names of languages by the end of a file's name, where it is none itself."""
 _PARAMETERS = re.compile(r"\x1b\[([0-9;]+)m")
 

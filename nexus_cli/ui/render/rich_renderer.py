@@ -394,9 +394,11 @@ class RichRenderer:
         shown = self._asked.pop(event.call.id, None)
         alone, self._asked_alone = event.call.id == self._asked_alone, ""
         known = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
-        done = self._workers.complete(FinishedCall(
-            event.call, subject, result, event.seconds, known, self._address(event.call, result), self._whole, alone
-        ))  # fmt: skip
+        done = self._workers.complete(
+            FinishedCall(
+                event.call, subject, result, event.seconds, known, self._address(event.call, result), self._whole, alone
+            )
+        )
         if call is None:
             self._finish(done)
             return

@@ -24,10 +24,11 @@ class _Part:
     role: str = "dim"
 
 
-_LEAVES = (
-    "effort", "path", "recipe", "cache", "branch", "folder", "level", "why", "cost", "drops", "workers", "sandbox",
-    "waits", "model", "unsaved",
-)  # fmt: skip
+_LEAVES = tuple(
+    """
+    effort path recipe cache branch folder level why cost drops workers sandbox waits model unsaved
+    """.split()
+)
 """Parts in the order in which they leave; the use of the window stays."""
 
 

@@ -21,7 +21,8 @@ LATER = 0.4
 class InitialEstimate:
     """Fills in the figure that a session knows only once somebody has looked."""
 
-    def __init__(self, start_background: Callable[[Coroutine[Any, Any, None]], None], found: Callable[[], None]
+    def __init__(
+        self, start_background: Callable[[Coroutine[Any, Any, None]], None], found: Callable[[], None]
     ) -> None:
         """`start_background` lets work run on the loop; `found` is called when a figure has come."""
         self._background = start_background

@@ -58,9 +58,16 @@ class SpaceChat:
     """One space as one member sees it."""
 
     def __init__(
-        self, ledger: Ledger, settings: Settings, space: Space, member: Entity, view: ReplView, theme: Theme,
-        answer_agents: AnswerAgents, patience: float | None = LEAVE_SECONDS,
-    ) -> None:  # fmt: skip
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        space: Space,
+        member: Entity,
+        view: ReplView,
+        theme: Theme,
+        answer_agents: AnswerAgents,
+        patience: float | None = LEAVE_SECONDS,
+    ) -> None:
         """`patience` are the seconds that agents at work have when the person leaves, None: as long as they take."""
         self._ledger, self._settings = ledger, settings
         self._space, self._member = space, member

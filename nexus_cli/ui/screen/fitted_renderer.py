@@ -25,13 +25,23 @@ UNDER_WAY, UNDER_WAY_TMUX = 0.02, 0.3
 """Seconds after which a terminal has surely drawn what it was given, in the size that it had told. tmux changes its
 own lines at once and tells the program up to a quarter of a second later."""
 _VARIABLES = (
-    "TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "KONSOLE_VERSION", "ALACRITTY_WINDOW_ID", "WT_SESSION",
-    "GHOSTTY_RESOURCES_DIR", "TERM_PROGRAM", "LC_TERMINAL",
-)  # fmt: skip
-_NAMES = (
-    "tmux", "xterm-kitty", "alacritty", "foot", "xterm-ghostty", "ghostty", "wezterm", "rxvt-unicode", "konsole", "vte",
-    "gnome", "iterm", "contour", "mintty",
-)  # fmt: skip
+    "TMUX",
+    "VTE_VERSION",
+    "KITTY_WINDOW_ID",
+    "WEZTERM_PANE",
+    "KONSOLE_VERSION",
+    "ALACRITTY_WINDOW_ID",
+    "WT_SESSION",
+    "GHOSTTY_RESOURCES_DIR",
+    "TERM_PROGRAM",
+    "LC_TERMINAL",
+)
+_NAMES = tuple(
+    """
+    tmux xterm-kitty alacritty foot xterm-ghostty ghostty wezterm rxvt-unicode konsole vte gnome iterm contour
+    mintty
+    """.split()
+)
 
 
 def resize_delay(environ: Mapping[str, str]) -> float:

@@ -28,8 +28,10 @@ SHARE = 0.01
 NAMED = 8
 """Facts without a line that are named for the person; more of them are counted."""
 ABOUT: Mapping[MemorySlot, str] = {
-    MemorySlot.USER: "of the person", MemorySlot.PROJECT: "of this project", MemorySlot.AGENT: "of earlier work",
-}  # fmt: skip
+    MemorySlot.USER: "of the person",
+    MemorySlot.PROJECT: "of this project",
+    MemorySlot.AGENT: "of earlier work",
+}
 
 
 def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, sticky: bool = False) -> Contributor:
@@ -37,8 +39,7 @@ def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, st
     name = f"{slot}_memory"
 
     def read(sources: Sources) -> Value:
-        """Return one record per fact that matters for what the person just said, the best first: `id`, `text`, `date`.
-        """
+        """Return one record per fact relevant to what the person just said, the best first: `id`, `text`, `date`."""
         facts = sources.facts
         if facts is None:
             return []
