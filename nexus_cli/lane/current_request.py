@@ -142,7 +142,7 @@ def context_plan(lane_state: LaneState) -> PlanObject:
         "budget": request.budget.to_json(),
         "sections": sections,
         "entries": len(request.items),
-        "drops": [drop for one in sections if (drop := one["drop"])],
+        "drops": [drop for one in sections if (drop := one.get("drop"))],
         "facts": [dict(fact) for fact in lane_state.facts],
         "limits": request.limits[0].to_json(),
     }
