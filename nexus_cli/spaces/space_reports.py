@@ -1,4 +1,4 @@
-"""Reports about spaces as values: who is in them, what was said, what a message led to (interface.md section 13)."""
+"""Reports about spaces as values: members, messages, and the consequences of a message."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
 
 COUNTED = 10_000
-"""New messages that are counted; more are at least so many."""
+"""Most new messages that are counted."""
 
 
 def list_spaces(ledger: Ledger, reader: Entity | None) -> dict[str, Any]:
-    """Return all spaces, with the number of messages that are new to `reader` where that is a member."""
+    """Return all spaces; those that `reader` is a member of with the number of new messages."""
     return {"version": 1, "spaces": [_listed(ledger, space, reader) for space in ledger.spaces.list_spaces()]}
 
 
@@ -27,9 +27,9 @@ def _listed(ledger: Ledger, space: Space, reader: Entity | None) -> dict[str, An
 
 
 def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> dict[str, Any]:
-    """Return the newest messages of a space as its member `reader` finds them, and mark them as read.
+    """Return the newest messages of a space for its member `reader`, and mark them as read.
 
-    Where the ledger can only be read they stay new.
+    A read-only ledger leaves them unread.
     """
     seen = ledger.spaces.seen(space, reader)
     messages = ledger.spaces.read(space, limit=last)
@@ -44,7 +44,7 @@ def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> dict[
 
 
 def posted_json(posted: Posted) -> dict[str, Any]:
-    """Return a message that was posted, and what followed from it."""
+    """Return a posted message and its consequences."""
     return {
         "version": 1, "message": message_json(posted.message, is_seen=True),
         "triggered": [{"name": agent.name, "run": f"run-{run}"} for agent, run in posted.triggered],
@@ -61,7 +61,7 @@ def space_json(space: Space) -> dict[str, Any]:
 
 
 def entity_json(who: Entity) -> dict[str, Any]:
-    """Return somebody who takes part."""
+    """Return a member."""
     return {"id": who.id, "name": who.name, "type": who.kind}
 
 
