@@ -1,4 +1,4 @@
-"""Plans for people and agents: checked, stored, listed as values, and the service behind the tool `plan`."""
+"""Plans for people and agents: checking, storing, listing, and the service behind the tool `plan`."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ RECIPE = "tick_autonomous"
 """Recipe of a plan's runs unless it names one (seed D: work without being asked)."""
 MISSED = ("once", "skip")
 LONGEST_PROMPT = 100_000
-"""Characters."""
+"""Most characters of a prompt."""
 MOST_OF_AGENTS = 20
-"""Open plans that agents have made; the person has to remove some before they make more."""
+"""Most open plans made by agents. The person has to remove some before agents can make more."""
 LEAST_SECONDS = 300.0
-"""Between two times of a plan that an agent made."""
+"""Least seconds between two times of an agent's plan."""
 PERSON, AGENT = "person", "agent"
-"""Who made a plan."""
+"""The maker of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewPlan:
-    """A plan as it was asked for, not checked yet."""
+    """A plan as it was requested, not checked yet."""
 
     prompt: str
     at: str = ""
@@ -48,13 +48,13 @@ class NewPlan:
     missed: str = "once"
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `limits`; of an agent's also `session`,
-    `call`."""
+    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `limits`; for an agent's plan also `session`
+    and `call`."""
     by: str = PERSON
 
 
 def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
-    """Store a plan; `NexusError("usage", ...)` for what it cannot be."""
+    """Store a plan; raise `NexusError("usage", ...)` if it is invalid."""
     prompt = new.prompt.strip()
     if not prompt or len(prompt) > LONGEST_PROMPT:
         why = f"it has {len(prompt):,} characters, at most {LONGEST_PROMPT:,}" if prompt else "it has no prompt"
@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_level(level: str, settings: RunSettings) -> str:
-    """Return a level of unattended runs; `NexusError("usage", ...)` for one beyond the person's settings."""
+    """Return a level of unattended runs; raise `NexusError("usage", ...)` for one above the person's settings."""
     level = require_level(level, "--allow")
     if LEVELS.index(level) > LEVELS.index(settings.allow):
         why = f"where nobody watches your settings allow {name_level(settings.allow)} at most"
@@ -94,7 +94,7 @@ def _check_plan_name(text: str) -> str:
 
 
 def resume_plan(ledger: Ledger, plan: Plan) -> Plan:
-    """Let a paused plan go on; times that passed meanwhile are no missed ones."""
+    """Resume a paused plan; times that passed meanwhile do not count as missed."""
     next_at = None
     if plan.cron and plan.paused:
         next_at = CronTimes.of(plan.cron, plan.zone).next_after(ledger.runs.now())
@@ -102,7 +102,7 @@ def resume_plan(ledger: Ledger, plan: Plan) -> Plan:
 
 
 def fire_now(ledger: Ledger, plan: Plan) -> int:
-    """Queue a run of a plan at once, beside its times; return its key."""
+    """Queue a run of a plan now, in addition to its times; return its key."""
     at = format_utc(local_now())
     facts = instruction_facts(plan, ledger.runs.now())
     key = ledger.runs.queue("plan", plan.name or plan.prompt, facts, plan.options, at, plan=plan.key)
@@ -111,7 +111,7 @@ def fire_now(ledger: Ledger, plan: Plan) -> int:
 
 
 def plan_value(plan: Plan, now: float, last: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a plan as JSON has it; `last` is its newest run."""
+    """Return a plan as JSON; `last` is its newest run."""
     options = plan.options
     state = "paused" if plan.paused else "done" if plan.next_at is None else "active"
     return {
@@ -126,14 +126,15 @@ def plan_value(plan: Plan, now: float, last: Mapping[str, Any] | None = None) ->
 
 
 def plans_report(ledger: Ledger) -> dict[str, Any]:
-    """Return all plans, those whose time comes first at the beginning."""
+    """Return all plans, sorted by their next time."""
     now = ledger.runs.now()
     plans = ledger.plans.list_plans()
     return {"version": 1, "plans": [plan_value(plan, now, _last_run(ledger, plan)) for plan in plans]}
 
 
 def plan_report(ledger: Ledger, plan: Plan, done: str, run: str = "") -> dict[str, Any]:
-    """Return one plan and what was `done` with it: `added`, `removed`, `paused`, `resumed`, or `queued`, its `run`."""
+    """Return one plan and the action on it (`done`): `added`, `removed`, `paused`, `resumed`, or `queued` with its
+    `run`."""
     value = plan_value(plan, ledger.runs.now(), _last_run(ledger, plan))
     return {"version": 1, "done": done, "run": run, "plans": [value]}
 
@@ -148,7 +149,7 @@ def _utc(moment: float | None) -> str | None:
 
 
 class PlanService:
-    """Implements `Plans` for one session: what it plans never has more rights than itself."""
+    """Implements `Plans` for one session. Its plans never have more rights than the session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -192,7 +193,7 @@ class PlanService:
         return self._session.state.lane_state.settings.runs
 
     def _new_plan(self, call_id: str, words: Mapping[str, str]) -> NewPlan:
-        """Return the plan that a call asks for, with the rights of the session at most."""
+        """Return the plan that a call requests, with at most the rights of the session."""
         rights, settings = self._rights(), self._settings
         level = min(rights.allow or "read", settings.allow, key=lambda one: LEVELS.index(one) if one in LEVELS else -1)
         return NewPlan(
@@ -228,7 +229,7 @@ class PlanService:
         return "\n".join(rows)
 
     def _rights(self) -> Limits:
-        """Return what binds the session now; nothing is planned to get around it."""
+        """Return the limits that bind the session now, so that a plan cannot get around them."""
         state = self._session.state
         confirm = state.dispatcher.run_limits(state.lane_state).limits.confirm
         return state.dispatcher.limits & state.dispatcher.assessed & Limits(confirm=confirm)
@@ -243,7 +244,7 @@ class PlanService:
             raise NexusError("usage", f"cron {new.cron!r}", why, f"At most every {format_duration(LEAST_SECONDS)}")
 
     def _refuse_soon(self, ledger: Ledger, new: NewPlan) -> None:
-        """Refuse a plan for the next minutes in work that nobody watches: plans could plan one another for ever."""
+        """Refuse a plan for the next minutes in unattended work: plans could make plans for ever."""
         run, now = ledger.runs.of_session(self._session.id), ledger.runs.now()
         if run is None or run.type not in UNATTENDED:
             return
@@ -266,7 +267,7 @@ class PlanService:
 
 
 def _line(value: Mapping[str, Any]) -> str:
-    """Return a plan for the model, as seed C's PLANS block has it."""
+    """Return the line of a plan in seed C's PLANS block, for the model."""
     kind = f"recurring, cron: {value['cron']}, zone: {value['zone']}, next" if value["cron"] else "one-time, at"
     title = value["name"] or one_line(value["prompt"])[:120]
     state = " (paused)" if value["state"] == "paused" else ""
