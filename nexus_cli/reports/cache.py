@@ -1,7 +1,7 @@
-"""Report each request's use of the provider's cache, and why one read less than it could have.
+"""Report each request's use of the provider's cache, and the causes of misses.
 
-From the ledger alone: each request beside the one before it in its lane that the provider had counted. The verdicts are
-those of `nexus_cli.lane.cache.diagnosis`.
+Reads only the ledger: compares each request with the one before it in its lane whose usage the provider reported. The
+verdicts are those of `nexus_cli.lane.cache.diagnosis`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from nexus_cli.provider.prompt_cache import CacheLife
 
 Value = dict[str, Any]
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
-"""Kinds of verdicts that are misses."""
+"""Kinds of verdicts that count as misses."""
 ELSEWHERE = "the first here; another session had sent the same beginning"
 
 
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> Value:
-    """Return a row per request, the main lane first, and the sums; raise `NexusError("usage", ...)` for an unknown
-    session."""
+    """Return a row per request, the main lane first, and the sums; raise `NexusError("usage", ...)` if the session does
+    not exist."""
     lanes = read_lanes(ledger, session, settings)
     rows = [_row(lane, asked, lane.facts(asked)) for lane in lanes for asked in lane.requests]
     return {
@@ -40,7 +40,8 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> Value:
 
 
 def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> Value:
-    """Return why request `step` of the main lane missed; without `step` the newest miss, else the newest request.
+    """Return the diagnosis of request `step` of the main lane; without `step`, of the newest miss, else the newest
+    request.
 
     Raise `NexusError("usage", ...)` if the request does not exist.
     """
@@ -98,14 +99,15 @@ def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
 
 
 def _first_reason(step: int, read: int) -> str:
-    """Return why there is no earlier request to compare with; "" if the verdict says it."""
+    """Return the reason that there is no earlier request to compare with; "" if the verdict gives it."""
     if step > 1:
         return "no earlier request has figures to compare with"
     return ELSEWHERE if read else ""
 
 
 def _details(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> Value:
-    """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
+    """Return the basis of a verdict: the earlier request, the first difference, the elapsed time and the cache
+    lifetime."""
     before, found = asked.before, facts.difference or lane.difference(asked)
     epochs = [lane.epoch(row.manifest.epoch) for row in (asked.row, before) if row]
     cause = epochs[0].cause if before and epochs[0] is not epochs[1] else ""
@@ -168,6 +170,6 @@ def _count(rows: Iterable[Value], ours: bool | None) -> int:
 
 
 def _rewrites(ledger: Ledger, session: str) -> list[Value]:
-    """Return the recorded price of every rewrite of the session's own."""
+    """Return the recorded price of each rewrite in the session itself."""
     found = ledger.log(session).memos("rewrite", own=True)
     return [{"at": memo.at, **memo.value} for memo in found]

@@ -1,6 +1,6 @@
-"""Report the next request or request N of a session (interface.md section 8). Sends nothing, writes nothing.
+"""Report the next request or request N of a session. Sends nothing and writes nothing.
 
-A session's own epoch is shown as it was sent; without a session the first request of a new one is assembled.
+A session's epoch is shown as it was sent; without a session, the first request of a new one is assembled.
 """
 
 from __future__ import annotations
@@ -80,20 +80,20 @@ def request_value(view: RequestView) -> dict[str, Any]:
 
 
 def _attachments(view: RequestView) -> list[dict[str, Any]]:
-    """Return the records of attached files whose messages are in the window, with the entry of each."""
+    """Return the records of attached files whose messages are in the window, with their entry."""
     there = {item.entry for item in view.request.arranged if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     memos = [memo for memo in view.memos(ATTACHMENTS) if memo.entry in there]
     return [{"entry": memo.entry, **one} for memo in memos for one in memo.value["files"]]
 
 
 def _left_out(view: RequestView) -> dict[str, Any]:
-    """Return the drops, with those back in the window marked, and how many of the others were asked for again."""
+    """Return the drops, marking those that are back in the window, and the number of the others that were recalled."""
     listed = window_drops("", view.drops, view.request.items, view.memos, view.request.epoch.sections)
     return {key: listed[key] for key in ("drops", "left_out", "recalled")}
 
 
 def _tools(view: RequestView, total: int) -> list[dict[str, Any]]:
-    """Return the schemas; with their wrapping they sum to `total` tokens."""
+    """Return the tool schemas; with their wrapping they add up to `total` tokens."""
     named = [(tool["function"]["name"], view.count(canonical(tool).decode())) for tool in view.request.epoch.tools]
     parts = apportion(total, [counted for _, counted in named])
     return [
@@ -103,17 +103,17 @@ def _tools(view: RequestView, total: int) -> list[dict[str, Any]]:
 
 
 def _section_budget(view: RequestView, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the budget of the static sections and its use, by our own count. Only the shortest forms of sticky
-    sections exceed it."""
+    """Return the budget of the static sections and its use, by our own count. Only sticky sections in their shortest
+    forms may exceed it."""
     sent = [int(one["counted"]) + JOINT for one in sections if one["layer"] == "system" and one["form"] != "dropped"]
     tokens = section_budget(view.request.budget.available, view.recipe.section_budget)
     return {"tokens": tokens, "used": sum(sent), "raised": sum(sent) > tokens, "unit": UNIT}
 
 
 def _history(view: RequestView) -> dict[str, Any]:
-    """Return figures of the entries in the window, whole or in part, and of the groups with one of them.
+    """Count the entries in the window, whole or in part, and the groups with one of them.
 
-    A summary, a marker and a stub represent hidden entries and count for neither.
+    Summaries, markers and stubs replace hidden entries and count for neither.
     """
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
     for item in (*view.request.arranged, *view.request.waiting):
@@ -135,7 +135,7 @@ def _history(view: RequestView) -> dict[str, Any]:
 
 
 def _without(by_kind: dict[str, int], told: int) -> dict[str, int]:
-    """Return the messages by kind without the event sections in the newest, which the event layer counts."""
+    """Return the messages by kind, without the event sections in the newest one, which the event layer counts."""
     for kind in ("user", "tool"):
         part = min(told, by_kind[kind])
         by_kind[kind] -= part

@@ -1,6 +1,6 @@
-"""Report what was decided on the calls of a session: the rule, level or limit, where it comes from, the profile.
+"""Report the permission decisions on a session's calls: the rule, level or limit, its origin, and the sandbox profile.
 
-Read from the memos `DECISION` of the ledger. A call without one was let through by the level alone, or could not run.
+Reads the memos `DECISION` of the ledger. A call without one was allowed by the level alone, or could not run.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from nexus_cli.session.limits_record import LEVEL_LAYER, LIMITS
 from nexus_cli.turn.dispatch import RESULT
 
 NEWEST = 20
-"""Decisions that are listed where no id is given."""
+"""Number of decisions that are listed if no id is given."""
 
 
 def decisions_report(log: LaneLog, most: int = NEWEST) -> dict[str, Any]:
-    """Return the newest decisions of a session, newest last; `more` counts those before them."""
+    """Return the newest decisions of a session, newest last; `more` is the number of earlier ones."""
     memos, limits = log.memos(DECISION), log.memos(LIMITS)
     rows = [_decision_value(memo, limits) for memo in memos[-most:]]
     return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
 
 
 def decision_report(log: LaneLog, call_id: str, tools: Mapping[str, Tool]) -> dict[str, Any] | None:
-    """Return the decision on the call that `call_id` names, whole or by a prefix, None if there is none; `tools` by
+    """Return the decision on the call that `call_id` names, whole or by a prefix, None if there is none. `tools` are by
     name.
 
-    Raises `NexusError("usage", ...)` if the prefix fits several calls.
+    Raises `NexusError("usage", ...)` if the prefix matches several calls.
     """
     recorded = {str(memo.value["id"]): memo for memo in log.memos(DECISION)}
     entries = [] if call_id in recorded else log.read(1, log.last_id())
@@ -64,7 +64,7 @@ def _decision_value(memo: Memo, limits: Sequence[Memo]) -> dict[str, Any]:
 
 
 def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: Tool | None) -> dict[str, Any]:
-    """Return what is known of a call without a memo: the level let it through, or it never came to a decision."""
+    """Return the known facts of a call without a memo: the level allowed it, or no decision was made."""
     limits = log.memos(LIMITS)
     result = next((one for one in entries if one.kind is Kind.TOOL and one.message.tool_call_id == call.id), None)
     last = result or entries[-1]
@@ -85,7 +85,7 @@ def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: T
 
 
 def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[Mapping[str, Any]]:
-    """Return the limits that the request before `entry` was sent under."""
+    """Return the limits under which the request before `entry` was sent."""
     known = [memo for memo in limits if memo.entry < entry]
     return known[-1].value["limits"] if known else ()
 
@@ -95,7 +95,7 @@ def _level_at(entry: int, limits: Sequence[Memo]) -> str:
 
 
 def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> str:
-    """Return the layer that bound the limit `name`; a level other than that of the request was chosen since."""
+    """Return the layer that bound the limit `name`. A level other than the request's was chosen after it was sent."""
     bound = next((one for one in _limits_at(entry, limits) if one["name"] == name), None)
     if name == "allow" and (str(bound["value"]) if bound else "read") != value:
         return LEVEL_LAYER

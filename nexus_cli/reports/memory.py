@@ -15,21 +15,20 @@ from nexus_cli.session.memory.session_facts import AcceptedFacts
 
 HITS = 20
 NAME = 24
-"""Characters of a session's name."""
+"""Most characters of a session's name."""
 
 
 def list_facts(
     ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
 ) -> dict[str, Any]:
-    """Return all facts in `project` (None: in all of them), the newest first; `here` is the id of the asking
-    session."""
+    """Return all facts of `project` (None: of all projects), newest first; `here` is the id of the asking session."""
     return facts_report(ledger, ledger.facts.list_facts(project, slots), here, project=project)
 
 
 def search_facts(
     ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
 ) -> dict[str, Any]:
-    """Return the kept facts that fit `text`, the best first; raise `NexusError("usage", ...)` if it is empty."""
+    """Return the kept facts that match `text`, best first; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
     found = ledger.facts.search(text, project, slots, HITS + 1)
@@ -39,7 +38,7 @@ def search_facts(
 def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> dict[str, Any]:
     """Return facts as JSON with their origin in words: `source`, and `place` without the message.
 
-    A forgotten fact also names the sessions in which it can still be read (`told_in`); `here` is one that is open.
+    A forgotten fact also has the sessions in which it can still be read (`told_in`); `here` is the open one.
     """
     known: dict[str, str] = {}
     forgotten = more.get("done") == "forgotten"
@@ -56,13 +55,13 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
 
 
 def acceptance_report(ledger: Ledger, done: AcceptedFacts, here: str = "") -> dict[str, Any]:
-    """Return the accepted facts as JSON, with the facts `forgotten` for them."""
+    """Return the accepted facts as JSON, with the facts that they replaced (`forgotten`)."""
     gone = facts_report(ledger, done.forgotten, here, done="forgotten")
     return facts_report(ledger, done.kept, here, done="kept") | {"here": here, "forgotten": gone["facts"]}
 
 
 def list_proposals(ledger: Ledger, project: str) -> list[str]:
-    """Return the ids of the proposals, the oldest first."""
+    """Return the ids of the proposals, oldest first."""
     return [fact.id for fact in reversed(ledger.facts.list_facts(project, state=FactState.PROPOSED))]
 
 
@@ -71,7 +70,7 @@ def _typed(fact: Fact) -> str:
 
 
 def _place(ledger: Ledger, session: str, here: str) -> str:
-    """Return the session in words: this one, by its name, else by its day and the end of its id."""
+    """Describe a session: "this one", its name, or its day and the end of its id."""
     if session == here:
         return "this session"
     try:

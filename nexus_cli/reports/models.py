@@ -1,6 +1,6 @@
-"""Report the models that are usable now, with window, price, cache support and why they are usable.
+"""Report the models that are usable now, with window, price, cache support and the reason that they are usable.
 
-Front ends choose one. Only servers on loopback are queried.
+Front ends choose from them. Only servers on loopback are queried.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIGURES = (
 def list_models(
     settings: Settings, environ: Mapping[str, str], servers: Sequence[LocalServer] | None = None
 ) -> dict[str, Any]:
-    """Return the chosen model, aliases, the models of the keys there are, and those of local servers.
+    """Return the chosen model, aliases, the models of the stored keys, and those of local servers.
 
     `servers` are those that answer on loopback; None searches for them.
     """
@@ -54,7 +54,7 @@ def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> dic
 
 
 def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    """Return aliases and the models of the keys there are, without querying servers."""
+    """Return aliases and the models of the stored keys, without querying servers."""
     return [*settings.alias, *dict.fromkeys(keys_present(environ, settings).values())]
 
 

@@ -13,7 +13,7 @@ from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
 
 SEEN = ("form", "tokens", "sha256")
-"""Reported keys of a section."""
+"""The reported keys of a section."""
 
 
 def request_difference(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
@@ -69,14 +69,15 @@ def compare_requests(before: RequestView | None, after: RequestView) -> dict[str
 
 
 def _sections(view: RequestView | None) -> dict[str, Mapping[str, Any]]:
-    """Return the sections of the system text by id. Event sections are reported apart: they stay where they were
+    """Return the sections of the system text by id. Event sections are reported separately: they stay where they were
     sent."""
     rows = [one for one in view.request.sections if one["layer"] == "system"] if view else []
     return {str(one["id"]): {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
 
 
 def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the key by which sections are compared. Their tokens follow the provider's count and differ by request."""
+    """Return the key by which sections are compared. It has no tokens: these follow the provider's count and differ by
+    request."""
     return section["form"], section["sha256"], section["counted"]
 
 

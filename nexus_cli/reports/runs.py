@@ -11,7 +11,7 @@ from nexus_cli.core.run import Run
 from nexus_cli.ledger import Ledger
 
 MOST = 50
-"""Runs in a list."""
+"""Most runs in a list."""
 
 
 def describe_run(run: Run) -> dict[str, Any]:
@@ -26,13 +26,13 @@ def describe_run(run: Run) -> dict[str, Any]:
 
 
 def runs_report(ledger: Ledger, states: Iterable[str] = (), most: int = MOST) -> dict[str, Any]:
-    """Return the runs, the newest first: of some states, or all."""
+    """Return the runs, newest first: those in some states, or all."""
     return {"version": 1, "runs": [describe_run(run) for run in ledger.runs.list_runs(states, most)]}
 
 
 def run_report(ledger: Ledger, run: Run, done: str = "") -> dict[str, Any]:
-    """Return one run with `trigger`, `signals` (`at`, `kind`, `value`, `taken`), `report`, and `done`: what a command
-    did with it, "" for nothing."""
+    """Return one run with `trigger`, `signals` (`at`, `kind`, `value`, `taken`), `report`, and `done`: the action of
+    the command on it, "" for none."""
     signals = [
         {"at": one.at, "kind": one.kind, "value": dict(one.value), "taken": taken}
         for taken in (True, False)

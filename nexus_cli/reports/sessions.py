@@ -1,6 +1,6 @@
 """Report the sessions of a ledger: the list, one whole, a search, and the last exchange of one.
 
-Read from the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+Reads the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ NOTHING: Mapping[str, Any] = {
 
 
 def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
-    """Return the newest sessions of a folder, how many there are in total, and how many runs of `nexus ask` are left
-    out of them; without a folder those of all folders, with the runs."""
+    """Return the newest sessions of a folder, their total number, and the number of `nexus ask` runs that are left out.
+    Without a folder, return those of all folders, including the runs."""
     found = ledger.sessions(folder, limit, runs=folder is None)
     runs = 0 if folder is None else ledger.count_runs(folder)
     return _list_value(ledger, found, ledger.count_sessions(folder, runs=folder is None), runs)
@@ -49,7 +49,7 @@ def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: 
 
 
 def short_id(ledger: Ledger | None, session: str) -> str:
-    """Return the id of a session as people are shown it; the whole where the ledger fails."""
+    """Return the shown form of a session's id; the whole id if the ledger fails."""
     try:
         return ledger.short_ids([session])[0] if ledger is not None else session
     except NexusError:
@@ -103,8 +103,8 @@ def entry_value(entry: Entry) -> dict[str, Any]:
 def last_exchange(session: Session) -> dict[str, Any]:
     """Return the newest turn: the person's words, the newest text of the answer, the calls without a result.
 
-    Steering is part of the words. `finished` is False if something is open or the answer broke off. Raise `NexusError`
-    if the ledger fails.
+    Steering is part of the words. `finished` is False if calls are open or the answer broke off. Raises `NexusError` if
+    the ledger fails.
     """
     if session.ledger is None or session.record is None:
         return dict(NOTHING)

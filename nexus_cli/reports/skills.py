@@ -1,4 +1,4 @@
-"""The skills that count in a folder, and the guide of one."""
+"""Report the active skills of a folder, and the guide of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 
 
 def list_skills(cwd: Path) -> dict[str, Any]:
-    """Return every skill with its description and path, and how many do not count because the project is untrusted."""
+    """Return every skill with its description and path, and the number of skills that trust would add."""
     shown = [{key: value for key, value in asdict(skill).items() if key != "source"} for skill in find_skills(cwd)]
     return {"version": 1, "skills": shown, "untrusted": count_untrusted(cwd)}
 

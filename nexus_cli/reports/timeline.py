@@ -62,26 +62,26 @@ from nexus_cli.turn.dispatch import RESULT
 from nexus_cli.turn.waiting import waiting_entry
 
 LAST = 200
-"""Rows that are listed unless another number is asked for."""
+"""Number of rows unless another one is asked for."""
 LONGEST = 400
-"""Characters of a text in a row."""
+"""Most characters of a text in a row."""
 _LOOK_BACK = 50
-"""Entries that are read together to find the calls of the first results."""
+"""Entries that are read in one batch to find the calls of the first results."""
 _RECALLED = re.compile(r'^<recalled id="(d\d+)"', re.MULTILINE)
 _TYPES = {"agent": "worker", "space": "space_message"}
-"""Source of a trigger to its type where the names differ; a message that a person typed has the type of the front."""
+"""Type of a trigger by its source, if they differ; a message that a person typed has the type of the front."""
 _TYPED = ("", "person", "stdin")
-"""Sources of messages that came from the person."""
+"""Sources of messages from the person."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A row to be made, and its place."""
+    """A row to be built, and its place."""
 
     entry: int
-    """The newest entry when it happened; its own id of an entry."""
+    """The newest entry at that time; for an entry its own id."""
     at: str
     """Orders the events after one entry; "" for the entry itself."""
     make: Callable[[], Row]
@@ -90,14 +90,14 @@ class Event:
 def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], last: int = LAST) -> dict[str, Any]:
     """Return the newest `last` rows of a session, oldest first; `subjects` are the names of the tools' main arguments.
 
-    Only the entries that can be among them are read.
+    Reads only the entries that can be among them.
     """
     record = SessionRecord(ledger, session, subjects, last)
     return {"version": 1, **record.facts(), **pick_newest(record.events(), record.unread, last, record.totals())}
 
 
 def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the newest `last` rows of `events` in order, how many are before them with `unread` ones, and the
+    """Return the newest `last` rows of `events` in order, the number of earlier ones with `unread` ones, and the
     totals."""
     ordered = sorted(events, key=lambda event: (event.entry, event.at))
     total, rows = len(ordered) + unread, [event.make() for event in ordered[-last:]]
@@ -117,13 +117,13 @@ class SessionRecord:
         self.unread = self.read.first - 1
 
     def facts(self) -> dict[str, Any]:
-        """Return what the session is."""
+        """Return the facts of the session."""
         info = self._info
         named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
         return {**named, "cursor": self.read.cursor}
 
     def events(self) -> Iterator[Event]:
-        """Yield all events but those of entries that were not read."""
+        """Yield all events except those of entries that were not read."""
         log, own = self._log, self._requests[self._log.lane]
         yield from _start_events(self._info, log)
         yield from self.read.events()
@@ -137,7 +137,7 @@ class SessionRecord:
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
 
     def totals(self) -> dict[str, Any]:
-        """Return the sums over the session, with those of its workers."""
+        """Return the sums over the session and its workers."""
         usage = self._ledger.usage(self._info.id)
         return {
             "entries": self._newest, "requests": sum(map(len, self._requests.values())),
@@ -162,7 +162,7 @@ def make_row(
     seconds: float | None = None,
     **more: Any,
 ) -> Row:
-    """Return a row with the keys that every row has, then those of its kind."""
+    """Return a row with the keys of every row, then those of its kind."""
     return {
         "at": at, "kind": kind, "entry": entry, "actor": dict(actor), "text": first_line(text), "why": first_line(why),
         "seen": seen, "trigger": trigger, "tokens": tokens, "cost_usd": cost_usd, "seconds": seconds, **more,
@@ -170,14 +170,14 @@ def make_row(
 
 
 def first_line(text: str) -> str:
-    """Return the first line of `text` that is not blank, at most `LONGEST` characters of it."""
+    """Return the first non-blank line of `text`, at most `LONGEST` characters."""
     line = next((line for line in text.splitlines() if line.strip()), "")
     line = line[: 4 * LONGEST].strip()
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
 def _actor(name: str) -> dict[str, str]:
-    """Return who made an entry, by the actor that is recorded."""
+    """Return the author of an entry, from its recorded actor."""
     if found := members_of(name):
         names, kinds, ids = zip(*found, strict=True)
         return {"id": ", ".join(ids), "name": ", ".join(names), "type": "human" if "human" in kinds else "agent"}
@@ -199,7 +199,7 @@ class ReadEntries:
     def __init__(self, log: LaneLog, info: SessionInfo, subjects: Mapping[str, str], first: int, newest: int) -> None:
         self.first, self.cursor = first, log.cursor()
         self.waiting = 0
-        """The entry of the result that the run still waits after."""
+        """The entry of the result after which the run still waits."""
         self._front = "ask" if info.front == RUN else "repl"
         self.entries = {entry.id: entry for entry in (log.read(first, newest) if newest else ())}
         self._times: list[str] = []
@@ -213,7 +213,8 @@ class ReadEntries:
         self._calls = self._name_calls(log, subjects)
 
     def _name_calls(self, log: LaneLog, subjects: Mapping[str, str]) -> dict[str, Row]:
-        """Return name and main argument of every call, by its id; with those whose results come first here."""
+        """Return name and main argument of every call by its id, including calls of earlier entries with results here.
+        """
         entries, first = list(self.entries.values()), self.first
         while entries and entries[0].kind is Kind.TOOL and first > 1:
             first = max(1, first - _LOOK_BACK)
@@ -229,11 +230,11 @@ class ReadEntries:
         }
 
     def find_place(self, at: str) -> int:
-        """Return the newest entry at a time; `first - 1` before those that were read."""
+        """Return the newest entry at a time; `first - 1` before the entries that were read."""
         return self.first - 1 + bisect_right(self._times, at)
 
     def seconds_to_reply(self, row: RequestRow) -> float | None:
-        """Return how long a request took until its reply was recorded; None without a reply."""
+        """Return the seconds until a request's reply was recorded; None without a reply."""
         reply = self.entries.get(row.manifest.last + 1)
         if reply is None or reply.kind is not Kind.ASSISTANT:
             return None
@@ -258,7 +259,7 @@ class ReadEntries:
         return make_row(entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **more)
 
     def _message_row(self, entry: Entry) -> Row:
-        """Return the row of what somebody said; of the entry that started a turn with its trigger."""
+        """Return the row of a message; for an entry that started a turn, with its trigger."""
         recorded = self._triggers.get(entry.id, {})
         source, trigger = str(recorded.get("source", "")), None
         if source or (entry.kind is Kind.USER and entry.actor == PERSON["id"]):
@@ -308,7 +309,7 @@ def _outcome(result: ToolResult, *, waits: bool) -> str:
 
 
 def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:
-    """Yield the start of the session, or where it was forked from another one."""
+    """Yield the start of the session, or its fork from another one."""
     if info.parent:
         row = partial(make_row, info.created, "fork", NEXUS, f"forked from {info.parent}", session=info.parent)
         yield Event(log.forked_at, info.created, row)
@@ -339,7 +340,7 @@ def _tokens(row: RequestRow) -> int | None:
 
 
 def seconds_between(first: str, then: str) -> float | None:
-    """Return the seconds from one time of the ledger to a later one; None if they are none, or in another order."""
+    """Return the seconds between two times of the ledger; None if one is missing or they are in reverse order."""
     try:
         seconds = (datetime.fromisoformat(then) - datetime.fromisoformat(first)).total_seconds()
     except ValueError:
@@ -348,7 +349,7 @@ def seconds_between(first: str, then: str) -> float | None:
 
 
 def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
-    """Yield an event for each rewrite of the window, and for each compaction that failed."""
+    """Yield an event for each rewrite of the window, and for each failed compaction."""
     priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
     tried = log.memos(TRIED)
     begun = {memo.value["epoch"]: memo for memo in tried}
@@ -412,7 +413,7 @@ def _wait_row(memo: Memo) -> Row:
 
 
 def _time(seconds: float | None) -> str:
-    """Return a time in seconds since the epoch as the ledger's others; "" for none."""
+    """Format a time in seconds since the epoch as the ledger does; "" for none."""
     try:
         return "" if seconds is None else format_utc(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
@@ -420,7 +421,7 @@ def _time(seconds: float | None) -> str:
 
 
 def _taken_row(memo: Memo, ledger: Ledger) -> Row:
-    """Return the row of a run that was taken up, or goes on after what it waited for."""
+    """Return the row of a run that was claimed, or resumed after a wait."""
     number, keys = int(memo.value["run"]), memo.value["signals"]
     name = f"run-{number}"
     if not keys:
@@ -430,7 +431,7 @@ def _taken_row(memo: Memo, ledger: Ledger) -> Row:
 
 
 def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
-    """Yield an event for each worker where it was begun, with its newest state."""
+    """Yield an event for each worker at its start, with its newest state."""
     begun: dict[str, Memo] = {}
     for memo in log.memos(WORKER, own=True):
         begun.setdefault(str(memo.value["id"]), memo)
@@ -450,7 +451,7 @@ def _worker_row(at: str, worker: Mapping[str, Any]) -> Row:
 
 
 def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: ReadEntries) -> Event:
-    """Return the event of a side lane where it was begun."""
+    """Return the event of a side lane at its beginning."""
     forked = log.forked_at
     first = log.read(forked + 1, forked + 1)
     at = rows[0].manifest.at if rows else first[0].at if first else ""

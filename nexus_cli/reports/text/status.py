@@ -29,7 +29,7 @@ STANDS = {
     "nothing": "There is no configuration of this project: nothing to trust.",
 }
 FRONTS = ("ask", "chat")
-"""Recipes that everybody has: of `nexus ask`, and of sessions."""
+"""Recipes that everybody has: those of `nexus ask` and of sessions."""
 SINCE = {
     "changed": "Changed since it was trusted", "new": "New since this was trusted",
     "removed": "Removed since it was trusted",
@@ -45,7 +45,7 @@ PRICES = (
 
 
 def status_text(value: Value, width: int) -> str:
-    """Return a line for each kind of thing, skills with one line each."""
+    """Return a line for each kind of information; each skill has its own line."""
     lines = [line for name, said in _status_rows(value) for line in _line(name, said, width)]
     for skill in value["skills"]:
         lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
@@ -87,7 +87,7 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
 
 
 def _broken(value: Value) -> Iterator[str]:
-    """Yield what is configured and cannot be used, with the reason."""
+    """Yield the configured features that cannot be used, with the reason."""
     for category in value.get("capabilities", ()):
         for one in category["items"]:
             if one["state"] == "broken":
@@ -99,7 +99,7 @@ def _names(names: list[str]) -> str:
 
 
 def warm_line(value: Value) -> str:
-    """Return whether one-shots start from a warm process, in one line."""
+    """Describe the warm start of one-shots in one line."""
     if not value["running"]:
         return "not running; the next nexus ask starts it" if value["minutes"] else "off"
     size = f", {number(round(value['memory'] / 1e6))} MB" if value["memory"] else ""
@@ -108,12 +108,12 @@ def warm_line(value: Value) -> str:
 
 
 def warm_text(value: Value, width: int) -> str:
-    """Return the same as a report of its own."""
+    """Describe the warm start as a report of its own."""
     return "\n".join(filled(f"Warm start: {warm_line(value)}", width))
 
 
 def doctor_text(value: Value, width: int) -> str:
-    """Return what works here, what does not."""
+    """List the checks that pass and those that fail."""
     indent = " " * 8 if width >= 40 else "  "
     lines = []
     for check in value["checks"]:
@@ -127,8 +127,7 @@ def doctor_text(value: Value, width: int) -> str:
 
 
 def trust_text(value: Value, width: int) -> str:
-    """Return each setting with what it does, each file by its kind, what is different since the last time, the
-    state."""
+    """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
     lines = filled(value["project"], width, "  ")
     for setting in value["settings"]:
         shown = shown_value(setting["key"], setting["value"])
@@ -157,7 +156,7 @@ def trust_text(value: Value, width: int) -> str:
 
 
 def tools_text(value: Value, width: int) -> str:
-    """Return each tool with what it does to the world, what its schema costs, and whether it asks."""
+    """List each tool with its effect, the tokens of its schema, and when it asks."""
     tools = value["tools"]
     if not tools:
         return "\n".join(filled("This session has no tools.", width))
@@ -170,7 +169,7 @@ def tools_text(value: Value, width: int) -> str:
 
 
 def skills_text(value: Value, width: int) -> str:
-    """Return the skills by name."""
+    """List the skills by name."""
     rows = [("name", "from", "what")]
     for skill in value["skills"]:
         said = skill["description"]
@@ -189,7 +188,7 @@ def skills_text(value: Value, width: int) -> str:
 
 
 def models_text(value: Value, width: int) -> str:
-    """Return the models that are usable now."""
+    """List the models that are usable now."""
     models = value["models"]
     if not models:
         return "\n".join(filled(NO_MODEL, width))
@@ -203,7 +202,7 @@ def models_text(value: Value, width: int) -> str:
 
 
 def model_text(value: Value, width: int) -> str:
-    """Return one model: where it goes, its window, its prices."""
+    """Show one model: its address, its window, its prices."""
     rows = [
         ("model", value["name"] + (" (the default)" if value.get("chosen") else "")),
         ("provider", value.get("provider") or "unknown"),
@@ -230,14 +229,15 @@ def _window(model: Value) -> str:
 
 
 def _origin(model: Value) -> str:
-    """Return where a window comes from that the table does not have."""
+    """Describe the origin of a window that is not in the table."""
     if model["window_told"]:
         return f', as the provider reported; [models."{model["name"]}"] window in config.toml overrides it'
     return "" if model["known"] else ", assumed: it is not in the table"
 
 
 def why_text(value: Value, width: int) -> str:
-    """Return each limit with its value, who bound it and what each layer said; signals only if they bind limits."""
+    """List each limit with its value, the layer that bound it and the value of each layer; signals only if they may
+    bind."""
     limits = value["limits"]
     if not limits:
         return "\n".join(filled(f"{value['name'] or 'Nothing'} has no limit.", width))
@@ -258,7 +258,7 @@ def why_text(value: Value, width: int) -> str:
 
 
 def settings_text(value: Value, width: int) -> str:
-    """Return each setting as TOML has it, with where it comes from unless that is the package."""
+    """List each setting as TOML, with its origin unless that is the package."""
     lines = []
     for setting in value["settings"]:
         origin = "" if setting["origin"] == "default" else f"  # {setting['origin']}"
@@ -268,7 +268,7 @@ def settings_text(value: Value, width: int) -> str:
 
 
 def toml_literal(value: str | bool | int | float | Sequence[str]) -> str:
-    """Return `value` as TOML writes it."""
+    """Return `value` as a TOML literal."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, Sequence):
@@ -277,7 +277,7 @@ def toml_literal(value: str | bool | int | float | Sequence[str]) -> str:
 
 
 def help_text(value: Value, width: int) -> str:
-    """Return every command with its line, or one with all of its help."""
+    """List every command with its summary, or show one with its whole help."""
     if value.get("command"):
         return _one(value["command"], width)
     lines: list[str] = []
@@ -305,7 +305,7 @@ def _call(command: Value) -> str:
 
 
 def _columns(left: str, text: str, size: int, width: int) -> list[str]:
-    """Return a name and its explanation side by side; one below the other where there is no room."""
+    """Return a name and its explanation side by side, or below each other if there is no room."""
     if size + 20 > width or len(left) + 2 > size:
         return [*filled(left.strip(), width, "    ", "  "), *filled(text, width, "      ")]
     return filled(text, width, " " * size, left.ljust(size))
