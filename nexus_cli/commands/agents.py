@@ -1,4 +1,4 @@
-"""`/agents`: the workers of the session. What runs them is the session's own; how it looks is `reports/text`."""
+"""`/agents`: the workers of the session. `workers/` runs them; `reports/text` formats them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from nexus_cli.session.worker_slot import AT_WORK, RunningWorkers
 STEER, STOP, REVIEW = "steer", "stop", "review"
 APPLY, DISCARD, LATER = "apply", "discard", "later"
 MOST = 512 * 1024
-"""Bytes of a diff that are shown."""
+"""Most bytes of a diff."""
 
 
 async def show_agents(context: CommandContext, rest: str) -> None:
     """List the workers; open, steer or stop one.
 
-    ID opens what a worker has done so far, in your pager. `steer ID WORDS` says something to it: one that works hears
-    it with its next step, one that has ended goes on in the background. `stop ID` stops it; what it did is kept.
-    `review ID` shows what it changed in its worktree, and asks whether that is applied to the project or discarded.
+    ID opens a worker's transcript in your pager. `steer ID WORDS` sends it a message: a running worker gets it with its
+    next step, one that has ended resumes in the background. `stop ID` stops it; completed steps are kept. `review ID`
+    shows the changes in its worktree, then asks if you want to apply or discard them.
     """
     word, _, more = rest.partition(" ")
     if not rest:
@@ -43,7 +43,7 @@ async def show_agents(context: CommandContext, rest: str) -> None:
 
 
 def _rows(context: CommandContext) -> list[dict[str, Any]]:
-    """Return all workers, those that run here as they are now."""
+    """Return all workers; those that run here with their current state."""
     recorded = recorded_workers(require_ledger(context), context.session.id)
     running = _running(context)
     now = {row["id"]: row for row in running.rows()} if running else {}
@@ -57,7 +57,7 @@ def _running(context: CommandContext) -> RunningWorkers | None:
 
 
 def _find(context: CommandContext, rest: str, name: str) -> Mapping[str, Any]:
-    """Return the worker of this id; raise `NexusError("usage", ...)` if there is none."""
+    """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
     rows = _rows(context)
     found = next((row for row in rows if name and name in (row["id"], row["session"])), None)
     if found is None:
@@ -141,8 +141,8 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
 
 
 async def _apply(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord, reviewed: str) -> None:
-    """Merge the reviewed state of a worktree into the project and tell the model; where all of it is there, the
-    worktree goes."""
+    """Merge the reviewed state of a worktree into the project and notify the model. If all of it was applied, remove
+    the worktree."""
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import find_worktree_of, remove_worktree  # noqa: PLC0415
 
@@ -173,12 +173,12 @@ async def _discard(context: CommandContext, row: Mapping[str, Any], record: Work
 
 
 def _tell_model(context: CommandContext, line: str) -> None:
-    """Let the model read a line with the next request."""
+    """Add a line for the model to the next request."""
     context.session.state.lane_state.notices.append(line)
 
 
 def _complete_agents(context: CommandContext) -> Sequence[str]:
-    """Return ids, and what can be done with workers that run."""
+    """Return ids, and the actions on running workers."""
     try:
         rows = _rows(context)
     except NexusError:

@@ -1,4 +1,4 @@
-"""`/space`: the conversations that you and the agent of this session take part in."""
+"""`/space`: conversations of which you or the agent of this session are a member."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 READ, POST, ENTER = "read", "post", "enter"
 LAST = 50
-"""Messages that are shown."""
+"""Most messages that are shown."""
 
 
 async def use_spaces(context: CommandContext, rest: str) -> None:
     """List the spaces; read one, post, or enter one.
 
-    `read SPACE` shows its newest messages and marks them as read, `post SPACE TEXT` says something there in your name.
-    `enter SPACE` makes it the one that the agent of this session sends to; nexus has to be a member, see nexus space.
+    `read SPACE` shows its newest messages and marks them as read, `post SPACE TEXT` posts a message in your name.
+    `enter SPACE` makes it the default space for messages of this session's agent; nexus must be a member, see nexus
+    space.
     """
     word, _, more = rest.partition(" ")
     if rest and word not in (READ, POST, ENTER):
@@ -88,7 +89,7 @@ def _enter(context: CommandContext, space: Space) -> None:
 
 
 def _split(ledger: Ledger, rest: str, text: str) -> tuple[Space, str]:
-    """Return the space whose name or id `text` begins with, the longest that fits, and what follows it."""
+    """Split `text` into the space whose name or id it begins with, the longest match, and the rest."""
     if not text:
         raise usage_error("space", rest, "it does not say which space")
     if text.startswith('"') and '"' in text[1:]:
