@@ -1,6 +1,6 @@
 """Print one result object (`--json`) or an event per line (`--stream-json`) for `nexus ask` on stdout.
 
-Shapes are those of interface.md sections 6 and 7; on a terminal everything beyond ASCII is escaped.
+On a terminal, everything beyond ASCII is escaped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class JsonRenderer:
         self._stream = stream
 
     def feed(self, event: Event) -> None:
-        """Do nothing: the result has it all."""
+        """Do nothing: the result contains everything."""
 
     def end(self, result: Mapping[str, Any]) -> None:
         """Print the result on one line."""
@@ -34,14 +34,15 @@ class JsonRenderer:
 
 
 class JsonLinesRenderer(JsonRenderer):
-    """Prints every event as it comes."""
+    """Prints every event as it arrives."""
 
     def __init__(self, stream: Writable, clock: Callable[[], datetime] = local_now) -> None:
         super().__init__(stream)
         self._numbers = EventNumbers(clock)
 
     def feed(self, event: Event) -> None:
-        """Print `event` on one line, if interface.md section 7 has its type: a queued call follows as `tool.call`."""
+        """Print `event` on one line if its type is part of the stream's format; a queued call follows as `tool.call`.
+        """
         if (value := self._numbers.event_line(event)) is not None:
             self._print(value)
 
