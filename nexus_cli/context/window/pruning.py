@@ -1,8 +1,8 @@
-"""Stale tool results: shown a second time in the window, or out of date. Pure, from groups to a new head.
+"""Find stale tool results: repeated in the window, or out of date. Pure, from groups to a new head.
 
 A result is stale when the same file was read again later or changed since by a tool of ours, or when the same listing
-or search was made again. It is replaced by one line that says so and how to read it back; nothing else changes, so
-pairs stay whole and the order stays. Whether that pays is said by `nexus_cli.context.window.rewrite_cost`.
+or search was made again. It is replaced by one line with the reason and the way to read it back; nothing else changes,
+so that pairs and order stay the same. `nexus_cli.context.window.rewrite_cost` decides if that pays.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.core.wire import canonical
 
 LEAST = 200
-"""Tokens that a result has at least before it is worth a stub."""
+"""Least tokens of a result that deserves a stub."""
 RECENT = 8
-"""So many of the newest groups are never touched: the model is at work on them."""
+"""Newest groups that are never changed, because the model is working on them."""
 CUT = "left out: recall("
-"""Mark of a result that was cut short."""
+"""Mark of a shortened result."""
 NAMED = 120
-"""Characters of a call's subject that its stub names."""
+"""Characters of a call's subject in its stub."""
 READS, CHANGES = frozenset({"read_file"}), frozenset({"edit_file", "write_file"})
 LISTINGS: Mapping[str, str] = {"glob": "listed", "grep": "searched"}
 KNOWN = READS | CHANGES | frozenset(LISTINGS)
@@ -33,12 +33,12 @@ FAILED = (
     "arguments are no JSON object", "bad arguments for", "Declined", "interrupted while it ran", "not permitted",
     "not run", "outcome unknown", "the person said no", "there is no tool", "tools are switched off",
 )  # fmt: skip
-"""How the results of calls begin that could not run, or did not end."""
+"""Beginnings of results of calls that could not run, or did not end."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaleResult:
-    """One result that is no longer needed in the window."""
+    """One result that the window no longer needs."""
 
     item: WindowItem
     call: ToolCall
@@ -53,7 +53,7 @@ class StaleResult:
         return f"{self.call.name} {subject if len(subject) <= NAMED else subject[: NAMED - 3] + '...'}"
 
     def stub(self, drop_id: str, measure: Measure) -> WindowItem:
-        """Return the item with the stub in its place; its preamble stays."""
+        """Return the item with the stub as its text; its preamble stays."""
         text = f'[{self.what}: {self.why}; recall("{drop_id}")]'
         message = replace(self.item.message, content=text)
         return replace(self.item, form=ItemForm.STUB, message=message, tokens=measure(message, self.item.preamble))
@@ -80,12 +80,12 @@ def find_stale(groups: Sequence[Group]) -> list[StaleResult]:
 
 
 def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list[WindowItem]:
-    """Return the window's items with the stubs, by entry, in the places of what they replace."""
+    """Return the window's items with the stubs, by entry, in place of the originals."""
     return [stubs.get(item.entry, item) if _is_result(item) else item for group in groups for item in group]
 
 
 class _Later:
-    """The calls of a window from some place on, collected from its end."""
+    """The calls of a window from a certain place on, collected from its end."""
 
     def __init__(self) -> None:
         self._reads: dict[str, set[tuple[int, float, bool]]] = {}
@@ -93,7 +93,7 @@ class _Later:
         self._asked: set[tuple[str, bytes]] = set()
 
     def why(self, call: ToolCall) -> str:
-        """Return why the result of an earlier call is stale; "" when it is not."""
+        """Return the reason that the result of an earlier call is stale; "" if it is not."""
         if call.name in LISTINGS:
             return f"{LISTINGS[call.name]} again below" if _key(call) in self._asked else ""
         if call.name not in READS or not (path := _path(call)):
@@ -108,7 +108,7 @@ class _Later:
         return "read again below" if again else ""
 
     def saw(self, call: ToolCall, item: WindowItem) -> None:
-        """Take in a call that succeeded and its result."""
+        """Add a call that succeeded and its result."""
         path = _path(call)
         if call.name in CHANGES and path:
             self._changed.add(path)
@@ -121,7 +121,7 @@ class _Later:
 
 
 def _has_failed(call: ToolCall, item: WindowItem) -> bool:
-    """True if a result reports an error: then nothing was read or changed, and it is kept."""
+    """True if a result reports an error: nothing was read or changed, and it is kept."""
     text = item.message.content
     path = str(call.arguments.get("path", ""))
     return (
@@ -142,13 +142,13 @@ def _key(call: ToolCall) -> tuple[str, bytes]:
 
 
 def _path(call: ToolCall) -> str:
-    """Return the file that a call names, as far as its words show; "" where it names none."""
+    """Return the file that a call names as far as its arguments show; "" if it names none."""
     path = call.arguments.get("path")
     return posixpath.normpath(path) if isinstance(path, str) and path else ""
 
 
 def _lines(call: ToolCall) -> tuple[int, float]:
-    """Return the lines that a call asks for: the first, and one past the last."""
+    """Return the range of lines of a call: the first, and one past the last."""
     first, limit = _whole(call.arguments.get("offset"), 1), call.arguments.get("limit")
     return first, float("inf") if limit is None else first + _whole(limit, 0)
 
