@@ -35,8 +35,8 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
 
     Without an argument it lists the facts of this project, of you and of the agent; proposals of the model come first
     and take effect once you accept them. add [user|project|agent] TEXT saves a fact (in project), accept ID... or all
-    saves proposals, forget ID... removes facts and their texts from memory and names the sessions that still contain
-    them, search WORDS lists matching facts.
+    saves proposals, forget ID... removes facts and their texts from memory (it names the sessions that contain them,
+    which keep them until you delete them), search WORDS lists matching facts.
     """
     ledger, root, here = require_ledger(context), str(project_identity(context.session.folder)), context.session.id
     first, _, text = rest.partition(" ")

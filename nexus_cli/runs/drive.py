@@ -6,7 +6,7 @@ starts no tool. After a kill at any point the next process reads the state from 
 | killed | what the next one finds | what it does |
 |---|---|---|
 | before the session was made | no session | makes one and begins |
-| while history was loaded | no memo `run` | begins: `RunKind.begin` finds what it recorded |
+| while history was loaded | no memo `run` | begins: `RunHooks.begin` finds what it recorded |
 | after the trigger was recorded | open work | goes on |
 | after a tool was started | a call without result | its outcome is unknown, it is not run again |
 | after the wait was recorded | the run waits | nothing, until the event comes |
@@ -41,7 +41,7 @@ from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.runs.resume_trigger import resume_trigger
-from nexus_cli.runs.run_kind import RunKind
+from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.unattended import LEFT, make_rules, read_limits
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
@@ -104,7 +104,7 @@ class RunDriver:
 
     ledger: Ledger
     run: Run
-    kind: RunKind
+    hooks: RunHooks
     settings: Callable[[Path], Settings]
     provider: Callable[[Settings], Provider]
     choose_model: Callable[[str, Settings], str]
@@ -174,7 +174,7 @@ class RunDriver:
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
             self.ledger.runs.put_back(self.run, now())
         else:
-            await self.kind.end(session, self.run, outcome)
+            await self.hooks.end(session, self.run, outcome)
             state = FAILED if error is not None else DONE
             said = _error_text(error["message"], error["hint"]) if error is not None else ""
             self._finish(state, report=outcome.text, error=said, cost=session.state.costs()[0])
@@ -193,7 +193,7 @@ class RunDriver:
         """Return the trigger of the run's next turn; None if the run has ended and only its end was not recorded."""
         run, runs = self.run, self.ledger.runs
         if not self._has_begun(session):
-            trigger = await self.kind.begin(session, run)
+            trigger = await self.hooks.begin(session, run)
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
         if run.waits is None or not signals:

@@ -89,7 +89,7 @@ def _follow_clock(ledger: Ledger, plan: Plan, now: float) -> None:
         ledger.plans.change(plan.key, next_at=next_at)
 
 
-class PlanDuty:
+class PlanProducer:
     """Fires plans for a `Runner`."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:

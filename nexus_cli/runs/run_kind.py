@@ -16,7 +16,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.session.session import Session
 
 
-class Duty(Protocol):
+class RunProducer(Protocol):
     """Makes runs from a source that becomes due: plans, messages, calls of services."""
 
     async def look(self, ledger: Ledger) -> float | None:
@@ -40,7 +40,7 @@ async def _do_nothing(session: Session, run: Run, outcome: Outcome) -> None:
 
 
 @dataclass(frozen=True)
-class RunKind:
+class RunHooks:
     """The hooks at the beginning and the end of runs with one type of trigger."""
 
     begin: Callable[[Session, Run], Awaitable[Trigger]] = begin_plainly

@@ -25,17 +25,17 @@ from nexus_cli.core.run import RUNNING, Run
 from nexus_cli.lane.available_models import resolve_alias, unnamed_model
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.drive import LEASE, RunDriver, now
-from nexus_cli.runs.run_kind import Duty, RunKind
+from nexus_cli.runs.run_kind import RunHooks, RunProducer
 from nexus_cli.runs.service_triggers import begin_service
 from nexus_cli.runs.unattended import look_back
 from nexus_cli.runs.watch_waits import WaitWatch, is_elsewhere
 from nexus_cli.session.factory import make_provider
 from nexus_cli.spaces.space_history import begin_space_run, end_space_run
 
-KINDS: Mapping[str, RunKind] = {
-    "plan": RunKind(end=look_back),
-    "service": RunKind(begin_service, look_back),
-    "space_message": RunKind(begin_space_run, end_space_run),
+HOOKS: Mapping[str, RunHooks] = {
+    "plan": RunHooks(end=look_back),
+    "service": RunHooks(begin_service, look_back),
+    "space_message": RunHooks(begin_space_run, end_space_run),
 }
 """Hooks by type of trigger. Every other type belongs to a plain session that began to wait."""
 AT_ONCE = 4
@@ -73,8 +73,8 @@ class Runner:
         self,
         ledger: Ledger,
         *,
-        duties: Sequence[Duty] = (),
-        kinds: Mapping[str, RunKind] | None = None,
+        producers: Sequence[RunProducer] = (),
+        hooks: Mapping[str, RunHooks] | None = None,
         holds_back: Callable[[Ledger, Run], str] = _always,
         provider: Provider | None = None,
         settings: Settings | None = None,
@@ -84,13 +84,13 @@ class Runner:
     ) -> None:
         """Watch `ledger`, which stays open; each run that is driven has its own connection.
 
-        `duties` queue due runs before each pass. `kinds` are by type of trigger; None: `KINDS`. `holds_back` returns
+        `producers` queue due runs before each pass. `hooks` are by type of trigger; None: `HOOKS`. `holds_back` returns
         the reason that a due run must not start now, "" if it may (the spending cap of a day). Without `provider` the
         runner makes one for all models, which `aclose` closes; without `settings` each run has those of its folder.
         `show` gets the events of every run. Without a `person` a run waits for each approval.
         """
         self._ledger = ledger
-        self._duties, self._kinds = tuple(duties), KINDS if kinds is None else kinds
+        self._producers, self._hooks = tuple(producers), HOOKS if hooks is None else hooks
         self._holds_back, self._provider, self._settings = holds_back, provider, settings
         self._at_once, self._show, self._person = at_once, show, person
         self._made: Provider | None = None
@@ -152,8 +152,8 @@ class Runner:
     async def _look(self) -> float | None:
         """Queue due runs and signal waits that are over. Return the seconds until the next look, None: at a change."""
         seconds = [await self._watch.look(self._ledger)]
-        for duty in self._duties:
-            moment = await duty.look(self._ledger)
+        for producer in self._producers:
+            moment = await producer.look(self._ledger)
             seconds.append(None if moment is None else max(0.0, moment - self._ledger.runs.now()))
         return min((one for one in seconds if one is not None), default=None)
 
@@ -223,7 +223,7 @@ class Runner:
             own.close()
             return False
         driver = RunDriver(
-            own, claimed, self._kinds.get(run.type, RunKind()), self._settings_in, self._provider_for, _choose_model,
+            own, claimed, self._hooks.get(run.type, RunHooks()), self._settings_in, self._provider_for, _choose_model,
             self._show, self._person,
         )  # fmt: skip
         self._drivers[run.key] = driver

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nexus_cli.reports.text.context import describe_rewrite
 from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, plural, short
-from nexus_cli.reports.text.look import PLAIN, Look
+from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.text.cells import cells
 
 ROLES = ("system", "tools", "history", "dim")
@@ -20,7 +20,7 @@ WIDEST = 60
 LARGEST = ATTACHED = 5
 
 
-def context_summary_text(value: Value, width: int, look: Look = PLAIN) -> str:
+def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
     """Draw the window as one bar, with its largest items, drops, the next rewrite, and a hint to the full report."""
     indent = LABEL if width >= NARROW else 2
     room = max(8, width - indent)
@@ -68,7 +68,7 @@ def _parts(value: Value) -> list[tuple[str, int]]:
     return [("system", int(used["system"])), ("tools", int(used["tools"])), ("history", history), ("free", free)]
 
 
-def _bar(value: Value, room: int, look: Look) -> list[str]:
+def _bar(value: Value, room: int, look: ReportStyle) -> list[str]:
     """Return the bar, and below it a mark for the cached part, if there is one."""
     parts = _parts(value)
     whole, size = max(1, sum(tokens for _, tokens in parts)), min(WIDEST, room)
@@ -87,7 +87,7 @@ def _bar(value: Value, room: int, look: Look) -> list[str]:
     return [bar, look.paint("dim", told if cells(told) <= room else marks)]
 
 
-def _legend(value: Value, room: int, look: Look) -> Iterator[str]:
+def _legend(value: Value, room: int, look: ReportStyle) -> Iterator[str]:
     """Yield the parts of the bar by their shades."""
     line, end = "", 0
     for role, shade, (name, tokens) in zip(ROLES, look.shades, _parts(value), strict=True):

@@ -14,7 +14,7 @@ def _unpainted(role: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReportStyle:
     """Colours and characters of a terminal; by default plain ASCII."""
 
     paint: Callable[[str, str], str] = _unpainted
@@ -27,10 +27,10 @@ class Look:
     """Marks a cell of the bar above it."""
 
 
-PLAIN = Look()
+PLAIN = ReportStyle()
 
 
-def plot(values: Sequence[float], width: int, look: Look) -> tuple[list[str], int]:
+def plot(values: Sequence[float], width: int, look: ReportStyle) -> tuple[list[str], int]:
     """Draw `values` as bars of `PLOT_ROWS` rows in at most `width` columns; return the rows and the number of values
     per bar."""
     per_bar = math.ceil(len(values) / max(1, width)) or 1

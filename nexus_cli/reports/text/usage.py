@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.reports.text.lines import Value, aligns, block, dollars, filled, number, plural, share, when
-from nexus_cli.reports.text.look import PLAIN, Look, plot
+from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 
 HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
 LEAVES = ("written", "expected", "input")
@@ -134,7 +134,7 @@ def _rewrite(one: Value) -> tuple[str, ...]:
     return number(one["cold"]), number(one["saved"]), dollars(one["cost"]), f"{one['cause']}: {one['why']}{pays}"
 
 
-def cost_text(value: Value, width: int, look: Look = PLAIN) -> str:
+def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
     """Show the usage of the session so far, with a plot of its requests."""
     total = value["total"]
     if not total["requests"]:
@@ -189,7 +189,7 @@ def _cost(row: Value) -> str:
     return f"{dollars(row['known_usd'])}+" if row["known_usd"] else ""
 
 
-def _plot_requests(series: Sequence[Value], width: int, look: Look) -> list[str]:
+def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> list[str]:
     """Draw the cost of each request as a bar, or its tokens if a price is unknown; [] for fewer than two."""
     if len(series) < 2:
         return []

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.reports.text.look import PLAIN, Look
+from nexus_cli.reports.text.look import PLAIN, ReportStyle
 
 RESET = "\x1b[0m"
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class Glyphs:
     """Glyphs of one cell each, except `ok` without UTF-8."""
 
     person: str = "▌"
@@ -47,8 +47,8 @@ class Signs:
     """The frames of the spinner."""
 
 
-UNICODE = Signs()
-ASCII = Signs(
+UNICODE = Glyphs()
+ASCII = Glyphs(
     person=">",
     running="*",
     waiting="-",
@@ -110,7 +110,7 @@ class Theme:
     """`dark` or `light`: the background that the colours are for."""
     colour: bool = True
     """True if colours and attributes are wanted."""
-    signs: Signs = field(default=UNICODE)
+    signs: Glyphs = field(default=UNICODE)
     links: bool = False
     """True if the terminal is known to support links (OSC 8)."""
     attributes: bool = False
@@ -145,9 +145,9 @@ class Theme:
         return self.colour or self.attributes
 
     @property
-    def look(self) -> Look:
+    def look(self) -> ReportStyle:
         """The colours and bars of reports."""
-        return Look(self.paint, self.signs.levels, self.signs.shades, self.signs.below)
+        return ReportStyle(self.paint, self.signs.levels, self.signs.shades, self.signs.below)
 
     @property
     def markdown_styles(self) -> Mapping[str, str]:

@@ -34,6 +34,7 @@ from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.away_notifier import AwayNotifier
 from nexus_cli.ui.repl.conversation import (
     CUT_SHORT,
     can_continue,
@@ -46,7 +47,6 @@ from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
-from nexus_cli.ui.repl.person_calls import PersonCalls
 from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
@@ -94,7 +94,7 @@ class Repl:
         self._status: Status | None = None
         self._branch = ""
         self._leaving = False
-        self._calls = PersonCalls(view)
+        self._away = AwayNotifier(view)
         self._shown_output: tuple[str, str] | None = None
         """The output that Ctrl+O showed last."""
         self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
@@ -474,7 +474,7 @@ class Repl:
         self.renderer.feed(event)
         if isinstance(event, e.TurnEnd) and self._begun and can_continue(self.session, event.outcome):
             self.show_note(CUT_SHORT)
-        self._calls.feed(event, self.folder.name, has_more=bool(self.input_queue.later))
+        self._away.feed(event, self.folder.name, has_more=bool(self.input_queue.later))
         if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
         self.view.invalidate()
