@@ -13,7 +13,7 @@ SHOWN, MOST = 4000, 100_000
 
 
 async def show_drops(context: CommandContext, rest: str) -> None:
-    """List what was left out of requests, or print one.
+    """List the content left out of requests, or print one drop.
 
     A:B are characters; without a range the beginning is shown. recall ID sends it to the model with your next message.
     Drops of an undone compaction do not count: they are in the window again.

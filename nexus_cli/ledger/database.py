@@ -50,7 +50,7 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
 
 
 def retry_while_busy(action: Callable[[], T]) -> T:
-    """Return what `action` returns, retried while SQLite reports that another process is busy."""
+    """Call `action` and return its result; retry while SQLite reports that another process is busy."""
     deadline = time.monotonic() + BUSY_SECONDS
     pause = 0.005
     while True:

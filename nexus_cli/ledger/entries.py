@@ -96,7 +96,7 @@ def line_hashes(db: Database, lane: int, first: int, last: int) -> list[tuple[in
 
 
 def count_turns(db: Database, lane: int, last: int) -> int:
-    """Return how many turns the person began in `lane` up to entry `last`."""
+    """Count the turns that the person began in `lane` up to entry `last`."""
     rows = _rows(db, lanes.ancestry(db, lane), 1, last, "count(*)", f"AND e.kind = '{Kind.USER}'")
     return sum(int(row[0]) for row in rows)
 

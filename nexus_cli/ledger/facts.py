@@ -39,9 +39,9 @@ class FactTable:
         self, slot: MemorySlot, text: str, *, state: FactState, at: str, actor: str, project: str = "",
         session: str = "", entry: int = 0, quote: str = "",
     ) -> Fact:  # fmt: skip
-        """Store a fact, or return the one with the same text in its slot; a proposal is kept if `state` says so.
+        """Store a fact, or return the one with the same text in its slot; `state` decides if it is kept or proposed.
 
-        `project` counts in the project slot alone. Raise `ValueError` if the text is empty or too long.
+        `project` counts only in the project slot. Raise `ValueError` if the text is empty or too long.
         """
         text, project = fact_text(text), replace_surrogates(project) if slot is MemorySlot.PROJECT else ""
         with self._db.write():

@@ -97,7 +97,7 @@ class _TextDumper(StrDumperUnknown):
 
 
 class _TextLoader(TextBinaryLoader):
-    """Reads what `_TextDumper` wrote."""
+    """Reverses `_TextDumper`."""
 
     def load(self, data: Any) -> str:
         text = str(super().load(data))

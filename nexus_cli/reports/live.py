@@ -189,7 +189,7 @@ def _asks(tool: Tool, level: str, has_walls: bool) -> str:
 
 
 def describe_level(state: SessionState, level: str) -> str:
-    """Describe what runs without asking at `level` on this system. Blocks until the sandbox is detected."""
+    """Describe the calls that run without asking at `level` on this system. Blocks until the sandbox is detected."""
     return (_RUNS if state.dispatcher.permission.has_walls() else _RUNS_UNCONFINED)[level]
 
 

@@ -6,8 +6,8 @@ starts no tool. After a kill at any point the next process reads the state from 
 | killed | what the next one finds | what it does |
 |---|---|---|
 | before the session was made | no session | makes one and begins |
-| while history was loaded | no memo `run` | begins: `RunHooks.begin` finds what it recorded |
-| after the trigger was recorded | open work | goes on |
+| while history was loaded | no memo `run` | begins: `RunHooks.begin` finds its own records |
+| after the trigger was recorded | open work | resumes |
 | after a tool was started | a call without result | its outcome is unknown, it is not run again |
 | after the wait was recorded | the run waits | nothing, until the event comes |
 | before the signal was taken | the signal, untaken | resumes |

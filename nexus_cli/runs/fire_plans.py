@@ -37,7 +37,7 @@ def instruction_facts(plan: Plan, moment: float) -> dict[str, Any]:
 
 
 def decide_firing(plan: Plan, now: float) -> Firing:
-    """Decide whether a plan that is due at `now`, perhaps for several times, gets a run.
+    """Decide on the run of a plan that is due at `now`, perhaps for several times.
 
     A time is missed if it is more than some minutes past, or another one came after it. With `skip` there is no run
     once the first of them is so late, not even for the last.

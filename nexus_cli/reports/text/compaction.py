@@ -23,7 +23,7 @@ PLACES = {
 
 
 def compaction_text(value: Value, width: int) -> str:
-    """Describe what `/compact` would do now."""
+    """Describe the effect of `/compact` now."""
     if not value["possible"]:
         text = f"Nothing to compact: {value['why']} ({number(value['before'])} tokens are used)."
         return "\n".join([*filled(text, width), *_pin_rows(value["pins"], width)])
