@@ -61,8 +61,8 @@ def _find(context: CommandContext, rest: str, name: str) -> Mapping[str, Any]:
     rows = _rows(context)
     found = next((row for row in rows if name and name in (row["id"], row["session"])), None)
     if found is None:
-        named = f"there are {', '.join(row['id'] for row in rows)}" if rows else "none was started"
-        raise usage_error("agents", rest, f"there is no such worker, {named}", "/agents lists them")
+        named = f"no such worker; there are {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
+        raise usage_error("agents", rest, named, "/agents lists them")
     return found
 
 
@@ -84,10 +84,10 @@ async def _open(context: CommandContext, rest: str) -> None:
 async def _steer(context: CommandContext, rest: str, name: str, words: str) -> None:
     row, running = _find(context, rest, name), _running(context)
     if not words:
-        raise usage_error("agents", rest, "there are no words for it", "/agents steer ID WORDS")
+        raise usage_error("agents", rest, "the message is missing", "/agents steer ID WORDS")
     worker = running.find(row["id"]) if running else None
     if running is None or worker is None:
-        raise usage_error("agents", rest, "it works for another worker, or works no more", "/agents lists them")
+        raise usage_error("agents", rest, "it belongs to another worker, or has ended", "/agents lists them")
     result = await running.steer(worker, words, wait=False, source="person")
     if result.error:
         raise usage_error("agents", rest, result.error.rstrip("."))
@@ -97,11 +97,11 @@ async def _steer(context: CommandContext, rest: str, name: str, words: str) -> N
 async def _stop(context: CommandContext, rest: str, name: str) -> None:
     row, running = _find(context, rest, name), _running(context)
     if row["state"] not in AT_WORK:
-        raise usage_error("agents", rest, f"it works no more: {row['state']}", "/agents lists them")
+        raise usage_error("agents", rest, f"it has ended: {row['state']}", "/agents lists them")
     if running is None or running.find(row["id"]) is None:
-        raise usage_error("agents", rest, "it works for another worker", "Stop that one")
+        raise usage_error("agents", rest, "it belongs to another worker", "Stop that one")
     await running.manage(STOP, row["id"], "")
-    context.say(f"{row['id']} is stopped; what it did is kept.")
+    context.say(f"{row['id']} is stopped. Completed steps are kept.")
 
 
 async def _review(context: CommandContext, rest: str, name: str) -> None:
@@ -115,7 +115,7 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
         first = row["id"].partition(".")[0]
         raise usage_error("agents", rest, f"its changes are in the folder of {first}", f"/agents review {first}")
     if row["state"] in AT_WORK:
-        raise usage_error("agents", rest, "it is still at work", f"/agents stop {row['id']} stops it")
+        raise usage_error("agents", rest, "it is still running", f"/agents stop {row['id']} stops it")
     if not row["to_review"]:
         context.say(row["left"] or f"{row['id']} made no worktree.")
         return
@@ -128,7 +128,7 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
                           "untracked_count": 0})  # fmt: skip
     choices = [
         Choice(APPLY, "apply", "merge it into the project; conflicts are marked"),
-        Choice(DISCARD, "discard", "delete the worktree with all that is in it"),
+        Choice(DISCARD, "discard", "delete the worktree and its contents"),
         Choice(LATER, "later", f"keep it; nexus worktree apply {record.name} does the same"),
     ]
     chosen = await context.choose(f"{row['id']} made {state.describe()}", choices)
@@ -136,7 +136,7 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
         await _apply(context, row, record, state.tree)
     elif chosen == DISCARD:
         if await asyncio.to_thread(inspect_worktree, record) != state:
-            raise usage_error("agents", rest, "its worktree has changed since it was shown", "Look at it again")
+            raise usage_error("agents", rest, "its worktree has changed since it was shown", "Review it again")
         await _discard(context, row, record)
 
 

@@ -47,9 +47,9 @@ def warn_if_stale(context: CommandContext) -> None:
     try:
         until = f"request {ledger.log(context.session.id).step()}"
     except NexusError:
-        until = "the last request that it could keep"
+        until = "the last recorded request"
     now = f"the window holds about {status.used:,} of {status.budget:,} tokens by now"
-    context.say(f"The ledger has failed: what follows ends with {until}; {now}.")
+    context.say(f"The ledger has failed: this report ends with {until}; {now}.")
 
 
 def require_record(context: CommandContext) -> LaneLog:
@@ -77,7 +77,7 @@ def parse_drop_range(name: str, rest: str, context: CommandContext) -> tuple[str
         raise usage_error(name, rest, "a range is A:B in characters", f"For example /{name} {drop_id} 0:2000")
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
     if span.strip() and start >= end:
-        why = f"nothing is there: {drop_id} has {len(text):,} characters"
+        why = f"the range is empty: {drop_id} has {len(text):,} characters"
         raise usage_error(name, rest, why, f"For example /{name} {drop_id} 0:2000" if text else "")
     return drop_id, text, start, end
 

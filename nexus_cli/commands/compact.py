@@ -29,7 +29,7 @@ async def compact(context: CommandContext, rest: str) -> None:
         return
     if option.startswith(tuple(DASHES)) and len(option) > 1:  # a dash alone is a list item
         raise usage_error(
-            "compact", option, "there is no such option", f"the only one is {PREVIEW}: /compact {PREVIEW}"
+            "compact", option, "no such option", f"Use /compact {PREVIEW}"
         )
 
     async def work() -> None:

@@ -13,7 +13,7 @@ SHOWN, MOST = 4000, 100_000
 
 
 async def show_drops(context: CommandContext, rest: str) -> None:
-    """List the content left out of requests, or print one drop.
+    """List or print content left out of requests.
 
     A:B are characters; without a range the beginning is shown. recall ID sends it to the model with your next message.
     Drops of an undone compaction do not count: they are in the window again.
@@ -46,7 +46,7 @@ async def recall(context: CommandContext, rest: str) -> None:
         raise usage_error("drops", RECALL, "the ID is missing", "/drops lists them")
     drop_id, text, start, end = parse_drop_range("drops", rest, context)
     if start == end:
-        raise usage_error("drops", rest, f"nothing is there: {drop_id} has {len(text):,} characters")
+        raise usage_error("drops", rest, f"the range is empty: {drop_id} has {len(text):,} characters")
     session = context.session
     shared = await session.share(text[start:end], f"part of {drop_id}, recalled by the person")
     block = f'<recalled id="{drop_id}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'

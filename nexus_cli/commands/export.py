@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 
 from nexus_cli.commands.arguments import require_ledger, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.core.elide import plural
 from nexus_cli.reports.diff import folder_diff
 from nexus_cli.reports.export import FORMATS, default_file_name, save_export, session_pieces
 from nexus_cli.reports.transcript import session_transcript
@@ -64,7 +65,7 @@ async def copy_answer(context: CommandContext, rest: str) -> None:
         raise usage_error("copy", rest, "expected the number of a code block")
     blocks = [token.content for token in MarkdownIt("commonmark").parse(answer) if token.type == "fence"]
     if not 1 <= int(rest) <= len(blocks):
-        why = f"the last answer has {len(blocks)} of them" if blocks else "the last answer has no code block"
+        why = f"the last answer has {plural(len(blocks), 'code block') if blocks else 'no code block'}"
         raise usage_error("copy", rest, why)
     context.say(await context.copy(blocks[int(rest) - 1].removesuffix("\n")))
 

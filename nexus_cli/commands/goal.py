@@ -49,7 +49,7 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
         if not names:
             raise usage_error("goal", rest, f"the goal is missing: /goal {first} ID")
         if len(ids) < len(names):
-            hint = f"/goal lists them; put another word before {first} where it is the text of a goal"
+            hint = f"/goal lists them; put another word before {first} if it begins the text of a goal"
             raise usage_error("goal", rest, f"{first} takes only ids, such as /goal {first} g1 g2", hint)
         return first
     near = MEANT.get(first) or next(iter(difflib.get_close_matches(first, VERBS, 1, NEAR)), "")

@@ -37,7 +37,7 @@ async def log_in(context: CommandContext, rest: str) -> None:
     for name in KEY_VARIABLES[provider]:
         if (former := os.environ.pop(name, None)) is not None:
             protect_secret(former.strip(), name)
-            context.say(f"{name} is not used in this session any more; it wins again at the next start: unset it.")
+            context.say(f"{name} is no longer used in this session. Unset it: the next start would use it again.")
     if context.session.is_open():
         context.say("/continue resumes the turn that was cut short.")
 
@@ -50,7 +50,7 @@ def _named_provider(words: str) -> str:
         if not (looks_like_key(words) or " " in words or len(words) > LONGEST_NAME):
             raise
     why = "a key must not be an argument: it stays on the screen"
-    raise NexusError("usage", "/login", why, "/login PROVIDER asks for it unseen. Better make a new key")
+    raise NexusError("usage", "/login", why, "/login PROVIDER asks for it without echo. Create a new key to be safe")
 
 
 async def _choose_provider(context: CommandContext) -> str:

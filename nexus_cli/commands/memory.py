@@ -49,9 +49,9 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
         return
     if act == CONSOLIDATE:
         hint = f"In a shell: nexus memory {CONSOLIDATE}"
-        raise usage_error("memory", rest, "this runs in a session of its own", hint)
+        raise usage_error("memory", rest, "this runs in a separate session", hint)
     if act == "list":
-        raise usage_error("memory", rest, "list takes no arguments", "/memory search WORDS shows the facts that fit")
+        raise usage_error("memory", rest, "list takes no arguments", "/memory search WORDS lists matching facts")
     if act not in ACTS:
         raise usage_error("memory", rest, f"expected one of {', '.join(ACTS)}")
     if not text:
@@ -88,14 +88,14 @@ def _split_slot(rest: str, text: str) -> tuple[MemorySlot, str]:
         raise usage_error("memory", rest, f"{first} is an option of the shell", f"/memory add {USAGE['add']}")
     named, words = first.casefold(), words.strip()
     if named in SLOTS and not words:
-        raise usage_error("memory", rest, "it names a slot and says nothing", f"/memory add {named} TEXT")
+        raise usage_error("memory", rest, "the text of the fact is missing", f"/memory add {named} TEXT")
     if first in SLOTS:
         return MemorySlot(first), words
     if first != named:
         return MemorySlot.PROJECT, text
     near = next((slot for slot in SLOTS if _one_edit(named, slot)), "")
     if near and words:
-        hint = f"/memory add {near} TEXT; or /memory add project {first} ... where it is a word of the fact"
+        hint = f"/memory add {near} TEXT; or /memory add project {first} ... if it is a word of the fact"
         raise usage_error("memory", f"add {first} ...", f"{first} is not a slot, the nearest is {near}", hint)
     return MemorySlot.PROJECT, text
 

@@ -56,7 +56,7 @@ def _label(row: Mapping[str, Any], present: str) -> str:
     prices = [f"${row[key]:g}" for key in ("input_price", "output_price") if row[key] is not None]
     price = " / ".join(prices) if len(prices) == 2 else "price unknown"
     cache = "cache" if row["cache"] else "no cache"
-    mark = ", the present one" if row["name"] == present else ""
+    mark = ", current" if row["name"] == present else ""
     return f"{row['name']}  {window}  {price}  {cache}  ({', '.join(row['because'])}{mark})"
 
 

@@ -48,7 +48,7 @@ def _edit_rules(dispatcher: Dispatcher, verb: str, rule: str) -> str:
     """Change the personal rules or the session's permissions; return a line about the change."""
     if verb == "remove":
         if remove_allowance(dispatcher.always, rule, dispatcher.project):
-            return f"{rule} is not allowed for this session any more."
+            return f"{rule} is no longer allowed for this session."
         dispatcher.permission.remove_rule(rule)
         return f"{rule} was removed from your settings."
     added = dispatcher.permission.add_rule(f"{verb} {rule}")
@@ -73,7 +73,7 @@ async def explain_decision(context: CommandContext, rest: str) -> None:
         tools = {tool.name: tool for tool in context.session.tools()}
         value = decision_report(require_record(context), rest, tools)
         if value is None:
-            why = "no call of this session has this id, and no limit this name"
+            why = "no call of this session has this id, and no limit has this name"
             raise usage_error("why", rest, why, f"/why lists the newest decisions; the limits are {', '.join(NAMES)}")
         context.show("decision", value)
     else:

@@ -27,7 +27,7 @@ async def review_change(context: CommandContext, rest: str) -> None:
     revision, _, words = rest.partition(" ")
     change = await changes_to_review(context.session.folder, revision)
     if change.problem:
-        raise usage_error("review", rest, change.problem, "Without a range it takes what is not committed")
+        raise usage_error("review", rest, change.problem, "Without a range it reviews uncommitted changes")
     what = f"the change `{revision}`" if revision else "the uncommitted change of this folder"
     shared = await context.session.share(change.text, f"output of {change.command}")
     block = f'<shell command="{escape(change.command)}">\n{shared.rstrip()}\n</shell>'

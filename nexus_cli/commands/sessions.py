@@ -78,7 +78,7 @@ async def _find_session(context: CommandContext, words: str) -> str:
     if not ids:
         raise unknown
     where = "one session" if len(ids) == 1 else f"{len(ids)} sessions"
-    context.say(f'No title has "{words[:TITLE]}"; it was said in {where}.')
+    context.say(f'No title has "{words[:TITLE]}"; found in messages of {where}.')
     choices = _choices(ledger, [ledger.session(one) for one in ids])
     return str(ids[0]) if len(ids) == 1 else await context.choose(title, choices) or ""
 

@@ -62,7 +62,7 @@ async def show_config(context: CommandContext, rest: str) -> None:
         if rest.casefold() in key
     ]
     if not found:
-        raise usage_error("config", rest, "no setting with a value has this in its name", "/config lists all")
+        raise usage_error("config", rest, "no matching setting has a value", "/config lists all")
     path = _with_tilde(str(places().settings))
     context.show("settings", {"version": 1, "settings": found, "path": path})
 

@@ -17,7 +17,7 @@ _LINE = re.compile(r"(?:--(space|run)\s+([^-\s].*?))?(?:(?:^|\s+)(?:--last\s+|^)
 
 
 async def show_timeline(context: CommandContext, rest: str) -> None:
-    """List the events of the session, with time, actor and reason.
+    """List the session's events, actors and reasons.
 
     Includes costs, compactions, drops, and entries that were not sent to the model yet. --space lists the messages of a
     space, --run the states of a run. Lists the newest 200 rows, or the number given by --last.

@@ -57,8 +57,8 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     """Store a plan; raise `NexusError("usage", ...)` if it is invalid."""
     prompt = new.prompt.strip()
     if not prompt or len(prompt) > LONGEST_PROMPT:
-        why = f"it has {len(prompt):,} characters, at most {LONGEST_PROMPT:,}" if prompt else "it has no prompt"
-        raise NexusError("usage", "the plan", why, "Say what is to be done")
+        why = f"it has {len(prompt):,} characters, at most {LONGEST_PROMPT:,}" if prompt else "the prompt is missing"
+        raise NexusError("usage", "the plan", why, "Describe the task")
     if new.missed not in MISSED:
         raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
     time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)

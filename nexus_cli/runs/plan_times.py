@@ -55,7 +55,7 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     if within:
         seconds = parse_duration(within)
         if seconds is None:
-            why = f"it is no duration up to {MOST_YEARS} years"
+            why = f"it is not a duration of up to {MOST_YEARS} years"
             raise NexusError("usage", f"--in {within[:80]!r}", why, "Such as '2 hours', 90m or '1d 2h'")
         return PlanTime(now + seconds)
     if cron:
@@ -119,7 +119,7 @@ def _parse_time(text: str, zone: str, now: float) -> float:
         moment = datetime.fromisoformat(words[:LONGEST])
         return moment.timestamp() if moment.tzinfo else _moment(moment, given or find_zone(local_zone()))
     except (ValueError, OverflowError):
-        why, hint = "it is no time", "Such as 2027-01-31T09:00, 2027-01-31T09:00+01:00 or 18:30"
+        why, hint = "it is not a time", "Such as 2027-01-31T09:00, 2027-01-31T09:00+01:00 or 18:30"
         raise NexusError("usage", f"--at {text[:80]!r}", why, hint) from None
 
 

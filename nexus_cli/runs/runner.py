@@ -282,6 +282,6 @@ def _choose_model(name: str, settings: Settings) -> str:
     """
     made = resolve_alias(name, settings) if name else unnamed_model(os.environ, settings)
     if not made:
-        why = "the run names none, and there is none for all"
+        why = "neither the run nor the settings name one"
         raise NexusError("config", "no model", why, "nexus config set model NAME")
     return made

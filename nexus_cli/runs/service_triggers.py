@@ -102,7 +102,7 @@ def parse_payload(body: bytes, media_type: str) -> Any:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise ValueError("the body is no UTF-8") from None
+        raise ValueError("the body is not UTF-8") from None
     is_json = media_type == "application/json" or media_type.endswith("+json")
     if not is_json and text.lstrip()[:1] not in ("{", "["):
         return text
@@ -113,7 +113,7 @@ def parse_payload(body: bytes, media_type: str) -> Any:
         return json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         if is_json:
-            raise ValueError(f"the body is no JSON of at most {MOST_DEPTH} levels") from None
+            raise ValueError(f"the body is not JSON of at most {MOST_DEPTH} levels") from None
         return text
 
 

@@ -23,7 +23,7 @@ NEWEST = 50
 LEAST_SHARE = 0.25
 """Share of a day's dollars. A run begins only if this much, or all that it may cost, is left: else it would fail
 midway."""
-KEPT = "what is left of the dollars of today is kept for what runs now"
+KEPT = "the rest of today's dollars is reserved for active runs"
 """Reason to hold back a run that may start when another one has ended."""
 
 
@@ -41,7 +41,7 @@ class UnattendedRules:
         for unspent, kept, cap, whose in self._left(ledger, run):
             least = min(self._cap(run.options), cap * LEAST_SHARE)
             if unspent < least:
-                return f"the {cap:g} USD of today for {whose} are spent: what is queued goes on tomorrow"
+                return f"the {cap:g} USD of today for {whose} are spent: queued runs continue tomorrow"
             if unspent - kept < least:
                 return KEPT
         return ""

@@ -64,5 +64,5 @@ def _check_cost(settings: Settings, name: str, characters: int) -> None:
         raise NexusError("config", f"the router's model {name}", "its price is unknown", hint)
     cost = (characters / _PER_TOKEN * info.input_price + MOST_OUTPUT * info.output_price) / 1e6
     if cost > MOST_COST:
-        why = f"one answer may cost ${cost:.3f}, and ${MOST_COST} is the most"
+        why = f"one answer may cost ${cost:.3f}, the limit is ${MOST_COST}"
         raise NexusError("config", f"the router's model {name}", why, "Name a smaller one: spaces.router")

@@ -65,7 +65,7 @@ def own_entity(ledger: Ledger, settings: Settings) -> Entity:
     name = own_name(settings)
     found = ledger.spaces.find_entity(name)
     if fold_name(name) in (AGENT_NAME, fold_name(SELF)) or (found and found.kind == AGENT):
-        raise NexusError("config", f"your name in spaces, {name}", "it is that of an agent", _HINT)
+        raise NexusError("config", f"your name in spaces, {name}", "an agent has this name", _HINT)
     return found or ledger.spaces.entity(name, HUMAN)
 
 
@@ -77,7 +77,7 @@ def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "
     if found is None and named:
         near = nearest_name(name, [one.name for one in space.members])
         hint = f"Did you mean {near}?" if near else f"nexus space list shows who is in {space.name}"
-        raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "there is nobody of this name", hint)
+        raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "no member has this name", hint)
     if found is None or found.key not in {member.key for member in space.members}:
         raise not_a_member(space, found or Entity(0, name, HUMAN))
     return found

@@ -349,7 +349,7 @@ class SessionWorkers:
             await asyncio.wait([worker.running])  # it closes its session
         if worker.session is not None and worker.session.busy:
             worker.session.steer(text, source=source)
-            return ToolResult(f"{worker.id} is told with its next step.")
+            return ToolResult(f"{worker.id} gets this with its next step.")
         if why := self._never_again(worker):
             return ToolResult(error=f"{worker.id} {why}", ran=False)
         spending = self._spending
@@ -365,7 +365,7 @@ class SessionWorkers:
         worker.source = source
         self._launch(worker, text, spending)
         if worker.in_background:
-            return ToolResult(f"{worker.id} goes on in the background.")
+            return ToolResult(f"{worker.id} continues in the background.")
         return await self._wait(worker, lambda text: None)
 
     def _never_again(self, worker: Worker) -> str:
@@ -375,11 +375,11 @@ class SessionWorkers:
         if worker.spawner:
             return f"works for session {worker.spawner}, of which this one is a copy. Start another worker."
         if self._rights().sub_agents is False:
-            return "cannot go on: handing over work is not for this run"
+            return "cannot continue: this run may not start workers"
         if not worker.session_id:
             return "never began. Start another worker."
         over = worker.state == FINISHED and self._is_over(worker)
-        return "has reported and is over. Start another worker." if over else ""
+        return "has reported and ended. Start another worker." if over else ""
 
     def _is_over(self, worker: Worker) -> bool:
         """True if a worker accepts no message after its report."""
@@ -422,7 +422,7 @@ class SessionWorkers:
         """Restore the progress of a worker whose process was killed."""
         worker.error = (
             f"nexus was ended while {worker.id} worked. Its session {worker.session_id} has what it did; "
-            '`agents` with "steer" lets it go on'
+            '`agents` with "steer" resumes it'
         )
         ledger = self.session.ledger
         if ledger is None:

@@ -137,7 +137,7 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
 def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     store, tree, what = open_store(record), save_state(record), f"worktree {record.name} cannot be applied"
     if reviewed not in ("", tree):
-        raise NexusError("usage", what, "it has changed since it was shown", "Look at it again")
+        raise NexusError("usage", what, "it has changed since it was shown", "Review it again")
     if os.listdir(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"nexus worktree remove {record.name} --force forgets it"
         raise NexusError("usage", what, "its folder is empty: every file of the project would be deleted", hint)
@@ -273,7 +273,7 @@ def _describe_clash(ours: _File, base: _File, new: _File) -> str:
     """Return the reason that three states of a file cannot be merged by content, "" if they can."""
     why = {
         FOLDER: "a folder is in its place", BLOCKED: "a link or a file is in the place of its folder",
-        SPECIAL: "what is in its place is no file",
+        SPECIAL: "its place is taken by something that is not a file",
     }.get(ours.mode, "")  # fmt: skip
     if not why and base == _NOTHING:
         why = "new in both, with different content"

@@ -100,7 +100,7 @@ def read_source(root: Path) -> SourceProject:
     except GitError as error:
         raise failure("no worktree", error) from error
     if os.path.realpath(top) != str(root):
-        raise _refusal(f"the repository of {root} is {top}, which is no project", "Run git init in the project")
+        raise _refusal(f"the repository of {root} is {top}, which is not a project", "Run git init in the project")
     if status:
         raise _refusal("the repository has no commit yet", 'Make one: git commit --allow-empty -m "Start"')
     common, own = (Path(os.path.realpath(root / path)) for path in told[3:5])

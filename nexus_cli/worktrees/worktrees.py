@@ -63,7 +63,7 @@ class WorktreeStay:
                     alone.release()
         except (NexusError, GitError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
-            return f"worktree {self.record.name} stays in {self.record.folder}: {why}"
+            return f"kept worktree {self.record.name} in {self.record.folder}: {why}"
         finally:
             lock.release()
 
@@ -130,7 +130,7 @@ def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[Worktree
     if record is not None and record.base and place.is_dir():
         return record, notices
     if record is None and os.path.lexists(place):
-        why = f"{place} is there, and the record of it is not"
+        why = f"{place} exists, but its record does not"
         raise NexusError("usage", f"no worktree {name}", why, "Move it away, or choose another name")
     source = read_source(project_root)
     if record is None:  # left over from a removal that was killed
@@ -140,7 +140,7 @@ def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[Worktree
     if record is not None and record.base:
         kept = _delete(record, with_branch=False)
         branch = f"; branch {kept} keeps its commits" if kept else ""
-        notices.append(f"the folder of worktree {name} was deleted: it is made again{branch}")
+        notices.append(f"the folder of worktree {name} was deleted: it is created again{branch}")
     try:
         record, more = fill_worktree(prepare_record(folder, name, source), source)
     except BaseException:
@@ -167,7 +167,7 @@ def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
     if record is None:
         near = nearest_name(name, [one.name for one in found])
         hint = f"Did you mean {near}" if near else "See nexus worktree list"
-        raise NexusError("usage", f"no worktree {name}", f"{project_root} has none of this name", hint)
+        raise NexusError("usage", f"no worktree {name}", f"{project_root} has no worktree of this name", hint)
     return record
 
 
@@ -259,7 +259,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         try:
             state = inspect_worktree(record)
         except GitError as error:
-            hint = "Look into it yourself; --force removes it"
+            hint = "Check its contents; --force removes it"
             raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
@@ -279,11 +279,11 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     if state.is_empty(record):
         return ""
     if not state.is_applied(record):
-        return f"it holds work that is not applied ({state.describe()})"
+        return f"it has changes that are not applied ({state.describe()})"
     if state.kept:
         return f"it has ignored files, which no diff shows ({', '.join(state.kept[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
-        return f"its branch {record.branch} holds commits that are not in its files"
+        return f"its branch {record.branch} has commits that are not in its files"
     return ""
 
 

@@ -53,7 +53,7 @@ def context_text(value: Value, width: int) -> str:
         head.append(f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message")
     lines = [*paragraphs(head, width), "", *_window(budget, width), "", *_bars(budget, width), *_cached(value, width)]
     if value.get("rewrite"):
-        text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be taken out earlier"
+        text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
         lines += filled(text, width, "  ", "")
     largest = value.get("largest", [])
     rows = [(number(item["tokens"]), _place(item), str(item["what"])) for item in largest]
@@ -118,7 +118,7 @@ def _cached(value: Value, width: int) -> list[str]:
     total = int(value["budget"]["used"]["total"])
     tokens = int(cached["tokens"])
     if not tokens:
-        text = "cache: none of it has been sent before"
+        text = "cache: nothing was sent before"
     else:
         text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
     return ["", *filled(text, width, "  ", "")]
@@ -159,7 +159,7 @@ def section_rows(value: Value, width: int) -> list[str]:
     rows += [_row(one, _layer(value, one), width) for one in sections if one["layer"] != "system"]
     lines = block("sections", [_heading(width), *rows], width)
     if rows and (plan := value.get("section_budget")):
-        raised = "; raised for what is always sent" if plan.get("raised") else ""
+        raised = "; raised for sections that are always sent" if plan.get("raised") else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         text = f"{part} of the section budget (estimated){raised}"
         lines += filled(text, width, "  ")
@@ -251,8 +251,8 @@ def drops_text(value: Value, width: int, session: str | None = None) -> str:
 def asked_again(again: int, out: int, drops: int) -> str:
     """Count the drops still left out that were recalled, and those of all `drops` that are back."""
     if not out:
-        return f"nothing is left out any more: {'it is' if drops == 1 else f'all {drops:,} are'} {BACK}"
-    return f"{again:,} of {out:,} asked for again" + (f", {drops - out:,} {BACK}" if drops > out else "")
+        return f"nothing is left out now: {'it is' if drops == 1 else f'all {drops:,} are'} {BACK}"
+    return f"{again:,} of {out:,} recalled" + (f", {drops - out:,} {BACK}" if drops > out else "")
 
 
 def what(drop: Value) -> str:
@@ -269,5 +269,5 @@ def drop_text(value: Value, width: int) -> str:
     lines = [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
     lines += folded(str(value["text"]).removesuffix("\n"), width)
     if end < total:
-        lines += ["", *filled(f"/drops {value['id']} {end}: shows what follows.", width)]
+        lines += ["", *filled(f"/drops {value['id']} {end}: shows the rest.", width)]
     return "\n".join(lines)

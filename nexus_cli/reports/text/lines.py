@@ -74,9 +74,9 @@ def name_cause(cause: Any) -> str:
 
 
 BASES = {
-    "reported": "as the provider counted them",
+    "reported": "reported by the provider",
     "estimate": "estimated",
-    "reported+estimate": "as the provider counted them, the newest ones estimated",
+    "reported+estimate": "reported by the provider, the newest ones estimated",
 }
 """Bases of a token count."""
 

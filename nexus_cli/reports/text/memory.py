@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from nexus_cli.reports.text.lines import Value, filled, table, when
 
-HERE = "  # this session: once you have left it"
+HERE = "  # this session: after you have left it"
 """Comment after the command that deletes the session in which it is shown: the line can still be pasted."""
 
 
@@ -23,7 +23,7 @@ def memory_text(value: Value, width: int) -> str:
     if value.get("whole"):
         lines += _whole(kept, width)
         if value.get("more"):
-            lines += ["", *filled(f"The best {len(facts)}; more fit these words.", width)]
+            lines += ["", *filled(f"The best {len(facts)}; more match.", width)]
     elif kept:
         rows = [("id", "slot", "since", "from", "text")]
         rows += [
@@ -74,11 +74,11 @@ def _whole(facts: list[Value], width: int) -> list[str]:
         worded = fact["state"] == "kept" and fact.get("waits")
         lines += [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
         if worded:
-            how = f"counts in your own words; the model's wording waits (/memory accept {fact['id']}): {fact['text']}"
+            how = f"active in your own words; the model's wording waits (/memory accept {fact['id']}): {fact['text']}"
             lines += filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             own = fact["actor"] == "agent"
-            ground = "the model gives as its ground" if own else f"rests on {fact['actor']}"
+            ground = "the model's reason" if own else f"based on {fact['actor']}"
             lines += filled(f'{ground}: "{fact["quote"]}"', width, "    ")
         if fact["state"] == "proposed" and fact.get("replaces"):
             lines += filled(f"replaces {', '.join(fact['replaces'])}", width, "    ")

@@ -21,7 +21,7 @@ ANSWERS = {
     "no": "you said no",
     "none": "no answer came",
 }
-NO_DECISIONS = "No decisions yet: what the level lets through by itself is not listed."
+NO_DECISIONS = "No decisions yet: calls that the level allows are not listed."
 
 
 def decisions_text(value: Value, width: int) -> str:
@@ -68,7 +68,7 @@ def describe_verdict(row: Value) -> str:
     """Describe the verdict, and the outcome of a question."""
     said = SAID[row["decision"]]
     if row["decision"] == "ask":
-        nobody = "before anybody was asked it failed" if row["ran"] else "nobody could be asked"
+        nobody = "it failed before anybody was asked" if row["ran"] else "nobody could be asked"
         said += f", {ANSWERS.get(row['answer'], nobody)}"
     return said
 

@@ -17,14 +17,14 @@ WIDE = 50
 """Least width at which names have a column of their own."""
 TRUST = {
     "trusted": "trusted",
-    "changed": "trusted in part: something is new or has changed (`nexus trust`)",
+    "changed": "trusted in part: some files are new or have changed (`nexus trust`)",
     "untrusted": "not trusted: its configuration is not in effect (`nexus trust`)",
     "nothing": "has no configuration of its own",
 }
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 STANDS = {
     "trusted": "Trusted.",
-    "changed": "What is new or has changed is not in effect; the rest is.",
+    "changed": "New and changed files are not in effect; the others are.",
     "untrusted": "It is not in effect.",
     "nothing": "There is no configuration of this project: nothing to trust.",
 }
@@ -149,7 +149,7 @@ def trust_text(value: Value, width: int) -> str:
                 lines += [f"  {first}", *(f"    {piece}" for piece in rest)]
     stands = STANDS[value["state"]]
     if value["state"] == "trusted":
-        stands += f" Active: {_names(value['active'])}{', but for what is named above' * bool(value['problems'])}."
+        stands += f" Active: {_names(value['active'])}{', except for the files named above' * bool(value['problems'])}."
     if value["unsupported"]:
         stands += f" Not supported yet: {_names(value['unsupported'])}."
     return "\n".join([*lines, "", *filled(stands, width)])
@@ -246,14 +246,14 @@ def why_text(value: Value, width: int) -> str:
         name = bound["name"]
         lines += filled(f"{name} = {limit(bound['value'], name)} (from {bound['bound_by']})", width, "  ")
         for layer, said in bound["said"].items():
-            lines += filled(f"{layer} said {limit(said, name)}", width, " " * 6, "    ")
+            lines += filled(f"{layer}: {limit(said, name)}", width, " " * 6, "    ")
     signals = value["signals"]
     if not signals["bind"]:
         return "\n".join(lines)
     failed = plural(signals["recent_errors"], "call")
     state = f"Pressure is {signals['token_pressure']}, {failed} in a row could not run"
     state += f", the run is {signals['event_class']}" if signals["event_class"] else ""
-    ends = f"The recipe {value['recipe']} tightens its limits by this."
+    ends = f"The recipe {value['recipe']} tightens its limits accordingly."
     return "\n".join([*lines, "", *filled(f"{state}. {ends}", width)])
 
 
@@ -319,5 +319,5 @@ def _one(command: Value, width: int) -> str:
     for paragraph in str(command["help"]).split("\n\n"):
         lines += [*filled(paragraph, width), ""]
     if command.get("idle"):
-        lines += filled("During a turn it waits, and runs when that has ended.", width)
+        lines += filled("During a turn it waits until the turn has ended.", width)
     return "\n".join(lines).rstrip("\n")

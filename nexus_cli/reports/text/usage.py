@@ -68,7 +68,7 @@ def miss_text(value: Value, width: int) -> str:
 
 def _blame(value: Value) -> str:
     if not value["missed"]:
-        return f"Nothing was missed{': ' + value['why'] if value['why'] else ''}."
+        return f"No miss{': ' + value['why'] if value['why'] else ''}."
     whose = {True: "Ours", False: "Not ours"}.get(value["ours"], "Unknown")
     cost = f" for {dollars(value['cost_usd'])}" if value["cost_usd"] is not None else ""
     return f"{number(value['missed'])} tokens missed the cache{cost}. {whose}: {value['why']}."

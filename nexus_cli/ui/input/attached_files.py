@@ -143,7 +143,7 @@ def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> 
     """Return these lines of a text as a block."""
     (first, last), count = lines, _count_lines(read.text)
     if not 1 <= first <= last:
-        raise NexusError("usage", what, f"{first}-{last} is no range of lines", "Write FIRST-LAST, counted from 1")
+        raise NexusError("usage", what, f"{first}-{last} is not a range of lines", "Write FIRST-LAST, counted from 1")
     if last > count:
         known = f"only its first {count:,} lines were read" if read.uncounted else f"it has {plural(count, 'line')}"
         raise NexusError("usage", what, known, "Choose lines that it has")
@@ -237,7 +237,7 @@ def read_mentions(text: str, folder: Path) -> Mentions:
     found = _Gathering(folder)
     for number, match in enumerate(_MENTION.finditer(text)):
         if number >= _MOST:
-            found.notices.append(f"only the first {_MOST:,} words with an @ were looked at")
+            found.notices.append(f"only the first {_MOST:,} words with an @ were checked")
             break
         if match["quoted"] is not None:
             found.mention(re.sub(r"\\(.)", r"\1", match["quoted"]), exact=True)

@@ -104,12 +104,12 @@ def _left(path: Path, name: str, before: str) -> str:
         why = getattr(error, "strerror", None) or str(error)
         raise NexusError("usage", what, f"the file cannot be read ({why}); your text is unchanged") from error
     if content.beyond:
-        raise NexusError("usage", what, "it left more than 64 MiB; your text is unchanged", "Attach it as a file")
+        raise NexusError("usage", what, "the file has more than 64 MiB; your text is unchanged", "Attach it as a file")
     try:
         text = content.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise NexusError("usage", what, "it left no UTF-8; your text is unchanged", "Save it as UTF-8") from error
+        raise NexusError("usage", what, "the file is not UTF-8; your text is unchanged", "Save it as UTF-8") from error
     text = text.replace("\r\n", "\n").removesuffix("\n")
     if not text.strip() and before.strip():
-        raise NexusError("usage", what, "it left nothing; your text is unchanged", "Ctrl+C clears the box")
+        raise NexusError("usage", what, "the file is empty; your text is unchanged", "Ctrl+C clears the box")
     return text

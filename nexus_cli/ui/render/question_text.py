@@ -201,7 +201,7 @@ def _confinement_text(question: Question) -> str:
     wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
     reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
     hidden = find_hidden_sign(question.detail)
-    sign = f"it holds a hidden character ({hidden})" if hidden else ""
+    sign = f"it contains a hidden character ({hidden})" if hidden else ""
     return " \u00b7 ".join(filter(None, [place, named, sign, one_line(question.rule), reason]))
 
 

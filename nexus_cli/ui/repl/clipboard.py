@@ -59,9 +59,9 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
     if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data, environ):
         return "copied with tmux, to its buffer and the terminal's clipboard"
     if environ.get("TERM", "") in ("", "dumb"):
-        raise NexusError("usage", "the clipboard", "there is no program for it, and the terminal is dumb", _HINT)
+        raise NexusError("usage", "the clipboard", "no clipboard program was found, and the terminal is dumb", _HINT)
     if len(data) > LARGEST:
-        why = f"{len(data):,} bytes are more than a terminal takes ({LARGEST:,}), and there is no program for it"
+        why = f"{len(data):,} bytes are more than a terminal takes ({LARGEST:,}), and no clipboard program was found"
         raise NexusError("usage", "the clipboard", why, "Install wl-copy, xclip or xsel")
     sequence = f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
     if environ.get("TMUX"):

@@ -33,17 +33,17 @@ TRIES = 5
 WAIT_SECONDS = 1.0
 """Seconds before the first attempt; each further wait is longer by as much."""
 COMMANDS: Mapping[str, str] = {
-    "compact": "Summarize older messages; words say what to keep.",
-    "continue": "Go on with a turn that was cut short.",
-    "context": "Show what the next request holds.",
-    "cost": "Show what the turns took that were seen here.",
+    "compact": "Summarize older messages; add what to keep.",
+    "continue": "Resume a turn that was cut short.",
+    "context": "Show the contents of the next request.",
+    "cost": "Show the tokens and cost of the turns seen here.",
     "exit": "Leave; the agent stays.",
     "help": "List these commands.",
 }
 """The supported commands with their line of help."""
 ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
 """Appended to a permission granted for the session, because the command that revokes it is not supported here."""
-ELSEWHERE = "works only where the session is, not over --connect"
+ELSEWHERE = "is not supported over --connect"
 
 
 class RemoteRepl:
@@ -233,7 +233,7 @@ class RemoteRepl:
             case "help":
                 self.show_note("\n".join(f"/{name:8} {about}" for name, about in COMMANDS.items()))
             case other:
-                self.show_note(f"/{one_line(other)} {ELSEWHERE}; /help lists what works here", "warn")
+                self.show_note(f"/{one_line(other)} {ELSEWHERE}; /help lists the commands", "warn")
 
     async def _compact(self, instructions: str) -> None:
         await self._client.compact(self.agent_id, instructions or None)
@@ -269,12 +269,12 @@ class RemoteRepl:
                 why = one_line(str(error))
             self._failed += 1
             if self._failed > TRIES:
-                self.show_note(f"nexus: {self.agent_id} is gone: {why}", "error")
+                self.show_note(f"nexus: {self.agent_id} has ended: {why}", "error")
                 self.status_code = 1
                 self.view.leave()
                 return
             if self._failed == 1:
-                self.show_note(f"the connection is lost ({why}); trying again", "warn")
+                self.show_note(f"connection lost ({why}); retrying", "warn")
                 self.view.invalidate()
             await asyncio.sleep(WAIT_SECONDS * self._failed)
 

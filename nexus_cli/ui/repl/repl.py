@@ -212,7 +212,7 @@ class Repl:
         """Remove the newest attachment; False if there is none."""
         if not self.input_queue.attached:
             return False
-        self.show_note(f"not attached any more: {self.input_queue.attached.pop().what}")
+        self.show_note(f"no longer attached: {self.input_queue.attached.pop().what}")
         self.store_attachments()
         self.refresh_status()
         return True

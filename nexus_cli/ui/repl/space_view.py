@@ -46,7 +46,7 @@ POST_SECONDS = 60.0
 COMMANDS: Mapping[str, str] = {
     "help": "List these commands.",
     "leave": "Close the view; you stay a member. Ctrl+D does the same.",
-    "who": "Show who is in the space.",
+    "who": "List the members of the space.",
 }
 """The supported commands with their line of help."""
 
@@ -97,7 +97,7 @@ class SpaceChat:
 
     def queued(self) -> list[str]:
         """See `ReplController`."""
-        return [f"{len(self._posts)} on the way"] if self._posts else []
+        return [f"sending {len(self._posts)}"] if self._posts else []
 
     def status(self, width: int) -> str:
         """See `ReplController`: the space, with agents that work in it or wait for somebody."""
@@ -140,7 +140,8 @@ class SpaceChat:
             members = [one.name + (" (agent)" if one.kind == AGENT else "") for one in self._space.members]
             self.show_note(", ".join(members))
         else:
-            self.show_note(f"/{one_line(name)} is no command here; /help lists them, a space before it says it", "warn")
+            way = "/help lists them, a leading space posts it as text"
+            self.show_note(f"/{one_line(name)} is not a command here; {way}", "warn")
 
     def enqueue(self, typed: TypedMessage) -> None:
         """Alt+Enter: the same."""
@@ -156,7 +157,7 @@ class SpaceChat:
 
     def edit_last(self) -> None:
         """Report that messages cannot be changed."""
-        self.show_note("what was said cannot be changed")
+        self.show_note("posted messages cannot be changed")
 
     def interrupt(self, *, gently: bool = False) -> None:
         """Do nothing: no work can be stopped from here."""
@@ -273,7 +274,7 @@ class SpaceChat:
         try:
             await self._answer_agents(self._stop)
         except NexusError as error:
-            self.show_note(f"the agents are not answered here: {error.message}", "warn")
+            self.show_note(f"agents do not run here: {error.message}", "warn")
 
     async def _show_new(self) -> None:
         """Show new messages once, and the agents that work now."""
