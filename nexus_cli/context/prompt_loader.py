@@ -76,7 +76,7 @@ class LoadedPrompt:
 
 
 class PromptLoader:
-    """The personal and the project prompt with the environment (seed A, interface.md section 9)."""
+    """The personal and the project prompt with the environment (seed A)."""
 
     def __init__(
         self,

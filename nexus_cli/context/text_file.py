@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 
 LIMIT = 64 * 1024 * 1024
-"""Bytes of one file that are read (design law 5)."""
+"""Bytes of one file that are read (law 5)."""
 CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\b\x1a\x1b")) + b"\x7f"
 
 

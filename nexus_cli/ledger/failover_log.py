@@ -1,4 +1,4 @@
-"""A lane's log that continues in memory when the ledger fails (interface.md section 4).
+"""A lane's log that continues in memory when the ledger fails.
 
 The first commit that fails in any lane is reported once. The session is then copied into a database in memory with the
 same keys and ids, and all its lanes continue there. With `require_save` the failure is raised instead.

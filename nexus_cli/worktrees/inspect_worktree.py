@@ -99,8 +99,7 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
 
 
 def _listed(store: SnapshotStore, files: ProjectFiles | None) -> list[bytes]:
-    """Return the paths of a worktree that are not ignored and not in the base; `files` are those that git lists, if it
-    can."""
+    """Return the paths to compare in addition to those of the base: from git's list `files`, else from the store."""
     if files is not None:
         return [*files.tracked, *files.others]
     return [path for path in store.list_others() if not path.endswith(b"/")]

@@ -1,4 +1,4 @@
-"""One piece of text that we add to a request, and its position (seeds D and E, design.md section 1).
+"""One piece of text that we add to a request, and its position (seeds D and E).
 
 The texts come from contributors (`nexus_cli.context.sections.contributors`); the planner chooses the form
 (`nexus_cli.context.sections.planner`).
