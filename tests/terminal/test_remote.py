@@ -52,9 +52,9 @@ def test_a_conversation_its_reports_and_the_way_back(served: Any, repl: Opens) -
     made.send("/cost\r")
     made.wait_for("1 turns seen here")
     made.send("/why\r")
-    made.wait_for("not over --connect")
+    made.wait_for("not supported over --connect")
     made.send("!ls\r")
-    made.wait_for("! works only")
+    made.wait_for("a ! line is not supported")
     made.send("exit\r")
     made.wait_for("Come back with: nexus --connect")
     agent = next(line for line in made.scrollback() if "agent-" in line).partition("  ")[2].split()[0]

@@ -118,7 +118,7 @@ class RemoteRepl:
             self._command(*command)
         elif typed.text.startswith("!"):
             self._echo(typed.shown)
-            self.show_note(f"! {ELSEWHERE}", "warn")
+            self.show_note(f"a ! line {ELSEWHERE}", "warn")
         elif self._in_turn:
             self._steering.append(typed.text)
             self._begin(self._steer(typed.text))
@@ -157,7 +157,7 @@ class RemoteRepl:
 
     def cycle_level(self) -> None:
         """Report that this is not supported here."""
-        self.show_note(f"another permission level {ELSEWHERE}: --allow chooses it for a new agent")
+        self.show_note(f"changing the permission level {ELSEWHERE}: --allow sets it for a new agent")
 
     def toggle_thinking(self) -> None:
         """Show or hide thinking."""
