@@ -66,9 +66,14 @@ class Client:
     ) -> dict[str, Any]:
         """Make an agent; return its `agent_id` and `session`."""
         return await self._object(
-            "create_agent", agent_id=agent_id, system_prompt=system_prompt, model=model, allow=allow, cwd=cwd,
+            "create_agent",
+            agent_id=agent_id,
+            system_prompt=system_prompt,
+            model=model,
+            allow=allow,
+            cwd=cwd,
             recipe=recipe,
-        )  # fmt: skip
+        )
 
     async def list_agents(self) -> list[dict[str, Any]]:
         """Return the agents with `agent_id`, `session`, `state`, `model`, `used`."""
@@ -161,9 +166,10 @@ class Client:
         if self._http is None:
             connector = aiohttp.UnixConnector(self._path, limit=0) if self._path else aiohttp.TCPConnector(limit=0)
             self._http = aiohttp.ClientSession(
-                connector=connector, headers=self._headers,
+                connector=connector,
+                headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-            )  # fmt: skip
+            )
         return self._http
 
 

@@ -13,9 +13,15 @@ from typing import Any
 import pytest
 
 PACKAGES = {
-    "bwrap": "bubblewrap", "rg": "ripgrep", "go": "golang", "node": "nodejs", "postgres": "postgresql",
-    "capsh": "libcap2-bin", "systemd-run": "systemd", "ps": "procps",
-}  # fmt: skip
+    "bwrap": "bubblewrap",
+    "rg": "ripgrep",
+    "go": "golang",
+    "node": "nodejs",
+    "postgres": "postgresql",
+    "capsh": "libcap2-bin",
+    "systemd-run": "systemd",
+    "ps": "procps",
+}
 """The package of a program that has another name than the program."""
 TRIED = {"go": "version", "ps": "-A"}
 """What a program is tried with that has no `--version`."""

@@ -315,9 +315,13 @@ _STARTS = re.compile(
     r"os\.(exec\w+|spawn\w+|posix_spawn\w*|fork|forkpty|system|popen)|"
     r"(asyncio|loop|asyncio\.subprocess)\.(create_)?subprocess_(exec|shell)|webbrowser\.\w+|multiprocessing\.\w+)$"
 )
-_STARTERS = {"subprocess": {"PIPE", "DEVNULL", "STDOUT", "TimeoutExpired", "SubprocessError", "CompletedProcess"},
-             "asyncio.subprocess": {"PIPE", "DEVNULL", "STDOUT", "Process"}, "pty": {"openpty"}, "webbrowser": set(),
-             "multiprocessing": set()}  # fmt: skip
+_STARTERS = {
+    "subprocess": {"PIPE", "DEVNULL", "STDOUT", "TimeoutExpired", "SubprocessError", "CompletedProcess"},
+    "asyncio.subprocess": {"PIPE", "DEVNULL", "STDOUT", "Process"},
+    "pty": {"openpty"},
+    "webbrowser": set(),
+    "multiprocessing": set(),
+}
 """Modules that start programs, with the names in them that do not."""
 
 
@@ -385,9 +389,14 @@ def test_names_of_files_are_nouns_of_the_design() -> None:
 
 
 REGISTRIES = {
-    "cli", "commands", "tools/builtin", "context/sections/contributors",
-    "session/acts", "reports", "reports/text",
-}  # fmt: skip
+    "cli",
+    "commands",
+    "tools/builtin",
+    "context/sections/contributors",
+    "session/acts",
+    "reports",
+    "reports/text",
+}
 """Folders whose files are named after a command, tool, section, act or report; these may share their names."""
 SAME_NAMES = {
     "schema.py": "the tables of the ledger, and the JSON schema of arguments: the word of both fields",

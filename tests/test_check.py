@@ -16,8 +16,9 @@ def test_a_change_in_a_room_runs_the_tests_of_that_room() -> None:
 
 def test_a_changed_test_runs_alone_and_documents_run_none() -> None:
     assert choose_tests(["tests/cli/test_tour.py", "README.md", "nexus_cli/__main__.py"]) == [
-        "tests/cli/test_tour.py", ALWAYS
-    ]  # fmt: skip
+        "tests/cli/test_tour.py",
+        ALWAYS,
+    ]
     assert choose_tests(["tests/cli/test_gone.py"]) == [ALWAYS]
     assert choose_tests(["tests/cli/test_tour.py", "tests/cli/conftest.py"]) == ["tests/cli", ALWAYS]
 

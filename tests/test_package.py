@@ -158,9 +158,13 @@ def test_a_canary_sings_when_it_is_imported(hostile: Path) -> None:
 
 
 QUICK = [
-    ("script", "--version", ""), ("script", "--help", "."), ("script", "doctor", ""),
-    ("module", "--version", "."), ("module", "--help", ""), ("module", "doctor", "."),
-]  # fmt: skip
+    ("script", "--version", ""),
+    ("script", "--help", "."),
+    ("script", "doctor", ""),
+    ("module", "--version", "."),
+    ("module", "--help", ""),
+    ("module", "doctor", "."),
+]
 """Every two of way, line and PYTHONPATH once: each pair of them guards against the folder on its own."""
 
 

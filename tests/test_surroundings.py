@@ -32,10 +32,31 @@ for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
 subprocess.run([sys.executable, "-IS", "-c", {TELLS!r}], check=True)
 """
 PERSONS = (
-    "NO_COLOR", "COLUMNS", "TERM", "CI", "PAGER", "EDITOR", "OPENAI_API_KEY", "DATABASE_URL", "NEXUS_MODEL", "GIT_DIR",
-    "SSH_CONNECTION", "TMUX", "LC_ALL", "LANGUAGE", "TZ", "XDG_CONFIG_HOME", "PYTHONWARNINGS", "PYTEST_ADDOPTS",
-    "BASH_ENV", "SHELL", "USER", "https_proxy", "GOFLAGS", "PGHOST",
-)  # fmt: skip
+    "NO_COLOR",
+    "COLUMNS",
+    "TERM",
+    "CI",
+    "PAGER",
+    "EDITOR",
+    "OPENAI_API_KEY",
+    "DATABASE_URL",
+    "NEXUS_MODEL",
+    "GIT_DIR",
+    "SSH_CONNECTION",
+    "TMUX",
+    "LC_ALL",
+    "LANGUAGE",
+    "TZ",
+    "XDG_CONFIG_HOME",
+    "PYTHONWARNINGS",
+    "PYTEST_ADDOPTS",
+    "BASH_ENV",
+    "SHELL",
+    "USER",
+    "https_proxy",
+    "GOFLAGS",
+    "PGHOST",
+)
 
 
 def test_what_a_shell_hands_down_reaches_no_child_of_a_test() -> None:

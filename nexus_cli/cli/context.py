@@ -59,9 +59,15 @@ def show_context(
         raise NexusError("usage", f"--recipe {recipe}", why, "Omit it, or --step and --diff")
     terminal = os.isatty(0)  # then plain `nexus` is a conversation, in which somebody can be asked
     options = Options(
-        cwd=folder, model=chosen, effort=settings.effort, recipe=recipe, front="chat" if terminal else "ask",
-        resume=found or "", save=False, interactive=terminal,
-    )  # fmt: skip
+        cwd=folder,
+        model=chosen,
+        effort=settings.effort,
+        recipe=recipe,
+        front="chat" if terminal else "ask",
+        resume=found or "",
+        save=False,
+        interactive=terminal,
+    )
     if diff and found is not None:
         value = request_difference(ledger, found, settings, step)
         return print_report(value, between_text, json=json)

@@ -160,8 +160,10 @@ def _server(url: str) -> Check:
             begun = time.perf_counter()
             ledger.db.one("SELECT 1")
             seconds.append(time.perf_counter() - begun)
-        sure = ledger.db.all("SELECT name FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit')"
-                             " AND setting = 'off' ORDER BY name")  # fmt: skip
+        sure = ledger.db.all(
+            "SELECT name FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit')"
+            " AND setting = 'off' ORDER BY name"
+        )
         shared = ledger.db.one("SELECT count(*) FROM project_members")
         everything = ledger.db.is_administrator()
     latency = statistics.median(seconds) * 1000

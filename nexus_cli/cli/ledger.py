@@ -73,10 +73,12 @@ class _Checked:
 def _figures(result: CopyResult, checked: _Checked) -> str:
     rows = result.rows
     parts = [
-        plural(rows["sessions"], "session"), plural(rows["entries"], "entry", "entries"),
-        f"{plural(rows['blobs'], 'text')} ({result.bytes / 1e6:.1f} MB)", plural(rows["facts"], "fact"),
+        plural(rows["sessions"], "session"),
+        plural(rows["entries"], "entry", "entries"),
+        f"{plural(rows['blobs'], 'text')} ({result.bytes / 1e6:.1f} MB)",
+        plural(rows["facts"], "fact"),
         f"{plural(checked.requests, 'request')} rebuilt",
-    ]  # fmt: skip
+    ]
     if checked.damaged:
         parts.append(f"damaged there and here: {', '.join(checked.damaged)}")
     return ", ".join(parts)

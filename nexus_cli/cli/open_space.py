@@ -104,7 +104,12 @@ def _make_box(settings: Settings, chats: list[SpaceChat]) -> InputBox:
     """Return a box that completes the names of members, and remembers nothing when it is closed."""
     folder = Path.cwd()
     return InputBox(
-        folder=folder, project=project_root(folder), commands=dict, desk=lambda: None,
-        history=places().data / "history", vi=settings.ui.keys == "vi", save=False,
+        folder=folder,
+        project=project_root(folder),
+        commands=dict,
+        desk=lambda: None,
+        history=places().data / "history",
+        vi=settings.ui.keys == "vi",
+        save=False,
         names=lambda: chats[0].member_names() if chats else [],
-    )  # fmt: skip
+    )

@@ -92,9 +92,15 @@ def test_command(
     _refuse_problems(rules)
     probe = find_backend(settings.sandbox.backend, own=places(), project=project)
     decision = decide_command(
-        " ".join(command), level=cast(Level, level), rules=rules, cwd=folder, project=project,
-        confined=probe.backend != "none", network=network, outside=outside,
-    )  # fmt: skip
+        " ".join(command),
+        level=cast(Level, level),
+        rules=rules,
+        cwd=folder,
+        project=project,
+        confined=probe.backend != "none",
+        network=network,
+        outside=outside,
+    )
     if json:
         print_json(decision.to_json())
     else:

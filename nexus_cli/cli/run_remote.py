@@ -91,9 +91,11 @@ class _Remote:
         shared, wanted = self._shared, self._shared.resume
         if not wanted:
             made = await client.create_agent(
-                model=shared.model or None, allow=shared.allow or None, cwd=shared.directory or None,
+                model=shared.model or None,
+                allow=shared.allow or None,
+                cwd=shared.directory or None,
                 recipe=shared.recipe or None,
-            )  # fmt: skip
+            )
             wanted = made["agent_id"]
         rows = {row["agent_id"]: row for row in await client.list_agents()}
         if wanted not in rows:
@@ -103,9 +105,14 @@ class _Remote:
 
     def _make_box(self) -> InputBox:
         return InputBox(
-            folder=self._folder, project=project_root(self._folder), commands=dict, desk=lambda: None,
-            history=places().data / "history", vi=self._settings.ui.keys == "vi", save=True,
-        )  # fmt: skip
+            folder=self._folder,
+            project=project_root(self._folder),
+            commands=dict,
+            desk=lambda: None,
+            history=places().data / "history",
+            vi=self._settings.ui.keys == "vi",
+            save=True,
+        )
 
     def _make_screen(self, box: InputBox, theme: Theme) -> Screen:
         screen = Screen(box, theme, environ=os.environ, notify=self._settings.ui.notify)

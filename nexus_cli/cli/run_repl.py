@@ -155,12 +155,15 @@ class _ReplRun:
             box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
             box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
         repl.desk = ReplCommandContext(
-            repl, self._options, self._settings, os.environ,
+            repl,
+            self._options,
+            self._settings,
+            os.environ,
             lambda options, settings, earlier: open_session(
                 options, settings, approver=approver, earlier=earlier, services=SERVICES
             ),
             QuietStream(Stream(1)).write,
-        )  # fmt: skip
+        )
         watchdog = LoopWatchdog(lambda: repl.session, self._resume_line, self._reset_terminal)
         repl.jobs.guard = watchdog
         process.freeze_gc()

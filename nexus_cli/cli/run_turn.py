@@ -84,18 +84,25 @@ class _Turn:
             )
             self._restore_terminal = questions.restore
             approver = PersonApprover(
-                questions, lambda question, number: question_text(question, err.width, theme, number),
+                questions,
+                lambda question, number: question_text(question, err.width, theme, number),
                 "the input ended before an answer",
-            )  # fmt: skip
+            )
         self._session = open_session(
             session_options(
-                options.shared, run.settings, run.work, run.model, require_save=options.require_save,
-                limits=options.limits, interactive=interactive, one_turn=True,
+                options.shared,
+                run.settings,
+                run.work,
+                run.model,
+                require_save=options.require_save,
+                limits=options.limits,
+                interactive=interactive,
+                one_turn=True,
             ),
             run.settings,
             approver=approver,
             services=SERVICES,
-        )  # fmt: skip
+        )
 
     def _choose_streams(self) -> Writable:
         """Make what shows the turn on stdout and stderr; return the stream on which a person is asked."""
@@ -291,10 +298,18 @@ SERVICES = SessionServices(make_workers, make_plans, open_spaces)
 def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder, model: str, **more: Any) -> Options:
     """Return the options of the session that the command line asks for."""
     return Options(
-        cwd=work.path, worktree=work.worktree, model=model, effort=shared.effort or settings.effort,
-        recipe=shared.recipe, resume=shared.resume, newest=shared.newest, allow=shared.allow or None,
-        no_tools=shared.no_tools, save=not shared.no_save, **more,
-    )  # fmt: skip
+        cwd=work.path,
+        worktree=work.worktree,
+        model=model,
+        effort=shared.effort or settings.effort,
+        recipe=shared.recipe,
+        resume=shared.resume,
+        newest=shared.newest,
+        allow=shared.allow or None,
+        no_tools=shared.no_tools,
+        save=not shared.no_save,
+        **more,
+    )
 
 
 def format_resume_line(session: Session, command: str, shared: SharedOptions, named: str = "") -> str:

@@ -159,6 +159,7 @@ def _make_approver() -> Approver | None:
 
     theme = choose_theme("auto", os.environ, err.colour)
     return PersonApprover(
-        TerminalQuestions(err), lambda question, number: question_text(question, err.width, theme, number),
+        TerminalQuestions(err),
+        lambda question, number: question_text(question, err.width, theme, number),
         "the input ended before an answer",
-    )  # fmt: skip
+    )

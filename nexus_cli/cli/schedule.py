@@ -71,12 +71,22 @@ def add(
     SharedOptions(allow=allow).check()
     settings = _settings()
     new = NewPlan(
-        " ".join(prompt), at, within, cron, zone, missed, name,
+        " ".join(prompt),
+        at,
+        within,
+        cron,
+        zone,
+        missed,
+        name,
         {
-            "folder": str(working_folder(directory)), "model": model, "recipe": recipe, "allow": allow,
-            "max_cost": max_cost, "max_cost_day": max_cost_day,
+            "folder": str(working_folder(directory)),
+            "model": model,
+            "recipe": recipe,
+            "allow": allow,
+            "max_cost": max_cost,
+            "max_cost_day": max_cost_day,
         },
-    )  # fmt: skip
+    )
     ledger = Ledger.open(ledger_place())
     return _print_done(ledger, add_plan(ledger, new, settings), "added", json)
 

@@ -108,9 +108,12 @@ def _print(runs: list[Run], note: str, json: bool) -> int:
     out = Stream(1)
     if json:
         value = {
-            "version": 1, "ok": not status, "exit": status, "runs": [describe_run(run) for run in runs],
+            "version": 1,
+            "ok": not status,
+            "exit": status,
+            "runs": [describe_run(run) for run in runs],
             "held_back": note or None,
-        }  # fmt: skip
+        }
         out.write(json_text(value, escaped=True) + "\n")
     else:
         out.write("".join(f"{sanitize(run_line(run))}\n" for run in runs))

@@ -14,10 +14,27 @@ if TYPE_CHECKING:  # `typing` costs as much as Python's own start
 
 VALUED = frozenset(
     (
-        "--model", "-m", "--effort", "--resume", "-r", "--cd", "-C", "--recipe", "--allow", "--worktree", "-w",
-        "--file", "-f", "--max-steps", "--max-total-tokens", "--max-cost", "--timeout", "--connect", "--token-file",
+        "--model",
+        "-m",
+        "--effort",
+        "--resume",
+        "-r",
+        "--cd",
+        "-C",
+        "--recipe",
+        "--allow",
+        "--worktree",
+        "-w",
+        "--file",
+        "-f",
+        "--max-steps",
+        "--max-total-tokens",
+        "--max-cost",
+        "--timeout",
+        "--connect",
+        "--token-file",
     )
-)  # fmt: skip
+)
 """The options of `nexus` and `nexus ask` whose value is the next word."""
 RESULT = (
     '"version": 1, "ok": false, "exit": %d, "text": "", "data": null, "finish": "", "session": null, "model": null, '

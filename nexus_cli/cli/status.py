@@ -44,9 +44,12 @@ def status(
     else:
         probe = find_backend(settings.sandbox.backend, own=places(), project=project_root(folder))
         value = {
-            **reports.status(folder, settings, os.environ, ()), "sandbox": probe.to_json(), "allow": settings.allow,
-            "warm": warm_report(), "tools": session_tools(),  # the last of these: it sets a damaged ledger aside
-        }  # fmt: skip
+            **reports.status(folder, settings, os.environ, ()),
+            "sandbox": probe.to_json(),
+            "allow": settings.allow,
+            "warm": warm_report(),
+            "tools": session_tools(),  # the last of these: it sets a damaged ledger aside
+        }
         text = ""
     if json:
         print_json(value)

@@ -124,8 +124,9 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
     diff = await asyncio.to_thread(diff_worktree, record, tree=state.tree)
     text = diff[:MOST].decode("utf-8", "replace")
     more = f"{len(diff) - MOST:,} more bytes" if len(diff) > MOST else ""
-    context.show("diff", {"source": "git", "text": text, "cut": more, "unread": [], "untracked": [],
-                          "untracked_count": 0})  # fmt: skip
+    context.show(
+        "diff", {"source": "git", "text": text, "cut": more, "unread": [], "untracked": [], "untracked_count": 0}
+    )
     choices = [
         Choice(APPLY, "apply", "merge it into the project; conflicts are marked"),
         Choice(DISCARD, "discard", "delete the worktree and its contents"),

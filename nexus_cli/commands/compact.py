@@ -28,9 +28,7 @@ async def compact(context: CommandContext, rest: str) -> None:
         await _preview(context, instructions)
         return
     if option.startswith(tuple(DASHES)) and len(option) > 1:  # a dash alone is a list item
-        raise usage_error(
-            "compact", option, "no such option", f"Use /compact {PREVIEW}"
-        )
+        raise usage_error("compact", option, "no such option", f"Use /compact {PREVIEW}")
 
     async def work() -> None:
         for event in await context.session.compact(rest):

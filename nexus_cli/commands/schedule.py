@@ -84,8 +84,10 @@ def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:
     """Parse `PROMPT --OPTION VALUE...` to a plan; raise `NexusError("usage", ...)` for unknown options."""
     from nexus_cli.runs.plan_service import NewPlan  # noqa: PLC0415
 
-    given = {name: value[1:-1] if value[:1] in "\"'" and value[-1:] == value[:1] else value
-             for name, value in _WORD.findall(text)}  # fmt: skip
+    given = {
+        name: value[1:-1] if value[:1] in "\"'" and value[-1:] == value[:1] else value
+        for name, value in _WORD.findall(text)
+    }
     unknown = [name for name in given if name not in (*OPTIONS, *OF_RUNS)]
     if unknown:
         why = f"there is no option --{unknown[0]}"

@@ -66,9 +66,7 @@ async def _post(context: CommandContext, ledger: Ledger, space: Space, text: str
     from nexus_cli.spaces.post_message import post_message  # noqa: PLC0415
 
     sender, warned = find_reader(ledger, context.settings, space), list[str]()
-    posted = await asyncio.to_thread(
-        post_message, ledger, context.settings, space, sender, text, warned.append
-    )  # fmt: skip
+    posted = await asyncio.to_thread(post_message, ledger, context.settings, space, sender, text, warned.append)
     for line in warned:
         context.say(line)
     started = [f"run-{run} of {agent.name}" for agent, run in posted.triggered]
@@ -113,6 +111,12 @@ def _complete_spaces(context: CommandContext) -> Sequence[str]:
 
 
 COMMANDS = (
-    Command("space", "work", use_spaces, "[read SPACE | post SPACE TEXT | enter SPACE]", complete=_complete_spaces,
-            aliases=("spaces",)),
-)  # fmt: skip
+    Command(
+        "space",
+        "work",
+        use_spaces,
+        "[read SPACE | post SPACE TEXT | enter SPACE]",
+        complete=_complete_spaces,
+        aliases=("spaces",),
+    ),
+)

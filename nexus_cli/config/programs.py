@@ -23,15 +23,36 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
 
 GIT_OPTIONS = (
-    "--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "protocol.allow=never",
-    "-c", "core.quotePath=false", "-c", "core.splitIndex=false", "-c", "submodule.recurse=false",
-    "-c", "worktree.useRelativePaths=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
-)  # fmt: skip
+    "--no-pager",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    f"core.hooksPath={os.devnull}",
+    "-c",
+    "protocol.allow=never",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "core.splitIndex=false",
+    "-c",
+    "submodule.recurse=false",
+    "-c",
+    "worktree.useRelativePaths=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+)
 """No hook, no monitor, no transport: a repository's own configuration names programs there."""
 _GIT_SETTINGS = {
-    "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C",
-}  # fmt: skip
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "LC_ALL": "C",
+}
 _GIT_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 """Variables of git that only say where the person's own configuration is."""
 

@@ -166,8 +166,10 @@ SERVICE_RULES: Mapping[str, Rule] = {
 """Keys of `[services.NAME]`."""
 
 NAMED_TABLES: Mapping[str, Mapping[str, Rule]] = {
-    "models": MODEL_RULES, "agents": AGENT_RULES, "services": SERVICE_RULES
-}  # fmt: skip
+    "models": MODEL_RULES,
+    "agents": AGENT_RULES,
+    "services": SERVICE_RULES,
+}
 """Tables of tables, whose names are the person's own."""
 
 OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME, "rule_examples": TEXTS}
@@ -177,6 +179,22 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
 TABLES = (
-    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "ledger", "spaces", "runs",
-    "rules", "alias", "models", "agents", "services", "default_models", "rule_examples",
-)  # fmt: skip
+    "limits",
+    "compact",
+    "truncation",
+    "provider",
+    "ui",
+    "sandbox",
+    "warm",
+    "assess",
+    "ledger",
+    "spaces",
+    "runs",
+    "rules",
+    "alias",
+    "models",
+    "agents",
+    "services",
+    "default_models",
+    "rule_examples",
+)

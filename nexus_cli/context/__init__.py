@@ -34,12 +34,15 @@ __all__ = [
 
 _HOMES = {
     "compaction": (
-        "CompactionResult", "build_summarize_prompt", "create_summary_message", "select_messages_for_compaction",
+        "CompactionResult",
+        "build_summarize_prompt",
+        "create_summary_message",
+        "select_messages_for_compaction",
     ),
     "manager": ("ContextConfig", "ContextManager"),
     "prompt_loader": ("LoadedPrompt", "PromptLoader"),
     "tokens.counter": ("SimpleTokenCounter", "TiktokenCounter", "TokenCounter", "get_token_counter"),
-}  # fmt: skip
+}
 
 
 def __getattr__(name: str) -> Any:

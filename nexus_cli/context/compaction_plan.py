@@ -258,9 +258,7 @@ def _answers_in(groups: Sequence[Group], words: OwnWords) -> int:
     return sum(words.cost(message.content) for message in texts if message.role is Role.ASSISTANT and message.content)
 
 
-def _by_group(
-    groups: Sequence[Group], rows: Iterable[tuple[int, str]], count: Callable[[str], int]
-) -> list[int]:
+def _by_group(groups: Sequence[Group], rows: Iterable[tuple[int, str]], count: Callable[[str], int]) -> list[int]:
     """Return tokens by the group that shows their entry; tokens of entries without a group count with the first."""
     shown = [(item, index) for index, group in enumerate(groups) for item in group]
     places = {item.entry: index for item, index in shown if item.form in (ItemForm.FULL, ItemForm.ELIDED)}

@@ -35,9 +35,7 @@ SIGPIPE = 141
 """Exit status of a pipe's part whose reader ended first (`yes | head`): not a failure."""
 TAIL = 20_000
 """Characters at the end of an output that are searched for an error line."""
-_STATUS = re.compile(
-    r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\]\s*\Z"
-)
+_STATUS = re.compile(r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\]\s*\Z")
 """The last line of a command's result; a time limit comes before the status, a pipe's statuses after it."""
 _NOTE = re.compile(r"^\[sandbox: ")
 """A line of ours at the end of an output."""
@@ -191,8 +189,7 @@ def _command_name(run: CommandRun) -> str:
 
 
 def describe_end(run: CommandRun) -> str:
-    """Describe the result of a command: its status, those of its pipe, the line that names a failure, its last lines.
-    """
+    """Describe the result of a command: its status, those of its pipe, the line that names a failure, its last lines."""
     ended = "no exit status" if run.status is None else f"exit {run.status}"
     ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
     ended += f": {safe_line(run.error)}" if run.error else ""

@@ -6,8 +6,21 @@ import re
 
 MOST_SECONDS = 10 * 366 * 86_400.0
 """Ten years: a longer one is a mistake."""
-_UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "hr": 3600,
-          "d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800}  # fmt: skip
+_UNITS = {
+    "s": 1,
+    "sec": 1,
+    "second": 1,
+    "m": 60,
+    "min": 60,
+    "minute": 60,
+    "h": 3600,
+    "hour": 3600,
+    "hr": 3600,
+    "d": 86_400,
+    "day": 86_400,
+    "w": 604_800,
+    "week": 604_800,
+}
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)", re.ASCII)
 _BETWEEN = re.compile(r"\s*(?:,|and)?\s*")
 

@@ -77,7 +77,6 @@ class Fact:
             return "a deleted session"
         return f"session {self.session}, entry {self.entry}"
 
-
     @property
     def is_paraphrase(self) -> bool:
         """True if the text is a wording that waits for the person: their own words are the quote alone."""

@@ -34,7 +34,6 @@ class GlobPart:
         if len(self.texts) == 1 or self.texts[-1]:
             self.texts.append("")
 
-
     def is_empty(self) -> bool:
         """Return True if nothing stands behind what leads to it."""
         return self.texts == [""]

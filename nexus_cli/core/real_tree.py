@@ -20,8 +20,17 @@ from nexus_cli.core.real_files import FolderChain, open_folder
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_UNREACHABLE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO, errno.ENODEV,
-                errno.EINVAL, errno.ENAMETOOLONG}  # fmt: skip
+_UNREACHABLE = {
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.ELOOP,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENXIO,
+    errno.ENODEV,
+    errno.EINVAL,
+    errno.ENAMETOOLONG,
+}
 """Nothing of ours is there, or nobody with our rights can reach it. Any other error means that one could not look."""
 
 MOST_LEVELS = 64

@@ -50,9 +50,23 @@ _REFERENCE = re.compile(_ELSEWHERE)
 _BARE_REFERENCE = re.compile(rf"{_ELSEWHERE}|[*&@(-]|![A-Z]|[A-Za-z_][\w.]*[(\[]")
 """The same without quotes: also a call, an index, an option, a tag of YAML."""
 _PLAIN = frozenset(
-    ["none", "null", "true", "false", "undefined", "required", "optional", "string", "disabled", "enabled", "default",
-     "unknown", "missing", "invalid"]
-)  # fmt: skip
+    [
+        "none",
+        "null",
+        "true",
+        "false",
+        "undefined",
+        "required",
+        "optional",
+        "string",
+        "disabled",
+        "enabled",
+        "default",
+        "unknown",
+        "missing",
+        "invalid",
+    ]
+)
 """Words in place of a value."""
 _CODE = re.compile(
     r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"

@@ -15,8 +15,13 @@ from nexus_cli.core.errors import NexusError
 
 HUMAN, AGENT = "human", "agent"
 QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
-    "queued", "running", "waiting_reply", "done", "failed", "cancelled",
-)  # fmt: skip
+    "queued",
+    "running",
+    "waiting_reply",
+    "done",
+    "failed",
+    "cancelled",
+)
 STATES = (QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED)
 """States of a run. Queued: a trigger that no process has taken up yet."""
 ENDED = (DONE, FAILED, CANCELLED)

@@ -79,9 +79,7 @@ def _credential(name: str, text: str) -> tuple[str, str, str]:
     return name, BROKEN if bad else READY, bad
 
 
-def status(
-    cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Sequence[str]
-) -> dict[str, Any]:
+def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Sequence[str]) -> dict[str, Any]:
     """Return the whole snapshot as JSON; its model is that of a run that names none."""
     model = unnamed_model(environ, settings)
     root = project_root(cwd)

@@ -21,14 +21,28 @@ def window_request(lane_state: LaneState) -> NextRequest:
     """Return the request that the present window makes: a turn sends this now."""
     lane, model = lane_state.lane, lane_state.model
     state = (
-        lane, lane.epoch.id, lane.changes, lane_state.meter, lane_state.meter.state, lane_state.budget, model.info,
-        lane_state.cache.last, lane_state.event,
-    )  # fmt: skip
+        lane,
+        lane.epoch.id,
+        lane.changes,
+        lane_state.meter,
+        lane_state.meter.state,
+        lane_state.budget,
+        model.info,
+        lane_state.cache.last,
+        lane_state.event,
+    )
     if lane_state.made is None or lane_state.made[0] != state:
         made = NextRequest.of(
-            lane_state.meter, lane.epoch, lane.items, lane_state.budget, sent=lane.last_sent, told=lane_state.event,
-            room=lane_state.room, earlier=_earlier(lane_state), in_force=lambda: _in_force(lane_state),
-        )  # fmt: skip
+            lane_state.meter,
+            lane.epoch,
+            lane.items,
+            lane_state.budget,
+            sent=lane.last_sent,
+            told=lane_state.event,
+            room=lane_state.room,
+            earlier=_earlier(lane_state),
+            in_force=lambda: _in_force(lane_state),
+        )
         lane_state.made = state, made
     return lane_state.made[1]
 
@@ -46,10 +60,17 @@ def next_request(lane_state: LaneState) -> NextRequest:
         waiting = [WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
         meter = lane_state.meter if draft is None else unreported_meter(lane_state.meter, draft.epoch, now.items)
         made = NextRequest.of(
-            meter, draft.epoch if draft else now.epoch, now.items, lane_state.budget, waiting=waiting,
-            sent=-1 if draft else now.sent, told=() if draft else now.told, room=now.room, earlier=now.earlier,
+            meter,
+            draft.epoch if draft else now.epoch,
+            now.items,
+            lane_state.budget,
+            waiting=waiting,
+            sent=-1 if draft else now.sent,
+            told=() if draft else now.told,
+            room=now.room,
+            earlier=now.earlier,
             in_force=lambda: _in_force(lane_state),
-        )  # fmt: skip
+        )
         lane_state.foreseen = state, made
     return lane_state.foreseen[1]
 

@@ -31,10 +31,19 @@ def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
     context = lane_state.context.fork(lane.fork(Timeline(_open_log(lane, agent, lane.timeline.last), lane_state.clock)))
     context.lane.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
     return LaneState(
-        context, lane_state.model, lane_state.budget, lane_state.meter.fork(), lane_state.spending, lane_state.control,
-        lane_state.clock, lane_state.settings, lane_state.prompt, lane_state.calibrations,
-        cache=replace(lane_state.cache), event=lane_state.event,
-    )  # fmt: skip
+        context,
+        lane_state.model,
+        lane_state.budget,
+        lane_state.meter.fork(),
+        lane_state.spending,
+        lane_state.control,
+        lane_state.clock,
+        lane_state.settings,
+        lane_state.prompt,
+        lane_state.calibrations,
+        cache=replace(lane_state.cache),
+        event=lane_state.event,
+    )
 
 
 def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
@@ -51,9 +60,18 @@ def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
     context.lane.begin()
     same = model.info.served_name == lane_state.model.info.served_name
     return LaneState(
-        context, model, budget, meter, lane_state.spending, lane_state.control, lane_state.clock, lane_state.settings,
-        lane_state.prompt, None if same else lane_state.calibrations, cache=CacheHistory(uses=lane_state.cache.uses),
-    )  # fmt: skip
+        context,
+        model,
+        budget,
+        meter,
+        lane_state.spending,
+        lane_state.control,
+        lane_state.clock,
+        lane_state.settings,
+        lane_state.prompt,
+        None if same else lane_state.calibrations,
+        cache=CacheHistory(uses=lane_state.cache.uses),
+    )
 
 
 def other_model(lane_state: LaneState, name: str) -> Model:

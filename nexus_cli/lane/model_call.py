@@ -68,9 +68,7 @@ class _ReplyCutError(Exception):
         self.text = text
 
 
-async def _request_reply(
-    lane_state: LaneState, cap: int, main: bool, may_repeat: bool, before: str = ""
-) -> Reply:
+async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat: bool, before: str = "") -> Reply:
     """Send one request; with `may_repeat` a reply that is cut raises `_ReplyCutError`.
 
     `before` is the text of a reply that was cut: it is kept where this request brings none.
@@ -142,9 +140,15 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
     )
     arguments = {name: getattr(request, name) for name in ARGUMENTS}
     manifest = Manifest(
-        lane_state.step, lane.epoch.id, sealed.last, arguments, sealed.wire.sha256, expected,
-        format_utc(lane_state.clock()), ahead.tokens,
-    )  # fmt: skip
+        lane_state.step,
+        lane.epoch.id,
+        sealed.last,
+        arguments,
+        sealed.wire.sha256,
+        expected,
+        format_utc(lane_state.clock()),
+        ahead.tokens,
+    )
     lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
     lane_state.event = ()
     if main:

@@ -223,9 +223,13 @@ def load_history(lane_state: LaneState, ledger: Ledger, log: LaneLog, settings: 
         return history
     last, lane, info = next(reversed(newest)), lane_state.lane, lane_state.model.info
     found = LaneRequests(
-        ledger, settings, log, _epochs={lane.epoch.id: lane.epoch}, _tails={lane.epoch.id: lane.tail},
+        ledger,
+        settings,
+        log,
+        _epochs={lane.epoch.id: lane.epoch},
+        _tails={lane.epoch.id: lane.tail},
         _infos={info.name: info},
-    )  # fmt: skip
+    )
     for epoch in list(newest)[-MOST_EPOCHS:]:
         try:
             begins = prefix_hash(like := found.epoch(epoch))

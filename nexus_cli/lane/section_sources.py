@@ -233,9 +233,14 @@ def _given_prompt(text: str) -> dict[str, Contributor]:
     name = "system_prompt"
     section = Section(name, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 100, sticky=True, source="given")
     made = Contributor(
-        name, Layer.SYSTEM, lambda sources: "", lambda value, view: (section,), most=len(text), verbatim=True,
+        name,
+        Layer.SYSTEM,
+        lambda sources: "",
+        lambda value, view: (section,),
+        most=len(text),
+        verbatim=True,
         required=True,
-    )  # fmt: skip
+    )
     return {name: made}
 
 

@@ -47,7 +47,6 @@ def work_note(
     return note | ({"command": command_values(run)} if run is not None else {})
 
 
-
 def note_worker_call(
     timeline: Timeline, worker: str, each: ToolResultEvent, tool: Tool | None, project: Path, worktree: str
 ) -> None:

@@ -7,6 +7,14 @@ from nexus_cli.ledger.sessions import RUN, TAKEN, WAIT, SessionInfo
 from nexus_cli.ledger.store import Ledger
 
 __all__ = [
-    "RUN", "TAKEN", "WAIT", "FailoverLog", "InheritedRequests", "LaneLog", "Ledger", "RequestRow", "SessionInfo",
+    "RUN",
+    "TAKEN",
+    "WAIT",
+    "FailoverLog",
+    "InheritedRequests",
+    "LaneLog",
+    "Ledger",
+    "RequestRow",
+    "SessionInfo",
     "pick_request",
-]  # fmt: skip
+]

@@ -26,10 +26,30 @@ _BLOBS_OF: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """By table: the column of the owning row, and the columns with texts."""
 _TABLES = (
-    "sessions", "blobs", "lanes", "epochs", "entries", "fixes", "started", "requests", "memos", "schemas", "slots",
-    "drops", "files", "counts", "calibrations", "facts", "entities", "spaces", "members", "messages", "runs", "signals",
+    "sessions",
+    "blobs",
+    "lanes",
+    "epochs",
+    "entries",
+    "fixes",
+    "started",
+    "requests",
+    "memos",
+    "schemas",
+    "slots",
+    "drops",
+    "files",
+    "counts",
+    "calibrations",
+    "facts",
+    "entities",
+    "spaces",
+    "members",
+    "messages",
+    "runs",
+    "signals",
     "plans",
-)  # fmt: skip
+)
 """Each after those that it refers to."""
 _SERVER_ALONE: Mapping[str, tuple[str, ...]] = {
     "project_members": ("project", "role"),

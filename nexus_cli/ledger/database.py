@@ -174,8 +174,7 @@ class Database:
         """Unlock a session."""
 
     def lock(self, what: str) -> None:
-        """Keep other transactions from locking `what` until this one ends. SQLite has only one writer at a time anyway.
-        """
+        """Keep other transactions from locking `what` until this one ends. SQLite has only one writer at a time anyway."""
 
     @contextmanager
     def write(self, *, alone: bool = False) -> Iterator[None]:

@@ -39,10 +39,20 @@ def record(db: Database, lane: int, drop: Drop) -> None:
     blob = None if drop.text is None else blobs.put_text(db, session, drop.text)
     db.run(
         "INSERT INTO drops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        session, seq, lane, lanes.last_id(db, lane), replace_surrogates(drop.what), drop.tokens, str(drop.cause),
+        session,
+        seq,
+        lane,
+        lanes.last_id(db, lane),
+        replace_surrogates(drop.what),
+        drop.tokens,
+        str(drop.cause),
         drop.at,
-        first, last, blob, drop.uncounted, drop.recalls,
-    )  # fmt: skip
+        first,
+        last,
+        blob,
+        drop.uncounted,
+        drop.recalls,
+    )
 
 
 def list_drops(db: Database, session: int) -> list[Drop]:

@@ -40,9 +40,15 @@ def append(db: Database, lane: int, entry: Entry) -> None:
         raise ValueError(f"entry {entry.id} does not follow {last}")
     db.run(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-        lane, entry.id, entry.at, entry.actor, str(entry.kind), blobs.put_json(db, session, to_record(entry.message)),
-        replace_surrogates(entry.preamble), entry.tokens,
-    )  # fmt: skip
+        lane,
+        entry.id,
+        entry.at,
+        entry.actor,
+        str(entry.kind),
+        blobs.put_json(db, session, to_record(entry.message)),
+        replace_surrogates(entry.preamble),
+        entry.tokens,
+    )
     sessions.count_entry(db, session, lane, entry)
 
 
@@ -76,8 +82,11 @@ def messages_of_people(db: Database, lane: int, last: int, *, members: bool) -> 
         rows = db.all(
             "SELECT id, actor, blob FROM entries WHERE lane = ? AND id BETWEEN ? AND ?"
             " AND (actor = 'person' OR actor LIKE ?) ORDER BY id DESC",
-            segment.lane, segment.first, min(segment.last, last), "%)" if members else "person",
-        )  # fmt: skip
+            segment.lane,
+            segment.first,
+            min(segment.last, last),
+            "%)" if members else "person",
+        )
         for entry, actor, blob in rows:
             if is_person(actor):
                 yield int(entry), from_record(json.loads(blobs.get(db, blob))).content
@@ -122,8 +131,10 @@ def settle(db: Database, lane: int, fixed: Sequence[FixedValues]) -> None:
         elif row[2] is None:
             db.run(
                 "UPDATE entries SET preamble = ?, tokens = ?, line = ? WHERE lane = ? AND id = ?",
-                *value, home.lane, item.entry,
-            )  # fmt: skip
+                *value,
+                home.lane,
+                item.entry,
+            )
         elif row != value:
             raise _conflict(item.entry)
 
@@ -157,8 +168,10 @@ def _overrides(db: Database, chain: Sequence[Segment], first: int, last: int) ->
     for segment in chain:
         rows = db.all(
             "SELECT entry, preamble, tokens, line FROM fixes WHERE lane = ? AND entry BETWEEN ? AND ?",
-            segment.lane, first, min(last, segment.last),
-        )  # fmt: skip
+            segment.lane,
+            first,
+            min(last, segment.last),
+        )
         for entry, *value in rows:
             settled.setdefault(entry, (value[0], value[1], value[2]))
     return settled

@@ -33,9 +33,7 @@ class EpochRow:
     """The newest entry at its beginning."""
 
 
-def begin(
-    db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), noted: Sequence[Memo] = ()
-) -> None:
+def begin(db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), noted: Sequence[Memo] = ()) -> None:
     """Record `epoch` with its drops and notes as the current epoch of `lane`; inside a transaction.
 
     `ValueError` if its id is taken or its parent is unknown.
@@ -49,10 +47,21 @@ def begin(
     key = db.run(
         "INSERT INTO epochs (session, id, parent, cause, model, system, rules, base, after, system_tokens,"
         " tools_tokens, tool_choice, effort, sections) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        session, epoch.id, parent, epoch.cause, epoch.model, blobs.put_text(db, session, epoch.system),
-        blobs.put_text(db, session, epoch.rules), epoch.base, lanes.last_id(db, lane), epoch.system_tokens,
-        epoch.tools_tokens, epoch.tool_choice, epoch.effort, blobs.put_text(db, session, epoch.sections),
-    )  # fmt: skip
+        session,
+        epoch.id,
+        parent,
+        epoch.cause,
+        epoch.model,
+        blobs.put_text(db, session, epoch.system),
+        blobs.put_text(db, session, epoch.rules),
+        epoch.base,
+        lanes.last_id(db, lane),
+        epoch.system_tokens,
+        epoch.tools_tokens,
+        epoch.tool_choice,
+        epoch.effort,
+        blobs.put_text(db, session, epoch.sections),
+    )
     db.many(
         "INSERT INTO schemas VALUES (?, ?, ?)",
         [(key, position, blobs.put_json(db, session, dict(tool))) for position, tool in enumerate(epoch.tools)],
@@ -119,8 +128,7 @@ def list_epochs(db: Database, lane: int) -> list[EpochRow]:
 
 
 def read(db: Database, key: int) -> Epoch:
-    """Return an epoch with its texts; raise `NexusError("ledger", ...)` naming the damaged line if a text is damaged.
-    """
+    """Return an epoch with its texts; raise `NexusError("ledger", ...)` naming the damaged line if a text is damaged."""
     row = db.one(
         "SELECT e.id, p.id, e.cause, e.model, e.system, e.rules, e.base, e.system_tokens, e.tools_tokens,"
         " e.tool_choice, e.effort, e.sections FROM epochs e LEFT JOIN epochs p ON p.key = e.parent WHERE e.key = ?",
@@ -137,10 +145,21 @@ def read(db: Database, key: int) -> Epoch:
     with blobs.damage_at("line 2, the system text"):
         system = blobs.get_text(db, row[4])
     return Epoch(
-        id=row[0], parent=row[1], cause=row[2], model=row[3], system=system, tools=schemas,
-        rules=blobs.get_text(db, row[5]), head=_head(db, key), base=row[6], system_tokens=row[7], tools_tokens=row[8],
-        tool_choice=row[9], effort=row[10], sections=blobs.get_text(db, row[11]),
-    )  # fmt: skip
+        id=row[0],
+        parent=row[1],
+        cause=row[2],
+        model=row[3],
+        system=system,
+        tools=schemas,
+        rules=blobs.get_text(db, row[5]),
+        head=_head(db, key),
+        base=row[6],
+        system_tokens=row[7],
+        tools_tokens=row[8],
+        tool_choice=row[9],
+        effort=row[10],
+        sections=blobs.get_text(db, row[11]),
+    )
 
 
 def _head(db: Database, key: int) -> tuple[WindowItem, ...]:

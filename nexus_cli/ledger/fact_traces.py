@@ -74,7 +74,7 @@ def _find_in_epochs(db: Database, fact: Fact, first_entries: dict[int, int]) -> 
     rows = db.all(
         "SELECT s.epoch, s.preamble, e.session FROM slots s JOIN epochs e ON e.key = s.epoch WHERE s.preamble LIKE ?",
         f"%(remembered %, {fact.id}%",
-    )  # fmt: skip
+    )
     telling = {(epoch, session) for epoch, text, session in rows if wanted.search(text)}
     for epoch, _ in telling:
         first_entries.update((row[0], 0) for row in db.all("SELECT id FROM lanes WHERE epoch = ?", epoch))
@@ -91,7 +91,7 @@ def _find_in_drops(db: Database, fact: Fact) -> Iterator[int]:
         "SELECT session, what, blob FROM drops WHERE what LIKE ? OR what LIKE '%section %_memory.more%'"
         " OR what LIKE 'result of search_memory%'",
         f"%section %_memory.{fact.id}%",
-    )  # fmt: skip
+    )
     wanted = _marker(fact)
     for session, what, blob in rows:
         if section.search(what):

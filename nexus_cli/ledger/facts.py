@@ -36,9 +36,18 @@ class FactTable:
         """Sessions of borrowed facts: they exist in the ledger of origin, not in this one."""
 
     def add(
-        self, slot: MemorySlot, text: str, *, state: FactState, at: str, actor: str, project: str = "",
-        session: str = "", entry: int = 0, quote: str = "",
-    ) -> Fact:  # fmt: skip
+        self,
+        slot: MemorySlot,
+        text: str,
+        *,
+        state: FactState,
+        at: str,
+        actor: str,
+        project: str = "",
+        session: str = "",
+        entry: int = 0,
+        quote: str = "",
+    ) -> Fact:
         """Store a fact, or return the one with the same text in its slot; `state` decides if it is kept or proposed.
 
         `project` counts only in the project slot. Raise `ValueError` if the text is empty or too long.
@@ -55,8 +64,15 @@ class FactTable:
                     self._db.run(
                         "UPDATE facts SET state = ?, changed = ?, actor = ?, session = ?, entry = ?, quote = ?,"
                         " replaces = '' WHERE key = ? AND state = ?",
-                        state, at, actor, session, entry, replace_surrogates(quote), key, FactState.PROPOSED,
-                    )  # fmt: skip
+                        state,
+                        at,
+                        actor,
+                        session,
+                        entry,
+                        replace_surrogates(quote),
+                        key,
+                        FactState.PROPOSED,
+                    )
         return self.get(f"m{key}")
 
     def find(self, fact_id: str) -> Fact | None:
@@ -66,9 +82,12 @@ class FactTable:
         return rows[0] if rows else None
 
     def list_facts(
-        self, project: str | None = None, slots: Collection[MemorySlot] = (), state: FactState | None = None,
+        self,
+        project: str | None = None,
+        slots: Collection[MemorySlot] = (),
+        state: FactState | None = None,
         limit: int = ALL,
-    ) -> list[Fact]:  # fmt: skip
+    ) -> list[Fact]:
         """Return proposals, then kept facts, each newest first; those of all projects if `project` is None."""
         where, values = _condition(project, slots, state)
         order = "state = 'proposed' DESC, key DESC"
@@ -96,8 +115,10 @@ class FactTable:
         with self._db.write():
             self._db.run(
                 "UPDATE facts SET state = 'kept', changed = ?, accepted = ?, replaces = '' WHERE key = ?",
-                at, at, _key(fact.id),
-            )  # fmt: skip
+                at,
+                at,
+                _key(fact.id),
+            )
             self._erase(old, at)
         if old:
             self._db.shrink()
@@ -153,9 +174,20 @@ class FactTable:
                 self._db.run(
                     "INSERT INTO facts (key, slot, project, text, state, at, changed, actor, session, entry, quote,"
                     " accepted, replaces) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    _key(fact.id), str(fact.slot), fact.project, fact.text, str(fact.state), fact.at, fact.at,
-                    fact.actor, fact.session, fact.entry, fact.quote, fact.accepted, " ".join(fact.replaces),
-                )  # fmt: skip
+                    _key(fact.id),
+                    str(fact.slot),
+                    fact.project,
+                    fact.text,
+                    str(fact.state),
+                    fact.at,
+                    fact.at,
+                    fact.actor,
+                    fact.session,
+                    fact.entry,
+                    fact.quote,
+                    fact.accepted,
+                    " ".join(fact.replaces),
+                )
 
     def get(self, fact_id: str) -> Fact:
         """Return a kept or proposed fact; raise `NexusError("usage", ...)` if the id is unknown."""
@@ -176,8 +208,17 @@ class FactTable:
         return self._db.run(
             "INSERT INTO facts (slot, project, text, state, at, changed, actor, session, entry, quote)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            str(slot), project, text, str(state), at, at, actor, session, entry, replace_surrogates(quote),
-        )  # fmt: skip
+            str(slot),
+            project,
+            text,
+            str(state),
+            at,
+            at,
+            actor,
+            session,
+            entry,
+            replace_surrogates(quote),
+        )
 
     def _find_same(self, slot: MemorySlot, project: str, text: str) -> int | None:
         """Return the key of the fact of this slot with the same text, ignoring case and a final full stop."""
@@ -190,8 +231,9 @@ class FactTable:
         for fact in facts:
             self._db.run(
                 "UPDATE facts SET state = 'forgotten', changed = ?, text = '', quote = '', replaces = '' WHERE key = ?",
-                at, _key(fact.id),
-            )  # fmt: skip
+                at,
+                _key(fact.id),
+            )
         with suppress(sqlite3.OperationalError):  # an index of an older version has the text, too
             self._db.run("DROP TABLE IF EXISTS facts_text")
 
@@ -210,11 +252,22 @@ class FactTable:
         rows = self._db.all(f"SELECT {_COLUMNS} FROM facts WHERE {where}", *values)
         return [
             Fact(
-                id_, MemorySlot(slot), text, at, FactState(state), actor, session, entry, quote, project,
-                bool(gone) and session not in self._lent_sessions, accepted, tuple(replaces.split()),
+                id_,
+                MemorySlot(slot),
+                text,
+                at,
+                FactState(state),
+                actor,
+                session,
+                entry,
+                quote,
+                project,
+                bool(gone) and session not in self._lent_sessions,
+                accepted,
+                tuple(replaces.split()),
             )
             for id_, slot, text, at, state, actor, session, entry, quote, project, gone, accepted, replaces in rows
-        ]  # fmt: skip
+        ]
 
 
 def _condition(project: str | None, slots: Collection[MemorySlot], state: FactState | None) -> tuple[str, list[Any]]:

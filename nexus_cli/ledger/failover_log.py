@@ -85,9 +85,16 @@ class FailoverLog(LaneLog):
     """
 
     def __init__(
-        self, db: Database, session: str, lane: int | None = None, clock: Clock = local_now, *,
-        require_save: bool, warn: Callable[[str], None], shared: _Failover | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        db: Database,
+        session: str,
+        lane: int | None = None,
+        clock: Clock = local_now,
+        *,
+        require_save: bool,
+        warn: Callable[[str], None],
+        shared: _Failover | None = None,
+    ) -> None:
         """Initialize; `shared` is the state of the main lane, for a side lane."""
         super().__init__(db, session, lane, clock)
         self._require_save = require_save
@@ -122,9 +129,14 @@ class FailoverLog(LaneLog):
         """See `LaneLog`; both lanes swap their database together."""
         lane = self._insert_lane(agent, at_entry)
         return FailoverLog(
-            self.db, self.session_id, lane, self._clock,
-            require_save=self._require_save, warn=self._warn, shared=self._shared,
-        )  # fmt: skip
+            self.db,
+            self.session_id,
+            lane,
+            self._clock,
+            require_save=self._require_save,
+            warn=self._warn,
+            shared=self._shared,
+        )
 
     # Numbers that continue after a failure
 
@@ -245,8 +257,9 @@ def _make_empty_session(target: Database, session: str, drops: int, epochs: int)
         key = target.run(
             "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, drops)"
             " VALUES (?, '', '', '', '', '', '', '', ?)",
-            session, drops,
-        )  # fmt: skip
+            session,
+            drops,
+        )
         target.many(
             "INSERT INTO epochs (session, id, cause, model, system, rules, base, after, system_tokens, tools_tokens,"
             " tool_choice, effort, sections) VALUES (?, ?, '', '', 0, 0, 0, 0, 0, 0, '', '', 0)",
@@ -264,7 +277,9 @@ def _cut_lane(target: Database, session: str, lane: int, last: int) -> None:
         target.run(
             "INSERT INTO lanes (id, session, agent, recipe, parent_entry) VALUES (?, ?, '', '', ?)"
             " ON CONFLICT DO NOTHING",
-            lane, key, last,
-        )  # fmt: skip
+            lane,
+            key,
+            last,
+        )
         for table, column in (("entries", "id"), ("started", "entry"), ("requests", "last_entry")):
             target.run(f"DELETE FROM {table} WHERE lane = ? AND {column} > ?", lane, last)

@@ -25,16 +25,27 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
             raise NexusError("usage", f"session {source} cannot be forked at entry {upto}", why)
         upto = _before_open_group(db, parent.main_lane, upto, last)
         fork, fork_id = sessions.create(
-            db, folder=parent.folder, project=parent.project, model=parent.model, recipe=parent.recipe,
-            name=name, at=at, front=parent.front, parent=source,
-        )  # fmt: skip
+            db,
+            folder=parent.folder,
+            project=parent.project,
+            model=parent.model,
+            recipe=parent.recipe,
+            name=name,
+            at=at,
+            front=parent.front,
+            parent=source,
+        )
         lane = sessions.open_main(db, fork, parent.recipe, parent.main_lane, upto)
         turns = entries.count_turns(db, lane, upto)
         db.run(
             "UPDATE sessions SET entries = ?, turns = ?, first_text = ?,"
             " drops = (SELECT drops FROM sessions WHERE key = ?) WHERE key = ?",
-            upto, turns, parent.first_text if turns else "", key, fork,
-        )  # fmt: skip
+            upto,
+            turns,
+            parent.first_text if turns else "",
+            key,
+            fork,
+        )
         _copy_drops_and_files(db, key, fork, lane, last, upto)
     return fork_id
 
@@ -64,10 +75,16 @@ def _copy_drops_and_files(db: Database, source: int, fork: int, lane: int, last:
         "INSERT INTO drops SELECT ?, seq, ?, after, what, tokens, cause, at, first_entry, last_entry, blob,"
         " uncounted, 0 FROM drops WHERE session = ? AND lane = (SELECT main FROM sessions WHERE key = ?)"
         " AND after <= ?",
-        fork, lane, source, source, upto,
-    )  # fmt: skip
+        fork,
+        lane,
+        source,
+        source,
+        upto,
+    )
     limit = upto if upto == last else upto - 1  # a read is recorded before the entry of its result
     db.run(
         "INSERT INTO files SELECT ?, path, digest, how, at, entry FROM files WHERE session = ? AND entry <= ?",
-        fork, source, limit,
-    )  # fmt: skip
+        fork,
+        source,
+        limit,
+    )

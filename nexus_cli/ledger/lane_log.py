@@ -196,8 +196,7 @@ class LaneLog:
         return epochs.list_epochs(self.db, self.lane)
 
     def line_hashes(self, epoch_id: int, last: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
-        """Return the SHA-256 of the lines sent under an epoch: of its slots, and of the entries after it up to `last`.
-        """
+        """Return the SHA-256 of the lines sent under an epoch: of its slots, and of the entries after it up to `last`."""
         db, key = self.db, epochs.require_key(self.db, self.lane, epoch_id)
         return epochs.head_lines(db, key), entries.line_hashes(db, self.lane, epochs.base_of(db, key) + 1, last)
 
@@ -343,6 +342,4 @@ class LaneLog:
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a token count with the next transaction; it may be lost."""
-        self._query(
-            lambda db: token_stats.store_count(db, self._session_key(db), encoding, digest, tokens), None
-        )  # fmt: skip
+        self._query(lambda db: token_stats.store_count(db, self._session_key(db), encoding, digest, tokens), None)

@@ -70,8 +70,16 @@ def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int |
     return db.run(
         "INSERT INTO lanes (session, agent, recipe, parent, parent_entry, epoch, origin, cursor, sent)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        session, agent, recipe, parent, entry, epoch, epoch, sent, sent,
-    )  # fmt: skip
+        session,
+        agent,
+        recipe,
+        parent,
+        entry,
+        epoch,
+        epoch,
+        sent,
+        sent,
+    )
 
 
 def of_session(db: Database, session: int) -> list[int]:
@@ -124,8 +132,12 @@ def record_note(db: Database, lane: int, memo: Memo) -> None:
     blob = blobs.put_text(db, session_of(db, lane), json.dumps(dict(memo.value), ensure_ascii=False))
     db.run(
         "INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, ?)",
-        lane, memo.entry, memo.kind, memo.at, blob,
-    )  # fmt: skip
+        lane,
+        memo.entry,
+        memo.kind,
+        memo.at,
+        blob,
+    )
 
 
 def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
@@ -139,7 +151,10 @@ def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: 
         rows = db.all(
             "SELECT kind, at, entry, blob FROM memos WHERE lane = ? AND ? IN (kind, '') AND entry BETWEEN ? AND ?"
             " ORDER BY key",
-            segment.lane, kind, first, segment.last,
-        )  # fmt: skip
+            segment.lane,
+            kind,
+            first,
+            segment.last,
+        )
         found.extend(Memo(row[0], row[1], row[2], dict(blobs.get_json(db, row[3]))) for row in rows)
     return found

@@ -21,8 +21,18 @@ class PlanTable:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def add(self, prompt: str, options: Mapping[str, Any], at: str, *, next_at: float, cron: str = "", zone: str = "",
-            missed: str = "once", name: str = "") -> Plan:  # fmt: skip
+    def add(
+        self,
+        prompt: str,
+        options: Mapping[str, Any],
+        at: str,
+        *,
+        next_at: float,
+        cron: str = "",
+        zone: str = "",
+        missed: str = "once",
+        name: str = "",
+    ) -> Plan:
         """Store a plan whose first time is `next_at`; raise `NexusError("usage", ...)` if the name is taken."""
         with self._db.write():
             if name:
@@ -32,9 +42,15 @@ class PlanTable:
             key = self._db.run(
                 "INSERT INTO plans (prompt, name, options, cron, zone, missed, next_at, created)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                replace_surrogates(prompt).replace("\0", "\ufffd"), name, json.dumps(dict(options)), cron, zone, missed,
-                next_at, at,
-            )  # fmt: skip
+                replace_surrogates(prompt).replace("\0", "\ufffd"),
+                name,
+                json.dumps(dict(options)),
+                cron,
+                zone,
+                missed,
+                next_at,
+                at,
+            )
             self._db.notify()
         return self.get(key)
 

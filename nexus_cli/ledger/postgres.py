@@ -178,8 +178,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def write(self, *, alone: bool = False) -> Iterator[None]:
-        """See `Database`. If the outcome of a commit is unknown, it is looked up; if that fails, an error reports it.
-        """
+        """See `Database`. If the outcome of a commit is unknown, it is looked up; if that fails, an error reports it."""
         what = "the ledger could not be written"
         with self._lock:
             self._require_open()
@@ -330,8 +329,7 @@ class PostgresDatabase(Database):
         return f"CASE WHEN {column} ~ '^[0-9]{{4}}-[0-9-]*T[0-9]' THEN to_char({local_time}, 'YYYY-MM-DD') END"
 
     def _local_zone(self) -> str:
-        """Return this machine's time zone as SQL: its name, or its current offset if the server does not know the name.
-        """
+        """Return this machine's time zone as SQL: its name, or its current offset if the server does not know the name."""
         if not self._zone:
             name = os.environ.get("TZ", "").lstrip(":")
             with suppress(OSError):
@@ -348,8 +346,7 @@ class PostgresDatabase(Database):
         self._execute(f"NOTIFY {_CHANNEL}", ())
 
     def wait_for_change(self, seconds: float) -> bool:
-        """See `Database`; also True at the first call and after a lost connection, since changes may have been missed.
-        """
+        """See `Database`; also True at the first call and after a lost connection, since changes may have been missed."""
         self._require_open()
         try:
             if self._listener is None or self._listener.closed:

@@ -23,9 +23,15 @@ STATEMENT_SECONDS = 30
 PAUSE = 5.0
 """Seconds after a failed connection before the next attempt."""
 _CONNECTION: dict[str, Any] = {
-    "connect_timeout": CONNECT_SECONDS, "application_name": "nexus", "client_encoding": "utf8", "keepalives": 1,
-    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000,
-}  # fmt: skip
+    "connect_timeout": CONNECT_SECONDS,
+    "application_name": "nexus",
+    "client_encoding": "utf8",
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 """Connection options that the address may override."""
 # With the last three, the server notices within a minute that a machine has vanished, and frees its locks.
 _SETTINGS = (

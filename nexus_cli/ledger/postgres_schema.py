@@ -124,18 +124,20 @@ _RUN_OWNERS = (
         RETURN NEW;
     END $$""",
     "CREATE TRIGGER own_run BEFORE INSERT OR UPDATE OF session ON runs FOR EACH ROW EXECUTE FUNCTION own_run()",
-    *secured({
-        **dict.fromkeys(("spaces", "runs"), _SHARED),
-        **dict.fromkeys(("members", "messages"), _belongs("space", "spaces", "key")),
-        "signals": _belongs("run", "runs", "key"),
-        "plans": _OWN,
-    }),
+    *secured(
+        {
+            **dict.fromkeys(("spaces", "runs"), _SHARED),
+            **dict.fromkeys(("members", "messages"), _belongs("space", "spaces", "key")),
+            "signals": _belongs("run", "runs", "key"),
+            "plans": _OWN,
+        }
+    ),
     # Names belong to the team; the rights of an agent are set by its owner.
     "ALTER TABLE entities ENABLE ROW LEVEL SECURITY",
     "CREATE POLICY entities_seen ON entities FOR SELECT USING (true)",
     f"CREATE POLICY entities_own ON entities USING {_OWN} WITH CHECK {_OWN}",
     "GRANT SELECT, INSERT, UPDATE, DELETE ON entities TO PUBLIC",
-)  # fmt: skip
+)
 
 _MORE: Mapping[int, tuple[str, ...]] = {6: (*_OWNERS, *_INDEXES), 7: _RUN_OWNERS}
 """Additional statements of the server after step n."""

@@ -93,8 +93,7 @@ class ReadOnlyDatabase(Database):
 
 
 def open_readonly(path: Path) -> ReadOnlyDatabase:
-    """Open the ledger at `path` unchanged; raise `NexusError("ledger", ...)` if it is unreadable or needs an upgrade.
-    """
+    """Open the ledger at `path` unchanged; raise `NexusError("ledger", ...)` if it is unreadable or needs an upgrade."""
     database = ReadOnlyDatabase(path)
     try:
         if (found := check_version(database.connection, path)) != len(schema.STEPS):

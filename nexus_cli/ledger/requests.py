@@ -65,9 +65,16 @@ def record(
     db.run(
         "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        lane, manifest.step, epoch, manifest.last, blobs.put_json(db, session, dict(manifest.arguments)),
-        bytes.fromhex(manifest.sha256), manifest.estimate, manifest.at, manifest.cached,
-    )  # fmt: skip
+        lane,
+        manifest.step,
+        epoch,
+        manifest.last,
+        blobs.put_json(db, session, dict(manifest.arguments)),
+        bytes.fromhex(manifest.sha256),
+        manifest.estimate,
+        manifest.at,
+        manifest.cached,
+    )
     db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
 
 
@@ -82,8 +89,9 @@ def record_outcome(
     row = db.one(
         "SELECT finish, reported, input, output, cache_read, cache_write, reasoning, cost FROM requests"
         " WHERE lane = ? AND step = ?",
-        lane, step,
-    )  # fmt: skip
+        lane,
+        step,
+    )
     if row == value:
         return
     if row is None or row[0] is not None:
@@ -91,8 +99,11 @@ def record_outcome(
     db.run(
         "UPDATE requests SET finish = ?, reported = ?, input = ?, output = ?, cache_read = ?, cache_write = ?,"
         " reasoning = ?, cost = ?, sent = ? WHERE lane = ? AND step = ?",
-        *value, sent, lane, step,
-    )  # fmt: skip
+        *value,
+        sent,
+        lane,
+        step,
+    )
     sessions.add_cost(db, lanes.session_of(db, lane), usage)
 
 
@@ -122,9 +133,12 @@ _TOLD = "AND reported = 1 AND input > 0"
 
 def _notable(last: int) -> str:
     wanted = (
-        ("step DESC", ""), ("at DESC", ""), ("step DESC", _TOLD), ("input", _TOLD),
+        ("step DESC", ""),
+        ("at DESC", ""),
+        ("step DESC", _TOLD),
+        ("input", _TOLD),
         ("step DESC", f"{_TOLD} AND cache_read + cache_write > 0"),
-    )  # fmt: skip
+    )
     return f"r.step IN ({' UNION '.join(_OF_EPOCHS.format(what, last, which) for what, which in wanted)})"
 
 
@@ -149,10 +163,14 @@ def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes
     return [
         RequestRow(
             Manifest(row[0], row[1], row[2], dict(arguments[row[3]]), row[4].hex(), row[5], row[6], row[15]),
-            None if row[7] is None else Usage(*row[9:15]), row[7], bool(row[8]), lane, row[16],
+            None if row[7] is None else Usage(*row[9:15]),
+            row[7],
+            bool(row[8]),
+            lane,
+            row[16],
         )
         for row in found
-    ]  # fmt: skip
+    ]
 
 
 def read_inherited(db: Database, lane: int, which: str = "all") -> InheritedRequests:

@@ -24,7 +24,7 @@ from nexus_cli.core.run import (
     Signal,
     Wait,
     parse_key,
-)  # fmt: skip
+)
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
@@ -45,8 +45,9 @@ class RunTable:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def queue(self, kind: str, title: str, trigger: Mapping[str, Any], options: Mapping[str, Any], at: str,
-              **where: Any) -> int | None:  # fmt: skip
+    def queue(
+        self, kind: str, title: str, trigger: Mapping[str, Any], options: Mapping[str, Any], at: str, **where: Any
+    ) -> int | None:
         """Queue a run and return its key; None if a run of this `cause` exists. See `queue_run`."""
         with self._db.write():
             return queue_run(self._db, kind, title, trigger, options, at, **where)
@@ -120,15 +121,19 @@ class RunTable:
             row = self._db.one(
                 f"SELECT key FROM runs WHERE key = ? AND ({due} OR (? = 1 AND state = '{RUNNING}'))"
                 f"{self._db.skip_locked}",
-                key, int(is_dead),
-            )  # fmt: skip
+                key,
+                int(is_dead),
+            )
             if row is None:
                 return None
             self._db.run(
                 f"UPDATE runs SET state = '{RUNNING}', owner = ?, lease = {self._db.now_sql} + ?, fence = fence + 1,"
                 " updated = ? WHERE key = ?",
-                owner, seconds, at, key,
-            )  # fmt: skip
+                owner,
+                seconds,
+                at,
+                key,
+            )
             return self.get(key)  # read here: later it might be another process's claim
 
     def _due(self) -> str:
@@ -142,8 +147,11 @@ class RunTable:
         self._db.guard(
             f"UPDATE runs SET lease = CASE WHEN state = '{RUNNING}' THEN {self._db.now_sql} + ? ELSE lease END"
             " WHERE key = ? AND fence = ?",
-            seconds, run.key, run.fence, why=f"{run.id} was cancelled, or another process took it over",
-        )  # fmt: skip
+            seconds,
+            run.key,
+            run.fence,
+            why=f"{run.id} was cancelled, or another process took it over",
+        )
 
     def renew(self) -> None:
         """Extend the lease of this connection's run; raise `NexusError("ledger", ...)` if the claim is lost."""
@@ -181,19 +189,28 @@ class RunTable:
             self._db.run(
                 f"UPDATE runs SET state = CASE WHEN waits <> '' THEN '{WAITING}' WHEN session = '' THEN '{QUEUED}'"
                 f" ELSE state END, owner = '', lease = {self._db.now_sql}, updated = ? WHERE key = ? AND fence = ?",
-                at, run.key, run.fence,
-            )  # fmt: skip
+                at,
+                run.key,
+                run.fence,
+            )
             self._db.notify()
 
-    def finish(self, run: Run, state: str, at: str, *, report: str = "", error: str = "",
-               cost: float | None = None) -> None:  # fmt: skip
+    def finish(
+        self, run: Run, state: str, at: str, *, report: str = "", error: str = "", cost: float | None = None
+    ) -> None:
         """Record the outcome of a run."""
         with self._db.write():
             self._db.run(
                 "UPDATE runs SET state = ?, report = ?, error = ?, cost = ?, waits = '', wake_at = NULL, owner = '',"
                 " lease = NULL, updated = ? WHERE key = ? AND fence = ?",
-                state, report.replace("\0", "\ufffd"), error.replace("\0", "\ufffd"), cost, at, run.key, run.fence,
-            )  # fmt: skip
+                state,
+                report.replace("\0", "\ufffd"),
+                error.replace("\0", "\ufffd"),
+                cost,
+                at,
+                run.key,
+                run.fence,
+            )
             signal_unanswered(self._db, run.key, at)
             self._db.notify()
 
@@ -210,8 +227,9 @@ class RunTable:
             self._db.run(
                 f"UPDATE runs SET state = '{CANCELLED}', fence = fence + 1, waits = '', wake_at = NULL, owner = '',"
                 f" lease = NULL, updated = ? WHERE key = ? AND state NOT IN ({ended})",
-                at, key,
-            )  # fmt: skip
+                at,
+                key,
+            )
             if not before.has_ended:
                 signal_unanswered(self._db, key, at)
             self._db.notify()
@@ -224,7 +242,7 @@ class RunTable:
                 f"UPDATE runs SET state = CASE WHEN {OPEN} THEN '{CANCELLED}' ELSE state END, fence = fence + 1,"
                 " session = '', waits = '', wake_at = NULL, owner = '', lease = NULL WHERE session = ?",
                 session,
-            )  # fmt: skip
+            )
 
     # Signals
 
@@ -269,7 +287,9 @@ class RunTable:
                 UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id)
             SELECT coalesce(sum(q.cost), 0.0) FROM requests q JOIN lanes l ON l.id = q.lane
             WHERE q.at >= ? AND l.session IN (SELECT key FROM paid)""",
-            at, *where.values(), at,
+            at,
+            *where.values(),
+            at,
         )
         return float(row[0]) if row else 0.0
 
@@ -287,9 +307,20 @@ class RunTable:
         return [_run(row) for row in self._db.all(f"SELECT {_COLUMNS} FROM runs WHERE {condition}", *values)]
 
 
-def queue_run(db: Database, kind: str, title: str, trigger: Mapping[str, Any], options: Mapping[str, Any], at: str, *,
-              cause: str = "", entity: int | None = None, space: int | None = None, message: int | None = None,
-              plan: int | None = None) -> int | None:  # fmt: skip
+def queue_run(
+    db: Database,
+    kind: str,
+    title: str,
+    trigger: Mapping[str, Any],
+    options: Mapping[str, Any],
+    at: str,
+    *,
+    cause: str = "",
+    entity: int | None = None,
+    space: int | None = None,
+    message: int | None = None,
+    plan: int | None = None,
+) -> int | None:
     """Queue a run inside a transaction and return its key; None if a run of this `cause` exists ("": never)."""
     if cause:
         db.lock(f"cause {cause}")
@@ -298,8 +329,18 @@ def queue_run(db: Database, kind: str, title: str, trigger: Mapping[str, Any], o
     key = db.run(
         "INSERT INTO runs (state, type, title, run_trigger, options, cause, entity, space, message, plan, created,"
         f" updated) VALUES ('{QUEUED}', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        kind, _line(title), _json(trigger), _json(options), cause, entity, space, message, plan, at, at,
-    )  # fmt: skip
+        kind,
+        _line(title),
+        _json(trigger),
+        _json(options),
+        cause,
+        entity,
+        space,
+        message,
+        plan,
+        at,
+        at,
+    )
     db.notify()
     return key
 
@@ -317,8 +358,10 @@ def _take(db: Database, run: int, signals: Sequence[int], at: str) -> None:
         db.run("UPDATE signals SET taken = 1 WHERE key = ? AND run = ?", key, run)
     db.run(
         "UPDATE runs SET waits = '', wake_at = NULL, resumes = resumes + ?, updated = ? WHERE key = ?",
-        int(bool(signals)), at, run,
-    )  # fmt: skip
+        int(bool(signals)),
+        at,
+        run,
+    )
 
 
 def _suspend(db: Database, lane: int, memo: Memo) -> None:
@@ -331,9 +374,15 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
         key = db.run(
             "INSERT INTO runs (state, type, title, run_trigger, options, session, entity, created, updated)"
             f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?, ?)",
-            value["type"], _line(value["title"]), _json(value["trigger"]), _json(value["options"]), session,
-            value.get("entity"), memo.at, memo.at,
-        )  # fmt: skip
+            value["type"],
+            _line(value["title"]),
+            _json(value["trigger"]),
+            _json(value["options"]),
+            session,
+            value.get("entity"),
+            memo.at,
+            memo.at,
+        )
     else:
         key = int(found[0])
     _set_waiting(db, key, Wait.from_json(memo.value["wait"]), memo.at)
@@ -346,21 +395,63 @@ def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
     db.run(
         f"UPDATE runs SET state = '{WAITING}', waits = ?, wake_at = ?, owner = '', lease = NULL, updated = ?"
         " WHERE key = ?",
-        _json(wait.to_json()), wait.until, at, key,
-    )  # fmt: skip
+        _json(wait.to_json()),
+        wait.until,
+        at,
+        key,
+    )
     if wait.kind == "reply":  # the reply may have come between the message and the wait
         signal_earlier_replies(db, key, wait, at)
     db.notify()
 
 
 def _run(row: Sequence[Any]) -> Run:
-    (key, state, kind, title, trigger, options, session, entity, space, message, plan, waits, owner, lease, fence,
-     resumes, report, error, cost, created, updated) = row  # fmt: skip
+    (
+        key,
+        state,
+        kind,
+        title,
+        trigger,
+        options,
+        session,
+        entity,
+        space,
+        message,
+        plan,
+        waits,
+        owner,
+        lease,
+        fence,
+        resumes,
+        report,
+        error,
+        cost,
+        created,
+        updated,
+    ) = row
     return Run(
-        key, state, kind, title, json.loads(trigger), json.loads(options), session, entity, space, message, plan,
-        Wait.from_json(json.loads(waits)) if waits else None, owner, lease, fence, resumes, report, error, cost,
-        created, updated,
-    )  # fmt: skip
+        key,
+        state,
+        kind,
+        title,
+        json.loads(trigger),
+        json.loads(options),
+        session,
+        entity,
+        space,
+        message,
+        plan,
+        Wait.from_json(json.loads(waits)) if waits else None,
+        owner,
+        lease,
+        fence,
+        resumes,
+        report,
+        error,
+        cost,
+        created,
+        updated,
+    )
 
 
 def _line(text: str) -> str:

@@ -184,8 +184,14 @@ _RUNS = (
 )
 
 STEPS: tuple[tuple[str, ...], ...] = (
-    (*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS, _USED, _FRONT, _WORKERS, _RUNS
-)  # fmt: skip
+    (*_SESSIONS, *_RECORD, *_KNOWLEDGE),
+    _STARTED_AT,
+    _MEMOS,
+    _USED,
+    _FRONT,
+    _WORKERS,
+    _RUNS,
+)
 """Statements that upgrade version n to n + 1; the first ones turn an empty file into a ledger."""
 
 

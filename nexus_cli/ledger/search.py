@@ -104,8 +104,10 @@ def _backwards(db: Database, lane: int, session: _Session, last: int) -> Iterato
     while True:
         rows = db.all(
             "SELECT at, id, actor, blob FROM entries WHERE lane = ? AND id <= ? ORDER BY id DESC LIMIT ?",
-            lane, last, AT_ONCE,
-        )  # fmt: skip
+            lane,
+            last,
+            AT_ONCE,
+        )
         for at, entry, actor, blob in rows:
             yield at, session, entry, actor, blob
         if len(rows) < AT_ONCE:

@@ -122,9 +122,19 @@ def create(
     key = db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, spawner,"
         f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {db.next_use})",
-        session, _check_name(db, name), replace_surrogates(folder), replace_surrogates(project), model, recipe, at, at,
-        front, parent, spawner, worktree,
-    )  # fmt: skip
+        session,
+        _check_name(db, name),
+        replace_surrogates(folder),
+        replace_surrogates(project),
+        model,
+        recipe,
+        at,
+        at,
+        front,
+        parent,
+        spawner,
+        worktree,
+    )
     return key, session
 
 
@@ -232,8 +242,7 @@ def count_runs(db: Database, folder: str) -> int:
 
 
 def _in_folder(folder: str | None) -> tuple[str, tuple[str, ...]]:
-    """Return a condition on sessions and its values. Workers are excluded: they are found through their parent session.
-    """
+    """Return a condition on sessions and its values. Workers are excluded: they are found through their parent session."""
     if folder is None:
         return "spawner IS NULL", ()
     side_work = ", ".join(map(repr, SIDE_WORK))
@@ -273,8 +282,10 @@ def list_episodes(db: Database, project: str, without: str, limit: int) -> list[
             WHERE NOT EXISTS (SELECT 1 FROM shown s JOIN entries e ON e.lane = s.lane
                 WHERE e.kind = 'user' AND e.id < m.entry AND e.id <= s.last)))
         ORDER BY used DESC, updated DESC, key DESC LIMIT ?""",
-        without, replace_surrogates(project), limit,
-    )  # fmt: skip
+        without,
+        replace_surrogates(project),
+        limit,
+    )
     return [Episode(row[0], row[1], _title(row[2] or row[3])) for row in rows]
 
 
@@ -301,8 +312,10 @@ def find(db: Database, key: str) -> SessionInfo:
     start = key.upper()
     rows = db.all(
         f"SELECT {_COLUMNS} FROM sessions WHERE (id >= ? AND id < ?) OR name = ? ORDER BY {LAST_USED}",
-        start, start + "~", key,
-    )  # fmt: skip
+        start,
+        start + "~",
+        key,
+    )
     if not rows and SHOWN_ID <= len(start) <= _ID_LENGTH:
         rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE substr(id, ?) = ?", _ID_LENGTH + 1 - len(start), start)
     exact = [row for row in rows if row[0] == start]
@@ -332,8 +345,13 @@ def touch(
             "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe), front = coalesce(?, front),"
             f" updated = {db.greatest}(updated, coalesce(?, updated)),"
             f" used = CASE WHEN ? THEN {db.next_use} ELSE used END WHERE key = ?",
-            model, recipe, front, at, at is not None, key,
-        )  # fmt: skip
+            model,
+            recipe,
+            front,
+            at,
+            at is not None,
+            key,
+        )
 
 
 def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
@@ -343,8 +361,14 @@ def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
         f"UPDATE sessions SET updated = {db.greatest}(updated, ?), used = {db.next_use}, entries = ?,"
         " turns = turns + ?, first_text = CASE WHEN turns = 0 AND ? THEN ? ELSE first_text END"
         " WHERE key = ? AND main = ?",
-        entry.at, entry.id, int(asked), asked, entry.message.content[:FIRST_TEXT] if asked else "", key, lane,
-    )  # fmt: skip
+        entry.at,
+        entry.id,
+        int(asked),
+        asked,
+        entry.message.content[:FIRST_TEXT] if asked else "",
+        key,
+        lane,
+    )
 
 
 def set_first_text(db: Database, lane: int, text: str) -> None:
@@ -359,8 +383,10 @@ def add_cost(db: Database, key: int, usage: Usage) -> None:
             SELECT key, spawner FROM sessions WHERE key = ?
             UNION SELECT s.key, s.spawner FROM paying p JOIN sessions s ON s.id = p.spawner)
         UPDATE sessions SET cost = cost + ?, unpriced = unpriced + ? WHERE key IN (SELECT key FROM paying)""",
-        key, usage.cost_usd or 0.0, int(usage.cost_usd is None),
-    )  # fmt: skip
+        key,
+        usage.cost_usd or 0.0,
+        int(usage.cost_usd is None),
+    )
 
 
 def workers(db: Database, session: str) -> list[SessionInfo]:
@@ -382,8 +408,11 @@ def _check_name(db: Database, name: str, own: int = 0) -> str:
         db.lock("names")
     other = title and db.one(
         "SELECT id, name FROM sessions WHERE key <> ? AND ((id >= ? AND id < ?) OR name = ?) LIMIT 1",
-        own, start, start + "~", title,
-    )  # fmt: skip
+        own,
+        start,
+        start + "~",
+        title,
+    )
     if other:
         why = f"session {other[0]} has it" if other[1] == title else f"session {other[0]} has an id that begins with it"
         raise NexusError("usage", f'the name "{title}" is taken', why, "Choose another")

@@ -26,7 +26,7 @@ from nexus_cli.core.run import (
     find_mentions,
     fold_name,
     parse_key,
-)  # fmt: skip
+)
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.runs import queue_run
 from nexus_cli.ledger.signals import signal_replies
@@ -73,8 +73,11 @@ class SpaceTable:
             if found is None:
                 self._db.run(
                     "INSERT INTO entities (name, folded, kind, options) VALUES (?, ?, ?, ?)",
-                    name, fold_name(name), kind, json.dumps(dict(options or {})),
-                )  # fmt: skip
+                    name,
+                    fold_name(name),
+                    kind,
+                    json.dumps(dict(options or {})),
+                )
             elif found.kind != kind:
                 what = "an agent" if found.kind == AGENT else "a person"
                 raise NexusError("usage", f"the name {found.name}", f"it is that of {what}", "Choose another name")
@@ -105,8 +108,11 @@ class SpaceTable:
             name = self.check_free(name)
             key = self._db.run(
                 "INSERT INTO spaces (name, folded, project, at) VALUES (?, ?, ?, ?)",
-                name, fold_name(name), replace_surrogates(project), at,
-            )  # fmt: skip
+                name,
+                fold_name(name),
+                replace_surrogates(project),
+                at,
+            )
             for member in members:
                 self._add_member(key, member.key)
         return self.get(key)
@@ -178,9 +184,21 @@ class SpaceTable:
 
     # Messages
 
-    def post(self, space: Space, sender: Entity, text: str, at: str, *, reply_to: int | None = None,
-             waits: bool = False, origin: Mapping[str, Any] | None = None, hops: int = 0, session: str = "",
-             call: str = "", offered: Collection[int] = ()) -> Posted:  # fmt: skip
+    def post(
+        self,
+        space: Space,
+        sender: Entity,
+        text: str,
+        at: str,
+        *,
+        reply_to: int | None = None,
+        waits: bool = False,
+        origin: Mapping[str, Any] | None = None,
+        hops: int = 0,
+        session: str = "",
+        call: str = "",
+        offered: Collection[int] = (),
+    ) -> Posted:
         """Post a message. It signals the runs that wait for it, then triggers agents: those that it mentions, the other
         member of a space of two, and those that a router chose (`offered`, keys).
 
@@ -204,12 +222,25 @@ class SpaceTable:
             key = self._db.run(
                 "INSERT INTO messages (space, sender, at, text, reply_to, waits, origin, hops, session, call)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                space.key, sender.key, at, text, reply_to, int(waits), json.dumps(dict(origin or {})), hops, session,
+                space.key,
+                sender.key,
+                at,
+                text,
+                reply_to,
+                int(waits),
+                json.dumps(dict(origin or {})),
+                hops,
+                session,
                 call,
-            )  # fmt: skip
+            )
             message = SpaceMessage(key, space.key, sender, at, text, reply_to, waits, dict(origin or {}), hops)
-            self._db.run("UPDATE members SET seen = ? WHERE space = ? AND entity = ? AND seen = ?",
-                         key, space.key, sender.key, self._previous(space.key, key))  # fmt: skip
+            self._db.run(
+                "UPDATE members SET seen = ? WHERE space = ? AND entity = ? AND seen = ?",
+                key,
+                space.key,
+                sender.key,
+                self._previous(space.key, key),
+            )
             resumed, answered = signal_replies(self._db, message)
             triggered = [] if hops > MOST_HOPS else self._trigger(space, message, answered, offered)
             self._db.notify()
@@ -253,15 +284,27 @@ class SpaceTable:
     def _queue(self, space: Space, message: SpaceMessage, agent: Entity, source: str) -> int | None:
         sender = message.sender
         trigger = {
-            "type": "space_message", "triggerSource": source, "space": {"id": space.id, "name": space.name},
-            "sender": {"id": sender.id, "name": sender.name, "type": sender.kind}, "message": message.text,
-            "messageId": message.id, "timestamp": message.at,
+            "type": "space_message",
+            "triggerSource": source,
+            "space": {"id": space.id, "name": space.name},
+            "sender": {"id": sender.id, "name": sender.name, "type": sender.kind},
+            "message": message.text,
+            "messageId": message.id,
+            "timestamp": message.at,
             "senderExpectsReply": message.waits and source != "proactive_router",
-        }  # fmt: skip
+        }
         return queue_run(
-            self._db, "space_message", message.text, trigger, agent.options, message.at,
-            cause=f"{message.id} {agent.id}", entity=agent.key, space=space.key, message=message.key,
-        )  # fmt: skip
+            self._db,
+            "space_message",
+            message.text,
+            trigger,
+            agent.options,
+            message.at,
+            cause=f"{message.id} {agent.id}",
+            entity=agent.key,
+            space=space.key,
+            message=message.key,
+        )
 
     def message(self, key: int, space: Space | None = None) -> SpaceMessage | None:
         """Return a message, None if it does not exist or is not in `space`."""
@@ -273,16 +316,22 @@ class SpaceTable:
         """Return the newest messages of a space, oldest first: those before one key and after another."""
         rows = self._db.all(
             f"SELECT {_MESSAGE} WHERE m.space = ? AND m.key > ? AND m.key < ? ORDER BY m.key DESC LIMIT ?",
-            space.key, after, (1 << 62) if before is None else before, limit,
-        )  # fmt: skip
+            space.key,
+            after,
+            (1 << 62) if before is None else before,
+            limit,
+        )
         return [_message(row) for row in reversed(rows)]
 
     def count(self, space: Space, *, after: int = 0, before: int | None = None, most: int = 1 << 62) -> int:
         """Count the messages of a space after one key and before another, up to `most`."""
         row = self._db.one(
             "SELECT count(*) FROM (SELECT 1 FROM messages WHERE space = ? AND key > ? AND key < ? LIMIT ?) AS counted",
-            space.key, after, (1 << 62) if before is None else before, most,
-        )  # fmt: skip
+            space.key,
+            after,
+            (1 << 62) if before is None else before,
+            most,
+        )
         return int(row[0]) if row else 0
 
     # The cursor
@@ -297,8 +346,11 @@ class SpaceTable:
         with self._db.write():
             self._db.run(
                 "UPDATE members SET seen = ? WHERE space = ? AND entity = ? AND seen < ?",
-                message, space, entity, message,
-            )  # fmt: skip
+                message,
+                space,
+                entity,
+                message,
+            )
 
 
 def not_a_member(space: Space, who: Entity) -> NexusError:

@@ -166,9 +166,17 @@ class Ledger:
         """Create a session with its main lane; `front`, `spawner` and `worktree` as in `SessionInfo`."""
         with self.db.write():
             key, session = sessions.create(
-                self.db, folder=folder, project=project, model=model, recipe=recipe, name=name, at=at, front=front,
-                spawner=spawner, worktree=worktree,
-            )  # fmt: skip
+                self.db,
+                folder=folder,
+                project=project,
+                model=model,
+                recipe=recipe,
+                name=name,
+                at=at,
+                front=front,
+                spawner=spawner,
+                worktree=worktree,
+            )
             sessions.open_main(self.db, key, recipe)
         return self.session(session)
 
@@ -186,8 +194,7 @@ class Ledger:
         return sessions.info(self.db, session)
 
     def find_session(self, key: str) -> SessionInfo:
-        """Return a session by id, its beginning or end, or name; raise `NexusError("usage", ...)` for none or several.
-        """
+        """Return a session by id, its beginning or end, or name; raise `NexusError("usage", ...)` for none or several."""
         return sessions.find(self.db, key)
 
     def workers(self, session: str) -> list[SessionInfo]:

@@ -34,9 +34,13 @@ def calibrate(db: Database, model: str, value: Calibration) -> None:
         'INSERT INTO calibrations (model, factor, reports, worst, "window", kinds) VALUES (?, ?, ?, ?, ?, ?)'
         f" ON CONFLICT ({db.own_key}model) DO UPDATE SET factor = excluded.factor, reports = excluded.reports,"
         ' worst = excluded.worst, "window" = excluded."window", kinds = excluded.kinds',
-        model, value.factor, value.reports, value.worst, value.window,
+        model,
+        value.factor,
+        value.reports,
+        value.worst,
+        value.window,
         json.dumps({"ratios": value.ratios, "misses": value.misses}),
-    )  # fmt: skip
+    )
 
 
 def stored_count(db: Database, encoding: str, digest: bytes) -> int | None:

@@ -27,8 +27,13 @@ def note_file(db: Database, lane: int, path: str, digest: str, how: str, at: str
     db.run(
         "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session, path)"
         " DO UPDATE SET digest = excluded.digest, how = excluded.how, at = excluded.at, entry = excluded.entry",
-        session, _bytes(path), digest, how, at, entry,
-    )  # fmt: skip
+        session,
+        _bytes(path),
+        digest,
+        how,
+        at,
+        entry,
+    )
 
 
 def files(db: Database, session: int) -> list[tuple[str, str]]:
@@ -68,7 +73,4 @@ def was_started(db: Database, lane: int, call: str) -> bool:
     Later calls of an ancestor have the same ids, because both lanes continue counting from the fork.
     """
     statement = "SELECT 1 FROM started WHERE lane = ? AND call = ? AND entry <= ?"
-    return any(
-        db.one(statement, segment.lane, call, segment.last)
-        for segment in lanes.ancestry(db, lane)
-    )
+    return any(db.one(statement, segment.lane, call, segment.last) for segment in lanes.ancestry(db, lane))

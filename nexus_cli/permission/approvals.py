@@ -172,9 +172,14 @@ def call_detail(
 
 
 async def make_question(
-    tool: Tool, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext, found: Permission, subject: str,
+    tool: Tool,
+    call: ToolCall,
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+    found: Permission,
+    subject: str,
     limits: Limits,
-) -> AskedCall:  # fmt: skip
+) -> AskedCall:
     """Return the question about a call that `found` asks about, under `limits`."""
     need = found.verdict
     assert isinstance(need, ApprovalNeed)
@@ -182,9 +187,18 @@ async def make_question(
     scope = approval_scope(tool, arguments, need.kind, context.targets, found.profile)
     parts, more = found.shown_parts()
     question = Question(
-        call, f"{tool.name} {subject}", need.why, detail, "", need.kind, stores=found.offers, profile=found.profile,
-        parts=tuple(parts), more_parts=more, rule=found.ruling,
-    )  # fmt: skip
+        call,
+        f"{tool.name} {subject}",
+        need.why,
+        detail,
+        "",
+        need.kind,
+        stores=found.offers,
+        profile=found.profile,
+        parts=tuple(parts),
+        more_parts=more,
+        rule=found.ruling,
+    )
     asked = AskedCall(question, tool, arguments, scope, context.targets, before)
     covers = ", ".join(always_text(one, context.project) for one in session_scopes(asked))
     return replace(asked, question=replace(question, always=covers))

@@ -94,9 +94,12 @@ class Permission:
         """Return what is recorded of the decision, see `reports/decisions.py`."""
         words = {Grant: "allow", ApprovalNeed: "ask", Denial: "deny"}
         value: dict[str, Any] = {
-            "decision": words[type(self.verdict)], "level": self.level, "profile": self.profile or None,
-            "rule": self.rule or None, "from": self.origin or f"level {self.level}",
-        }  # fmt: skip
+            "decision": words[type(self.verdict)],
+            "level": self.level,
+            "profile": self.profile or None,
+            "rule": self.rule or None,
+            "from": self.origin or f"level {self.level}",
+        }
         if self.command:
             parts, more = self.shown_parts()
             value |= {"parts": parts} | ({"more_parts": more} if more else {})
@@ -245,10 +248,15 @@ class CallPermission:
         rules = self._read_rules()
         rules = replace(rules, rules=(*rules.rules, *extra)) if extra else rules
         made = decide_command(
-            str(arguments[COMMAND]), level=level, rules=rules, cwd=self._cwd,  # type: ignore[arg-type]
-            project=self._project, confined=probe is None or probe.backend != "none",
-            network=bool(arguments.get("network")), outside=str(arguments.get("outside") or ""),
-        )  # fmt: skip
+            str(arguments[COMMAND]),
+            level=level,
+            rules=rules,
+            cwd=self._cwd,  # type: ignore[arg-type]
+            project=self._project,
+            confined=probe is None or probe.backend != "none",
+            network=bool(arguments.get("network")),
+            outside=str(arguments.get("outside") or ""),
+        )
         verdict: Verdict = Grant()
         if made.decision == "deny":
             verdict = Denial(made.why)
@@ -275,10 +283,16 @@ class CallPermission:
             return Permission(Denial("{} ({})".format(*named)), None, *named)
         opened = rule is not None and rule.decision == "allow"
         verdict = decide(
-            tool, arguments, allow=level, cwd=self._cwd, project=self._project, config_dirs=self._config_dirs,
-            targets=targets, lifts=lambda name, path: opened and bool(rule and opens_secrets(rule, self._project)),
+            tool,
+            arguments,
+            allow=level,
+            cwd=self._cwd,
+            project=self._project,
+            config_dirs=self._config_dirs,
+            targets=targets,
+            lifts=lambda name, path: opened and bool(rule and opens_secrets(rule, self._project)),
             answers=self._answers,
-        )  # fmt: skip
+        )
         is_outside = isinstance(verdict, ApprovalNeed) and verdict.kind == "outside" and tool.name in READERS
         offers = folder_rules((targets or {}).values(), self._project) if is_outside and self._settings else ()
         if rule is None or level == "all":
@@ -404,10 +418,15 @@ class CallPermission:
             if self._temp is None and profile != "none":
                 self._temp = TempFolder(places())
             made = make_profile(
-                profile, project=self._project, cwd=self._cwd, own=places(),
-                temp=self._temp.path if self._temp else None, write=self._settings.write,
-                unix_sockets=self._settings.unix_sockets, denied=denied.paths,
-            )  # fmt: skip
+                profile,
+                project=self._project,
+                cwd=self._cwd,
+                own=places(),
+                temp=self._temp.path if self._temp else None,
+                write=self._settings.write,
+                unix_sockets=self._settings.unix_sockets,
+                denied=denied.paths,
+            )
             held = self._confinements.get(profile)
             if held is None or held.profile != made:
                 if held is not None:

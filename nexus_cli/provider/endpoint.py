@@ -54,8 +54,7 @@ def set_key_hint(provider: str) -> str:
 
 
 def base_variable(provider: str) -> str:
-    """Return the variable with the address of `provider`: the one that is set, else the usual one; "" if there is none.
-    """
+    """Return the variable with the address of `provider`: the one that is set, else the usual one; "" if there is none."""
     names = BASE_VARIABLES.get(provider, ())
     return next((name for name in names if os.environ.get(name)), names[0] if names else "")
 

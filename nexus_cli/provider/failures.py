@@ -313,8 +313,7 @@ def _classify(f: ErrorFacts) -> tuple[str, bool]:
 
 
 def _classify_429(f: ErrorFacts) -> tuple[str, bool]:
-    """Return the kind of a 429, and True if a retry may help: a refusal that waiting cannot solve is not a rate limit.
-    """
+    """Return the kind of a 429, and True if a retry may help: a refusal that waiting cannot solve is not a rate limit."""
     if DAILY.search(f.text):
         return "rate_limit", False
     if NO_CREDIT.search(f.text) or TOO_LARGE.search(f.text):

@@ -76,8 +76,7 @@ class RetryingProvider:
 
     @property
     def asks_again(self) -> bool:
-        """True if a request whose answer was cut may be sent again; the caller, which recorded the first one, sends it.
-        """
+        """True if a request whose answer was cut may be sent again; the caller, which recorded the first one, sends it."""
         return self._tries > 1
 
     def prepare(self) -> None:

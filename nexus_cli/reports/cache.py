@@ -113,14 +113,18 @@ def _details(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> Value
     cause = epochs[0].cause if before and epochs[0] is not epochs[1] else ""
     if found and found.kind in ("model", "effort"):
         cause = "model"  # a compaction or cut right after a switch begins one more epoch; the switch changed the model
-    different = {
-        "kind": found.kind,
-        "what": found.what,
-        "before": found.before,
-        "after": found.after,
-        "source": source_of(found, *epochs),
-        "by": CAUSES.get(cause, cause),
-    } if found else None  # fmt: skip
+    different = (
+        {
+            "kind": found.kind,
+            "what": found.what,
+            "before": found.before,
+            "after": found.after,
+            "source": source_of(found, *epochs),
+            "by": CAUSES.get(cause, cause),
+        }
+        if found
+        else None
+    )
     return {
         "previous": before.manifest.step if before else None,
         "previous_session": before.session or None if before else None,

@@ -76,7 +76,7 @@ def request_value(view: RequestView) -> dict[str, Any]:
         "pending": view.row is None,
         "prefix_sha256": prefix_sha256(request.epoch, request.arranged),
         "request_sha256": view.row.manifest.sha256 if view.row else None,
-    }  # fmt: skip
+    }
 
 
 def _attachments(view: RequestView) -> list[dict[str, Any]]:

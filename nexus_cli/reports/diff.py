@@ -26,8 +26,15 @@ NAMES = 500
 """Most untracked files that are named."""
 LARGE = 64 * 1024
 """Size in bytes above which an untracked file is only named."""
-DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty",
-        "--src-prefix=a/", "--dst-prefix=b/")  # fmt: skip
+DIFF = (
+    "diff",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--ignore-submodules=dirty",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
 
 
 class _Unable(Exception):
@@ -110,8 +117,7 @@ def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
 
 
 def _new_files(folder: Path, names: list[str], room: int) -> tuple[str, list[str]]:
-    """Return the diffs of those new files among `names` that fit into `room` characters, and the names of the others.
-    """
+    """Return the diffs of those new files among `names` that fit into `room` characters, and the names of the others."""
     text, unread = "", []
     for name in names:
         diff = _new_file(folder / name, name) if len(text) < room else ""

@@ -110,10 +110,13 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
     title = " ".join((info.name or info.first_text.split("\n\n<", 1)[0] or "Session").split())
     yield f"# {title}\n\n"
     for name, value in (
-        ("Session", info.id), ("Folder", info.folder), ("Model", info.model),
-        ("Begun", format_local_minute(info.created, LOCAL)), ("Last used", format_local_minute(info.updated, LOCAL)),
+        ("Session", info.id),
+        ("Folder", info.folder),
+        ("Model", info.model),
+        ("Begun", format_local_minute(info.created, LOCAL)),
+        ("Last used", format_local_minute(info.updated, LOCAL)),
         ("Turns", info.turns),
-    ):  # fmt: skip
+    ):
         yield f"- {name}: {value}\n"
     for entry in _entries(record):
         yield from _entry(entry)

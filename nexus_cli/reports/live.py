@@ -96,10 +96,20 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
         notices = ["the next request rewrites the window; this shows it as it was sent"]
     bounds = [bound.to_json() for bound in request.limits[1]]
     return RequestView(
-        request, state.session_id, lane_state.model.info.name, state.recipe, lane.cursor, lane.timeline.last, drops,
-        bounds, lane_state.context.counter.count, None, last_told(lane.timeline.memos, lane.cursor), tuple(notices),
+        request,
+        state.session_id,
+        lane_state.model.info.name,
+        state.recipe,
+        lane.cursor,
+        lane.timeline.last,
+        drops,
+        bounds,
+        lane_state.context.counter.count,
+        None,
+        last_told(lane.timeline.memos, lane.cursor),
+        tuple(notices),
         lane.timeline.memos,
-    )  # fmt: skip
+    )
 
 
 def pins_report(state: SessionState) -> dict[str, Any]:
@@ -111,8 +121,12 @@ def pins_report(state: SessionState) -> dict[str, Any]:
     ]
     tokens = sum(int(row["tokens"]) for row in rows)
     return {
-        "version": 1, "session": state.session_id, "pins": rows, "tokens": tokens, "room": pins_room(lane_state),
-    }  # fmt: skip
+        "version": 1,
+        "session": state.session_id,
+        "pins": rows,
+        "tokens": tokens,
+        "room": pins_room(lane_state),
+    }
 
 
 def goals_report(state: SessionState) -> dict[str, Any]:
@@ -162,9 +176,7 @@ def tools_report(state: SessionState) -> dict[str, Any]:
                 "effect": str(tool.effect),
                 "does": "sends messages to people" if tool.sends else DOES[tool.effect],
                 "tokens": tokens.get(tool.name),
-                "asks": "switched off"
-                if only is not None and tool.name not in only
-                else _asks(tool, level, walls),
+                "asks": "switched off" if only is not None and tool.name not in only else _asks(tool, level, walls),
             }
             for tool in state.dispatcher.registry.tools()
         ],

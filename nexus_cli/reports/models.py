@@ -20,9 +20,16 @@ from nexus_cli.provider.model_table import check_model, provider_of, takes_effor
 
 _ANSWER = 1024 * 1024
 FIGURES = (
-    "window", "max_output", "input_price", "output_price", "cache_read_price", "cache_write_price", "cache", "images",
+    "window",
+    "max_output",
+    "input_price",
+    "output_price",
+    "cache_read_price",
+    "cache_write_price",
+    "cache",
+    "images",
     "known",
-)  # fmt: skip
+)
 
 
 def list_models(

@@ -78,17 +78,28 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
     anchor_on(meter, row, epoch, items)
     request = NextRequest.of(
-        meter, epoch, items, TokenBudget.of(info.window, info.max_output), told=_sections_with(log, rows, row),
+        meter,
+        epoch,
+        items,
+        TokenBudget.of(info.window, info.max_output),
+        told=_sections_with(log, rows, row),
         sent=before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
         reported=row.usage.input if row.usage and row.reported else None,
-    )  # fmt: skip
+    )
     return RequestView(
-        request, found.id, info.name, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), last,
-        log.last_id(), [drop for drop in log.drops() if row.manifest.is_newer_than(drop.after, drop.at)],
-        tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log).count, row,
+        request,
+        found.id,
+        info.name,
+        Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]),
+        last,
+        log.last_id(),
+        [drop for drop in log.drops() if row.manifest.is_newer_than(drop.after, drop.at)],
+        tuple(kept["limits"]),
+        StoredCounter(TiktokenCounter(info.encoding), log).count,
+        row,
         notices=() if noted else (UNNOTED,),
         memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.is_newer_than(memo.entry, memo.at)],
-    )  # fmt: skip
+    )
 
 
 def _with_recorded_window(info: ModelInfo, asked: Mapping[str, Any], noted: Mapping[str, Any]) -> ModelInfo:
@@ -128,10 +139,20 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     budget = TokenBudget.of(info.window, info.max_output)
     request = NextRequest.of(meter, epoch, items, budget, sent=sent)
     return RequestView(
-        request, found.id, info.name, holds.recipe, log.cursor(), log.last_id(), drops,
-        holds.at(request.budget).to_json(), StoredCounter(TiktokenCounter(info.encoding), log).count, None,
-        last_told(log.memos, row.manifest.last) if row else (), tuple(notices), log.memos,
-    )  # fmt: skip
+        request,
+        found.id,
+        info.name,
+        holds.recipe,
+        log.cursor(),
+        log.last_id(),
+        drops,
+        holds.at(request.budget).to_json(),
+        StoredCounter(TiktokenCounter(info.encoding), log).count,
+        None,
+        last_told(log.memos, row.manifest.last) if row else (),
+        tuple(notices),
+        log.memos,
+    )
 
 
 def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) -> RequestView:
@@ -150,9 +171,10 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
         notices = [] if info.known or info.window_refused else assumed
         asks = {
-            "level": limits.allow or LEVELS[0], "asked": options.interactive,
+            "level": limits.allow or LEVELS[0],
+            "asked": options.interactive,
             "confined": settings.sandbox.backend != "off",
-        }  # fmt: skip
+        }
         inputs = DraftInputs(options, info, recipe, settings, notices.append, _can_run(options, limits.allow), asks)
         first = inputs.first(ledger)
         waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]

@@ -62,9 +62,14 @@ def _queued_row(run: Run) -> Row:
     sender = facts.get("sender")
     actor = sender if isinstance(sender, dict) and {"id", "name", "type"} <= sender.keys() else NEXUS
     return make_row(
-        run.created, QUEUED, actor, run.title, why=str(facts.get("triggerSource", "")),
-        trigger={"type": run.type, **facts}, run=run.id,
-    )  # fmt: skip
+        run.created,
+        QUEUED,
+        actor,
+        run.title,
+        why=str(facts.get("triggerSource", "")),
+        trigger={"type": run.type, **facts},
+        run=run.id,
+    )
 
 
 def _signal_row(signal: Signal, taken: bool) -> Row:

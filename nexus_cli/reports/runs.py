@@ -19,10 +19,19 @@ def describe_run(run: Run) -> dict[str, Any]:
     `created`, `updated`, `cost_usd`, `error`; times are ISO 8601, UTC."""
     until = run.waits.until if run.waits else None
     return {
-        "id": run.id, "state": run.state, "type": run.type, "title": run.title, "session": run.session or None,
-        "waits_for": run.waits.why if run.waits else None, "wake_at": _utc(until), "resumes": run.resumes,
-        "created": run.created, "updated": run.updated, "cost_usd": run.cost_usd, "error": run.error or None,
-    }  # fmt: skip
+        "id": run.id,
+        "state": run.state,
+        "type": run.type,
+        "title": run.title,
+        "session": run.session or None,
+        "waits_for": run.waits.why if run.waits else None,
+        "wake_at": _utc(until),
+        "resumes": run.resumes,
+        "created": run.created,
+        "updated": run.updated,
+        "cost_usd": run.cost_usd,
+        "error": run.error or None,
+    }
 
 
 def runs_report(ledger: Ledger, states: Iterable[str] = (), most: int = MOST) -> dict[str, Any]:

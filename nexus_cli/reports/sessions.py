@@ -23,9 +23,18 @@ from nexus_cli.session.session import Session
 
 PERSON = "person"
 NOTHING: Mapping[str, Any] = {
-    "version": 1, "session": "", "short": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True,
-    "at": "", "entries": 0, "turns": 0,
-}  # fmt: skip
+    "version": 1,
+    "session": "",
+    "short": "",
+    "name": "",
+    "user": "",
+    "assistant": "",
+    "open": [],
+    "finished": True,
+    "at": "",
+    "entries": 0,
+    "turns": 0,
+}
 
 
 def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
@@ -71,8 +80,13 @@ def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit:
     found = search(ledger.db, text, folder, limit)
     hits = [asdict(hit) for hit in found.hits]
     return {
-        "version": 1, "text": text, "folder": folder, "hits": hits, "more": found.more, "damaged": found.damaged,
-    }  # fmt: skip
+        "version": 1,
+        "text": text,
+        "folder": folder,
+        "hits": hits,
+        "more": found.more,
+        "damaged": found.damaged,
+    }
 
 
 def session_value(info: SessionInfo) -> dict[str, Any]:

@@ -79,17 +79,30 @@ def _member(entity: Entity) -> dict[str, str]:
 def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], agents: _Agents) -> Row:
     made = [
         {
-            "run": run.id, "agent": agents.name(run.entity), "source": str(run.trigger.get("triggerSource", "")),
-            "state": run.state, "session": run.session, "cost_usd": run.cost_usd, "error": run.error or None,
+            "run": run.id,
+            "agent": agents.name(run.entity),
+            "source": str(run.trigger.get("triggerSource", "")),
+            "state": run.state,
+            "session": run.session,
+            "cost_usd": run.cost_usd,
+            "error": run.error or None,
         }
         for run in runs
-    ]  # fmt: skip
+    ]
     return make_row(
-        message.at, "message", _member(message.sender), message.text, why=_describe_origin(message.origin),
-        seen=None if seen is None else message.key <= seen, trigger={"type": "space_message"} if made else None,
-        message=message.id, reply_to=None if message.reply_to is None else f"msg-{message.reply_to}",
-        waits=message.waits, origin=dict(message.origin) or None, runs=made,
-    )  # fmt: skip
+        message.at,
+        "message",
+        _member(message.sender),
+        message.text,
+        why=_describe_origin(message.origin),
+        seen=None if seen is None else message.key <= seen,
+        trigger={"type": "space_message"} if made else None,
+        message=message.id,
+        reply_to=None if message.reply_to is None else f"msg-{message.reply_to}",
+        waits=message.waits,
+        origin=dict(message.origin) or None,
+        runs=made,
+    )
 
 
 def _describe_origin(origin: Mapping[str, Any]) -> str:

@@ -140,11 +140,16 @@ class SessionRecord:
         """Return the sums over the session and its workers."""
         usage = self._ledger.usage(self._info.id)
         return {
-            "entries": self._newest, "requests": sum(map(len, self._requests.values())),
-            "tokens": usage.input + usage.output, "input": usage.input, "output": usage.output,
-            "cache_read": usage.cache_read, "cost_usd": usage.cost_usd, "known_usd": self._info.known_usd,
+            "entries": self._newest,
+            "requests": sum(map(len, self._requests.values())),
+            "tokens": usage.input + usage.output,
+            "input": usage.input,
+            "output": usage.output,
+            "cache_read": usage.cache_read,
+            "cost_usd": usage.cost_usd,
+            "known_usd": self._info.known_usd,
             "drops": len(self._drops),
-        }  # fmt: skip
+        }
 
 
 def make_row(
@@ -164,9 +169,19 @@ def make_row(
 ) -> Row:
     """Return a row with the keys of every row, then those of its kind."""
     return {
-        "at": at, "kind": kind, "entry": entry, "actor": dict(actor), "text": first_line(text), "why": first_line(why),
-        "seen": seen, "trigger": trigger, "tokens": tokens, "cost_usd": cost_usd, "seconds": seconds, **more,
-    }  # fmt: skip
+        "at": at,
+        "kind": kind,
+        "entry": entry,
+        "actor": dict(actor),
+        "text": first_line(text),
+        "why": first_line(why),
+        "seen": seen,
+        "trigger": trigger,
+        "tokens": tokens,
+        "cost_usd": cost_usd,
+        "seconds": seconds,
+        **more,
+    }
 
 
 def first_line(text: str) -> str:
@@ -213,8 +228,7 @@ class ReadEntries:
         self._calls = self._name_calls(log, subjects)
 
     def _name_calls(self, log: LaneLog, subjects: Mapping[str, str]) -> dict[str, Row]:
-        """Return name and main argument of every call by its id, including calls of earlier entries with results here.
-        """
+        """Return name and main argument of every call by its id, including calls of earlier entries with results here."""
         entries, first = list(self.entries.values()), self.first
         while entries and entries[0].kind is Kind.TOOL and first > 1:
             first = max(1, first - _LOOK_BACK)
@@ -282,11 +296,18 @@ class ReadEntries:
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
         more: Row = {"recalled": [subject]} if recalls else {}
         return self._entry_row(
-            entry, _actor(entry.actor), entry.message.content, why=str(made.get("why") or made.get("rule") or ""),
-            seconds=None if note is None else seconds, call=call,
-            subject=subject, outcome="" if note is None else _outcome(result, waits=entry.id == self.waiting),
-            decision=made.get("decision"), answer=made.get("answer"), **more,
-        )  # fmt: skip
+            entry,
+            _actor(entry.actor),
+            entry.message.content,
+            why=str(made.get("why") or made.get("rule") or ""),
+            seconds=None if note is None else seconds,
+            call=call,
+            subject=subject,
+            outcome="" if note is None else _outcome(result, waits=entry.id == self.waiting),
+            decision=made.get("decision"),
+            answer=made.get("answer"),
+            **more,
+        )
 
 
 def _by_entry(memos: Sequence[Memo]) -> dict[int, Mapping[str, Any]]:
@@ -328,11 +349,20 @@ def _request_events(rows: Sequence[RequestRow], read: ReadEntries) -> Iterator[E
 def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
     usage, model = row.usage, str(row.manifest.arguments.get("model", ""))
     return make_row(
-        row.manifest.at, "request", AGENT, model, tokens=_tokens(row), cost_usd=usage.cost_usd if usage else None,
-        seconds=read.seconds_to_reply(row) if replied and usage else None, step=row.manifest.step, model=model,
-        input=usage.input if usage else None, output=usage.output if usage else None,
-        cache_read=usage.cache_read if usage else None, finish=row.finish,
-    )  # fmt: skip
+        row.manifest.at,
+        "request",
+        AGENT,
+        model,
+        tokens=_tokens(row),
+        cost_usd=usage.cost_usd if usage else None,
+        seconds=read.seconds_to_reply(row) if replied and usage else None,
+        step=row.manifest.step,
+        model=model,
+        input=usage.input if usage else None,
+        output=usage.output if usage else None,
+        cache_read=usage.cache_read if usage else None,
+        finish=row.finish,
+    )
 
 
 def _tokens(row: RequestRow) -> int | None:
@@ -373,9 +403,16 @@ def _epoch_row(at: str, epoch: EpochRow, before: EpochRow, requests: Sequence[Re
     later = next((row for row in requests if row.manifest.epoch >= epoch.id), None)
     text = f"{before.model} to {epoch.model}" if epoch.cause == "model" else epoch.cause
     return make_row(
-        at, epoch.cause, NEXUS, text, why=str(priced.value.get("why", "")) if priced else "", epoch=epoch.id,
-        model=epoch.model, before=_input(earlier[-1]) if earlier else None, after=_input(later) if later else None,
-    )  # fmt: skip
+        at,
+        epoch.cause,
+        NEXUS,
+        text,
+        why=str(priced.value.get("why", "")) if priced else "",
+        epoch=epoch.id,
+        model=epoch.model,
+        before=_input(earlier[-1]) if earlier else None,
+        after=_input(later) if later else None,
+    )
 
 
 def _input(row: RequestRow) -> int:
@@ -444,10 +481,19 @@ def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
 def _worker_row(at: str, worker: Mapping[str, Any]) -> Row:
     actor = {"id": str(worker["session"] or worker["id"]), "name": str(worker["id"]), "type": "agent"}
     return make_row(
-        at, "worker", actor, str(worker["task"]), why=str(worker["error"] or ""), tokens=worker["tokens"],
-        cost_usd=worker["cost_usd"], seconds=worker["seconds"], worker=worker["id"], session=worker["session"],
-        state=worker["state"], steps=worker["steps"],
-    )  # fmt: skip
+        at,
+        "worker",
+        actor,
+        str(worker["task"]),
+        why=str(worker["error"] or ""),
+        tokens=worker["tokens"],
+        cost_usd=worker["cost_usd"],
+        seconds=worker["seconds"],
+        worker=worker["id"],
+        session=worker["session"],
+        state=worker["state"],
+        steps=worker["steps"],
+    )
 
 
 def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: ReadEntries) -> Event:
@@ -462,6 +508,12 @@ def _lane_row(agent: str, at: str, rows: Sequence[RequestRow]) -> Row:
     used = [row.usage for row in rows if row.usage]
     total = UsageSum.of(used).to_json()
     return make_row(
-        at, "lane", {"id": agent, "name": agent, "type": "agent"}, agent, tokens=total["input"] + total["output"],
-        cost_usd=total["cost_usd"], lane=agent, requests=len(rows),
-    )  # fmt: skip
+        at,
+        "lane",
+        {"id": agent, "name": agent, "type": "agent"},
+        agent,
+        tokens=total["input"] + total["output"],
+        cost_usd=total["cost_usd"],
+        lane=agent,
+        requests=len(rows),
+    )

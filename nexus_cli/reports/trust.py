@@ -19,8 +19,12 @@ from nexus_cli.lane.recipes import INSIDE, folders
 from nexus_cli.tools.edit_preview import unified_diff
 
 ACTIVE = {
-    "settings": "settings", "rule": "rules", "recipe": "recipes", "skill": "skills", "identity": "identity files",
-}  # fmt: skip
+    "settings": "settings",
+    "rule": "rules",
+    "recipe": "recipes",
+    "skill": "skills",
+    "identity": "identity files",
+}
 """Kinds of items that take effect once they are trusted, with their names for people."""
 
 

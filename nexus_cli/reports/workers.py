@@ -9,9 +9,22 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.session.worker_slot import AT_WORK, UNKNOWN, WORKER
 
 SHOWN = (
-    "id", "session", "task", "recipe", "state", "doing", "steps", "seconds", "tokens", "cost_usd", "changed",
-    "worktree", "left", "to_review", "error",
-)  # fmt: skip
+    "id",
+    "session",
+    "task",
+    "recipe",
+    "state",
+    "doing",
+    "steps",
+    "seconds",
+    "tokens",
+    "cost_usd",
+    "changed",
+    "worktree",
+    "left",
+    "to_review",
+    "error",
+)
 """Keys of a worker in a report."""
 
 

@@ -53,8 +53,7 @@ class AgentDispatcher:
     def __init__(
         self, session: Session, context: ContextManager | None = None, *, approver: ClientApprover | None = None
     ) -> None:
-        """Seed A's form takes a session and its context; `approver` must be the one that the session was opened with.
-        """
+        """Seed A's form takes a session and its context; `approver` must be the one that the session was opened with."""
         self.session = session
         self.context = context or session.context
         self.approver = approver or ClientApprover()
@@ -307,8 +306,11 @@ def _message_value(entry: Entry) -> dict[str, Any]:
     """Return a message in the form of Chat Completions, with the number of its entry and its time."""
     message = entry.message
     value: dict[str, Any] = {
-        "entry": entry.id, "at": entry.at, "role": str(message.role), "content": message.content,
-    }  # fmt: skip
+        "entry": entry.id,
+        "at": entry.at,
+        "role": str(message.role),
+        "content": message.content,
+    }
     if message.tool_calls:
         value["tool_calls"] = [
             {

@@ -83,9 +83,15 @@ class RpcServer:
         app.router.add_get("/openrpc.json", self._describe)
         app.router.add_post(f"/trigger/{{{SERVICE}}}", self._trigger)
         self._runner = web.AppRunner(
-            app, access_log=None, logger=_quiet_logger(warn), handler_cancellation=True, auto_decompress=False,
-            keepalive_timeout=IDLE_SECONDS, lingering_time=1.0, shutdown_timeout=STOP_SECONDS,
-        )  # fmt: skip
+            app,
+            access_log=None,
+            logger=_quiet_logger(warn),
+            handler_cancellation=True,
+            auto_decompress=False,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=1.0,
+            shutdown_timeout=STOP_SECONDS,
+        )
         self._server: asyncio.Server | None = None
 
     async def start(self, listening: socket.socket) -> None:

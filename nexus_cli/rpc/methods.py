@@ -291,10 +291,13 @@ def openrpc_document() -> dict[str, Any]:
     """Return the OpenRPC description of the methods."""
     return {
         "openrpc": "1.3.2",
-        "info": {"title": "nexus", "version": __version__, "description": "POST /rpc, JSON-RPC 2.0. "
-                 "GET /agents/AGENT_ID/events: server-sent events of an agent."},
+        "info": {
+            "title": "nexus",
+            "version": __version__,
+            "description": "POST /rpc, JSON-RPC 2.0. GET /agents/AGENT_ID/events: server-sent events of an agent.",
+        },
         "methods": [_describe(method) for method in METHODS.values()],
-    }  # fmt: skip
+    }
 
 
 def _describe(method: Method) -> dict[str, Any]:

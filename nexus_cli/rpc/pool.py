@@ -182,15 +182,26 @@ class AgentPool:
             prompt, lines = loaded.content, loaded.notices
         provider = self._shared_provider(settings)
         options = Options(
-            folder, self._model(config, settings), effort=settings.effort, recipe=config.recipe, front=RUN,
-            allow=self._level(config, settings), allow_from="server", interactive=True, served=True,
+            folder,
+            self._model(config, settings),
+            effort=settings.effort,
+            recipe=config.recipe,
+            front=RUN,
+            allow=self._level(config, settings),
+            allow_from="server",
+            interactive=True,
+            served=True,
             system_prompt=prompt,
-        )  # fmt: skip
+        )
         approver = ClientApprover()
         session = open_session(
-            options, settings, approver=approver, provider=provider, ledger=self._shared_ledger(options),
+            options,
+            settings,
+            approver=approver,
+            provider=provider,
+            ledger=self._shared_ledger(options),
             services=SessionServices(SessionWorkers, PlanService),
-        )  # fmt: skip
+        )
         dispatcher = AgentDispatcher(session, session.context, approver=approver)
         try:
             begun = [event async for event in session.act(_do_nothing)]

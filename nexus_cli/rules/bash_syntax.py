@@ -26,27 +26,68 @@ MOST_SECONDS = 0.3
 _PIECE = 8192
 _LONGEST_UNKNOWN = 2_000
 
-_KINDS = frozenset({
-    "program", "command", "command_name", "word", "string", "string_content", "raw_string", "ansi_c_string",
-    "concatenation", "number", "pipeline", "list", "redirected_statement", "file_redirect", "file_descriptor",
-    "comment", "variable_assignment", "variable_name", "negated_command", "subshell", "test_command",
-    "unary_expression", "test_operator",
-})  # fmt: skip
+_KINDS = frozenset(
+    {
+        "program",
+        "command",
+        "command_name",
+        "word",
+        "string",
+        "string_content",
+        "raw_string",
+        "ansi_c_string",
+        "concatenation",
+        "number",
+        "pipeline",
+        "list",
+        "redirected_statement",
+        "file_redirect",
+        "file_descriptor",
+        "comment",
+        "variable_assignment",
+        "variable_name",
+        "negated_command",
+        "subshell",
+        "test_command",
+        "unary_expression",
+        "test_operator",
+    }
+)
 _TOKENS = frozenset({";", "&&", "||", "|", "|&", "\n", "!", '"', ">", ">>", "&>", ">&", "<", "=", "(", ")", "[", "]"})
 _NAMES = {
-    "command_substitution": "a command substitution", "process_substitution": "a process substitution",
-    "simple_expansion": "a variable", "expansion": "a variable", "arithmetic_expansion": "an arithmetic expansion",
-    "brace_expression": "a brace expansion", "heredoc_redirect": "a here-document",
-    "herestring_redirect": "a here-string", "function_definition": "a function", "&": "a command in the background",
-    "declaration_command": "a declaration", "if_statement": "a condition", "for_statement": "a loop",
-    "while_statement": "a loop", "compound_statement": "a group", "case_statement": "a condition",
-    ">|": "a redirect that overwrites", "ERROR": "a part that does not parse",
-}  # fmt: skip
+    "command_substitution": "a command substitution",
+    "process_substitution": "a process substitution",
+    "simple_expansion": "a variable",
+    "expansion": "a variable",
+    "arithmetic_expansion": "an arithmetic expansion",
+    "brace_expression": "a brace expansion",
+    "heredoc_redirect": "a here-document",
+    "herestring_redirect": "a here-string",
+    "function_definition": "a function",
+    "&": "a command in the background",
+    "declaration_command": "a declaration",
+    "if_statement": "a condition",
+    "for_statement": "a loop",
+    "while_statement": "a loop",
+    "compound_statement": "a group",
+    "case_statement": "a condition",
+    ">|": "a redirect that overwrites",
+    "ERROR": "a part that does not parse",
+}
 _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and signs that look like nothing."""
-_PIECES = frozenset({
-    "word", "number", "test_operator", "file_descriptor", "raw_string", "ansi_c_string", "string", "translated_string",
-})  # fmt: skip
+_PIECES = frozenset(
+    {
+        "word",
+        "number",
+        "test_operator",
+        "file_descriptor",
+        "raw_string",
+        "ansi_c_string",
+        "string",
+        "translated_string",
+    }
+)
 """Nodes whose value may stand in the text."""
 _META = frozenset(" \t\n|&;()<>$`\"'")
 _GLOB = frozenset("*?[")
@@ -62,10 +103,19 @@ _DATA = frozenset({"raw_string", "ansi_c_string", "comment", "heredoc_body", "he
 _BACKTICK = re.compile(rb"(?:^|[^\\])(?:\\\\)*`")
 _GAP = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _RUN_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND"})
-_NO_TARGETS = frozenset({
-    "file_descriptor", "heredoc_body", "heredoc_end", "pipeline", "list", "command", "file_redirect",
-    "herestring_redirect", "heredoc_redirect",
-})  # fmt: skip
+_NO_TARGETS = frozenset(
+    {
+        "file_descriptor",
+        "heredoc_body",
+        "heredoc_end",
+        "pipeline",
+        "list",
+        "command",
+        "file_redirect",
+        "herestring_redirect",
+        "heredoc_redirect",
+    }
+)
 _BLANKS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _REDIRECT = re.compile(rb"[<>]")
 _WALKED_FIRST = frozenset({"program", "list", "redirected_statement"})

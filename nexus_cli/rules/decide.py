@@ -29,10 +29,35 @@ MOST_INNER = 500
 MOST_INNER_OF_LINE = 5_000
 """The same for the whole line, beyond one for each command."""
 DEEPEST = 5
-_SHELL_STATE = frozenset({
-    "cd", "pushd", "popd", "source", ".", "eval", "builtin", "exec", "set", "shopt", "alias", "unalias", "export",
-    "declare", "typeset", "local", "readonly", "unset", "enable", "hash", "trap", "ulimit", "umask", "read", "mapfile",
-})  # fmt: skip
+_SHELL_STATE = frozenset(
+    {
+        "cd",
+        "pushd",
+        "popd",
+        "source",
+        ".",
+        "eval",
+        "builtin",
+        "exec",
+        "set",
+        "shopt",
+        "alias",
+        "unalias",
+        "export",
+        "declare",
+        "typeset",
+        "local",
+        "readonly",
+        "unset",
+        "enable",
+        "hash",
+        "trap",
+        "ulimit",
+        "umask",
+        "read",
+        "mapfile",
+    }
+)
 """Commands that change the shell itself: what follows one may not be what it seems."""
 
 

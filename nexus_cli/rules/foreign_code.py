@@ -8,16 +8,54 @@ from itertools import pairwise
 from nexus_cli.rules.sed_script import is_plain_script
 
 _INTERPRETERS: Mapping[str, frozenset[str]] = {
-    "python": frozenset({"-c"}), "pypy": frozenset({"-c"}), "perl": frozenset({"-e", "-E"}), "ruby": frozenset({"-e"}),
-    "node": frozenset({"-e", "-p", "--eval", "--print"}), "bun": frozenset({"-e", "--eval"}), "php": frozenset({"-r"}),
-    "deno": frozenset({"eval"}), "lua": frozenset({"-e"}), "osascript": frozenset({"-e"}), "R": frozenset({"-e"}),
-    "Rscript": frozenset({"-e"}), "julia": frozenset({"-e"}), "expect": frozenset({"-c"}), "tclsh": frozenset(),
-}  # fmt: skip
+    "python": frozenset({"-c"}),
+    "pypy": frozenset({"-c"}),
+    "perl": frozenset({"-e", "-E"}),
+    "ruby": frozenset({"-e"}),
+    "node": frozenset({"-e", "-p", "--eval", "--print"}),
+    "bun": frozenset({"-e", "--eval"}),
+    "php": frozenset({"-r"}),
+    "deno": frozenset({"eval"}),
+    "lua": frozenset({"-e"}),
+    "osascript": frozenset({"-e"}),
+    "R": frozenset({"-e"}),
+    "Rscript": frozenset({"-e"}),
+    "julia": frozenset({"-e"}),
+    "expect": frozenset({"-c"}),
+    "tclsh": frozenset(),
+}
 """Programs that run code of their language, with the options that begin it; without a file they run their input."""
-_RUN_ARGUMENTS = frozenset({
-    "vi", "vim", "nvim", "ex", "ed", "emacs", "gdb", "lldb", "make", "gmake", "tar", "rsync", "hyperfine", "entr",
-    "watchexec", "nodemon", "tmux", "screen", "sqlite3", "psql", "mysql", "man", "sg", "at", "batch", "npm", "npx",
-})  # fmt: skip
+_RUN_ARGUMENTS = frozenset(
+    {
+        "vi",
+        "vim",
+        "nvim",
+        "ex",
+        "ed",
+        "emacs",
+        "gdb",
+        "lldb",
+        "make",
+        "gmake",
+        "tar",
+        "rsync",
+        "hyperfine",
+        "entr",
+        "watchexec",
+        "nodemon",
+        "tmux",
+        "screen",
+        "sqlite3",
+        "psql",
+        "mysql",
+        "man",
+        "sg",
+        "at",
+        "batch",
+        "npm",
+        "npx",
+    }
+)
 """Programs of which an argument may be a command."""
 _GIT_CODE = frozenset({"rebase", "submodule", "filter-branch", "difftool", "mergetool", "bisect", "config"})
 """Subcommands of git of which an argument may be a command."""

@@ -12,27 +12,59 @@ from typing import NamedTuple
 
 ENVIRONMENT: Mapping[str, str] = {
     "GIT_CONFIG_COUNT": "12",
-    "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
-    "GIT_CONFIG_KEY_1": "core.hooksPath", "GIT_CONFIG_VALUE_1": "/dev/null",
-    "GIT_CONFIG_KEY_2": "core.pager", "GIT_CONFIG_VALUE_2": "cat",
-    "GIT_CONFIG_KEY_3": "log.showSignature", "GIT_CONFIG_VALUE_3": "false",
-    "GIT_CONFIG_KEY_4": "core.untrackedCache", "GIT_CONFIG_VALUE_4": "false",
-    "GIT_CONFIG_KEY_5": "diff.submodule", "GIT_CONFIG_VALUE_5": "short",
-    "GIT_CONFIG_KEY_6": "status.submoduleSummary", "GIT_CONFIG_VALUE_6": "false",
-    "GIT_CONFIG_KEY_7": "safe.bareRepository", "GIT_CONFIG_VALUE_7": "explicit",
-    "GIT_CONFIG_KEY_8": "gpg.program", "GIT_CONFIG_VALUE_8": "false",
-    "GIT_CONFIG_KEY_9": "gpg.openpgp.program", "GIT_CONFIG_VALUE_9": "false",
-    "GIT_CONFIG_KEY_10": "gpg.x509.program", "GIT_CONFIG_VALUE_10": "false",
-    "GIT_CONFIG_KEY_11": "gpg.ssh.program", "GIT_CONFIG_VALUE_11": "false",
-    "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none",
-}  # fmt: skip
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "core.hooksPath",
+    "GIT_CONFIG_VALUE_1": "/dev/null",
+    "GIT_CONFIG_KEY_2": "core.pager",
+    "GIT_CONFIG_VALUE_2": "cat",
+    "GIT_CONFIG_KEY_3": "log.showSignature",
+    "GIT_CONFIG_VALUE_3": "false",
+    "GIT_CONFIG_KEY_4": "core.untrackedCache",
+    "GIT_CONFIG_VALUE_4": "false",
+    "GIT_CONFIG_KEY_5": "diff.submodule",
+    "GIT_CONFIG_VALUE_5": "short",
+    "GIT_CONFIG_KEY_6": "status.submoduleSummary",
+    "GIT_CONFIG_VALUE_6": "false",
+    "GIT_CONFIG_KEY_7": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_7": "explicit",
+    "GIT_CONFIG_KEY_8": "gpg.program",
+    "GIT_CONFIG_VALUE_8": "false",
+    "GIT_CONFIG_KEY_9": "gpg.openpgp.program",
+    "GIT_CONFIG_VALUE_9": "false",
+    "GIT_CONFIG_KEY_10": "gpg.x509.program",
+    "GIT_CONFIG_VALUE_10": "false",
+    "GIT_CONFIG_KEY_11": "gpg.ssh.program",
+    "GIT_CONFIG_VALUE_11": "false",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+}
 """Variables of a free command: git neither writes its index nor runs what a repository names. What they cannot switch
 off (`diff.external`, filters) `git_repository` looks for."""
 UNSET = (
-    "RIPGREP_CONFIG_PATH", "CDPATH", "BASH_ENV", "ENV", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GREP_OPTIONS", "TREE_COLORS",
-    "LESSOPEN", "JQ_COLORS", "SHELLOPTS", "BASHOPTS", "GLOBIGNORE", "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR",
-    "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG_PARAMETERS",
-)  # fmt: skip
+    "RIPGREP_CONFIG_PATH",
+    "CDPATH",
+    "BASH_ENV",
+    "ENV",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PAGER",
+    "GREP_OPTIONS",
+    "TREE_COLORS",
+    "LESSOPEN",
+    "JQ_COLORS",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "GLOBIGNORE",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CONFIG_PARAMETERS",
+)
 """Variables that a free command does not get: they change what it does."""
 HARMLESS_VARIABLES = frozenset({"LC_ALL", "LANG", "LC_CTYPE", "TZ", "NO_COLOR", "COLUMNS", "TERM"})
 """Variables that a line may set for a free command."""
@@ -237,8 +269,17 @@ FIND_TESTS = frozenset(f"-{name}" for name in FREE["@find-tests"].long)
 FIND_FLAGS = frozenset({"!", "(", ")", ",", *(f"-{name}" for name in FREE["@find-flags"].long)})
 GIT_FLAGS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"})
 """Options of git before a subcommand that change nothing."""
-GIT_VALUED = frozenset({
-    "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env",
-    "--attr-source",
-})  # fmt: skip
+GIT_VALUED = frozenset(
+    {
+        "-C",
+        "-c",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--exec-path",
+        "--super-prefix",
+        "--config-env",
+        "--attr-source",
+    }
+)
 """Options of git before a subcommand that take a value as the next word."""

@@ -77,9 +77,13 @@ class PermissionRule:
     def to_json(self) -> dict[str, Any]:
         """Return the rule as `nexus rules list --json` has it."""
         return {
-            "decision": self.decision, "rule": self.text, "file": self.file, "line": self.line, "from": self.origin,
+            "decision": self.decision,
+            "rule": self.text,
+            "file": self.file,
+            "line": self.line,
+            "from": self.origin,
             "folder": self.folder or None,
-        }  # fmt: skip
+        }
 
     def match(self, words: Sequence[Word]) -> Match:
         """Return whether a simple command fits; "maybe" where a word that decides it is not known."""

@@ -83,14 +83,37 @@ _TEXT_AFTER_C = frozenset({"su", "runuser", "script", "flock", "sg"})
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _KEYWORDS = frozenset({"!", "{", "(", "function", "if", "then", "else", "elif", "while", "until", "do"})
 _RUNS_LATER: Mapping[str, str] = {
-    "alias": "", "trap": "", "bind": "", "compgen": "", "complete": "", "enable": "-f", "hash": "-p", "mapfile": "-C",
+    "alias": "",
+    "trap": "",
+    "bind": "",
+    "compgen": "",
+    "complete": "",
+    "enable": "-f",
+    "hash": "-p",
+    "mapfile": "-C",
     "readarray": "-C",
-}  # fmt: skip
+}
 """Builtins that store or call code, with the option that makes them ("": any argument)."""
-_EVALUATES = frozenset({
-    "let", "declare", "typeset", "local", "export", "readonly", "read", "printf", "test", "[", "[[", "unset", "wait",
-    "getopts", "mapfile", "readarray",
-})  # fmt: skip
+_EVALUATES = frozenset(
+    {
+        "let",
+        "declare",
+        "typeset",
+        "local",
+        "export",
+        "readonly",
+        "read",
+        "printf",
+        "test",
+        "[",
+        "[[",
+        "unset",
+        "wait",
+        "getopts",
+        "mapfile",
+        "readarray",
+    }
+)
 """Builtins that evaluate the subscript of a variable's name, also a quoted one."""
 _SUBSCRIPT = re.compile(r"\[[^\[\]]*?(?:\$\(|`|\$\{)")
 _SPLIT = re.compile(r"-[^-uCS]*S|--split-string=?|--split-s\w*=?")

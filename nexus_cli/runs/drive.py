@@ -93,8 +93,10 @@ class RunApprover:
         """Return the wait for answers to the deferred questions."""
         if not self.deferred:
             return None
-        asked = [{"call": one.call.id, "what": one.what, "why": one.why, "detail": one.detail[:20_000]}
-                 for one in self.deferred]  # fmt: skip
+        asked = [
+            {"call": one.call.id, "what": one.what, "why": one.why, "detail": one.detail[:20_000]}
+            for one in self.deferred
+        ]
         return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}", {"questions": asked})
 
 
@@ -227,15 +229,27 @@ class RunDriver:
         session_id = self._session(folder, model)
         limits = self._limits(said, settings, model, session_id)
         options = Options(
-            folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
-            front=RUN, resume=session_id, allow=limits.allow, require_save=True, limits=replace(limits, allow=None),
+            folder,
+            model,
+            effort=str(said.get("effort") or settings.effort),
+            recipe=str(said.get("recipe") or ""),
+            front=RUN,
+            resume=session_id,
+            allow=limits.allow,
+            require_save=True,
+            limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
-            run_facts=partial(run_facts, self.ledger, self.run), answers=self.run.type not in PLAIN,
-        )  # fmt: skip
+            run_facts=partial(run_facts, self.ledger, self.run),
+            answers=self.run.type not in PLAIN,
+        )
         return open_session(
-            options, settings, approver=approver, provider=provider, ledger=self.ledger,
+            options,
+            settings,
+            approver=approver,
+            provider=provider,
+            ledger=self.ledger,
             services=SessionServices(SessionWorkers, PlanService, run_spaces(self.run)),
-        )  # fmt: skip
+        )
 
     def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
         """Return the limits of the run. The cap in dollars covers the whole run, however often it waits."""

@@ -66,10 +66,15 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     options["allow"] = check_level(str(options.get("allow") or "read"), settings)
     recipe_for(options["recipe"], Path(options["folder"]))
     return ledger.plans.add(
-        prompt, {name: _plain(value) for name, value in options.items() if value not in (None, "")},
-        format_utc(local_now()), next_at=time.next_at, cron=time.cron, zone=time.zone, missed=new.missed,
+        prompt,
+        {name: _plain(value) for name, value in options.items() if value not in (None, "")},
+        format_utc(local_now()),
+        next_at=time.next_at,
+        cron=time.cron,
+        zone=time.zone,
+        missed=new.missed,
         name=_check_plan_name(new.name) if new.name else "",
-    )  # fmt: skip
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -115,14 +120,27 @@ def plan_value(plan: Plan, now: float, last: Mapping[str, Any] | None = None) ->
     options = plan.options
     state = "paused" if plan.paused else "done" if plan.next_at is None else "active"
     return {
-        "id": plan.id, "name": plan.name, "prompt": plan.prompt, "state": state, "cron": plan.cron, "zone": plan.zone,
-        "next_at": _utc(plan.next_at), "in": None if plan.next_at is None else format_duration(plan.next_at - now),
-        "last_at": _utc(plan.last_at), "missed": plan.missed, "folder": options.get("folder", ""),
-        "model": options.get("model", ""), "recipe": options.get("recipe", RECIPE),
-        "allow": options.get("allow", "read"), "max_cost": options.get("max_cost"),
-        "max_cost_day": options.get("max_cost_day"), "by": options.get("by", PERSON),
-        "session": options.get("session", ""), "created": plan.created, "last_run": last,
-    }  # fmt: skip
+        "id": plan.id,
+        "name": plan.name,
+        "prompt": plan.prompt,
+        "state": state,
+        "cron": plan.cron,
+        "zone": plan.zone,
+        "next_at": _utc(plan.next_at),
+        "in": None if plan.next_at is None else format_duration(plan.next_at - now),
+        "last_at": _utc(plan.last_at),
+        "missed": plan.missed,
+        "folder": options.get("folder", ""),
+        "model": options.get("model", ""),
+        "recipe": options.get("recipe", RECIPE),
+        "allow": options.get("allow", "read"),
+        "max_cost": options.get("max_cost"),
+        "max_cost_day": options.get("max_cost_day"),
+        "by": options.get("by", PERSON),
+        "session": options.get("session", ""),
+        "created": plan.created,
+        "last_run": last,
+    }
 
 
 def plans_report(ledger: Ledger) -> dict[str, Any]:
@@ -197,13 +215,21 @@ class PlanService:
         rights, settings = self._rights(), self._settings
         level = min(rights.allow or "read", settings.allow, key=lambda one: LEVELS.index(one) if one in LEVELS else -1)
         return NewPlan(
-            words["prompt"], words["at"], words["in"], words["cron"], by=AGENT,
+            words["prompt"],
+            words["at"],
+            words["in"],
+            words["cron"],
+            by=AGENT,
             options={
-                "folder": str(self._session.folder), "model": self._session.model, "call": call_id,
-                "session": self._session.id, "allow": level if level in LEVELS else "read",
-                "limits": rights.to_json(), "max_cost": rights.max_cost and min(rights.max_cost, settings.max_cost),
+                "folder": str(self._session.folder),
+                "model": self._session.model,
+                "call": call_id,
+                "session": self._session.id,
+                "allow": level if level in LEVELS else "read",
+                "limits": rights.to_json(),
+                "max_cost": rights.max_cost and min(rights.max_cost, settings.max_cost),
             },
-        )  # fmt: skip
+        )
 
     def describe(self, words: Mapping[str, str]) -> str:
         """See `nexus_cli.core.services.Plans`."""

@@ -28,9 +28,13 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
     what = "; ".join(dict.fromkeys(describe_signal(run.waits, signal) for signal in signals))
     waited = _seconds_between(_wait_began(session, run), signals[-1].at)
     facts: Mapping[str, Any] = {
-        "type": "resume", "run": run.id, "waitedFor": run.waits.why, "came": what, "waited": format_duration(waited),
+        "type": "resume",
+        "run": run.id,
+        "waitedFor": run.waits.why,
+        "came": what,
+        "waited": format_duration(waited),
         "timestamp": format_utc(local_now()),
-    }  # fmt: skip
+    }
     text = f"You waited for this: {run.waits.why}. After {format_duration(waited)}: {what}. Continue from here."
     return Trigger(text, source="resume", actor="nexus", facts=facts, fresh=True, came=tuple(came))
 

@@ -223,9 +223,15 @@ class Runner:
             own.close()
             return False
         driver = RunDriver(
-            own, claimed, self._hooks.get(run.type, RunHooks()), self._settings_in, self._provider_for, _choose_model,
-            self._show, self._person,
-        )  # fmt: skip
+            own,
+            claimed,
+            self._hooks.get(run.type, RunHooks()),
+            self._settings_in,
+            self._provider_for,
+            _choose_model,
+            self._show,
+            self._person,
+        )
         self._drivers[run.key] = driver
         task = self._tasks[run.key] = asyncio.create_task(self._drive(driver))
         task.add_done_callback(lambda done: self._forget(run.key))
@@ -278,8 +284,7 @@ def _claim(own: Ledger, run: Run) -> Run | None:
 
 
 def _choose_model(name: str, settings: Settings) -> str:
-    """Return the model of a run that names `name`, or "" for none; raise `NexusError("config", ...)` if there is none.
-    """
+    """Return the model of a run that names `name`, or "" for none; raise `NexusError("config", ...)` if there is none."""
     made = resolve_alias(name, settings) if name else unnamed_model(os.environ, settings)
     if not made:
         why = "neither the run nor the settings name one"

@@ -28,8 +28,11 @@ SHORTEST_SECRET = 8
 """Characters of a value that is masked: shorter ones are words of any text."""
 
 _OFFLINE = {
-    "npm_config_offline": "true", "CARGO_NET_OFFLINE": "true", "UV_OFFLINE": "1", "PIP_RETRIES": "0",
-}  # fmt: skip
+    "npm_config_offline": "true",
+    "CARGO_NET_OFFLINE": "true",
+    "UV_OFFLINE": "1",
+    "PIP_RETRIES": "0",
+}
 """Where there is no network: use what is cached, and fail at once instead of trying for a minute."""
 
 

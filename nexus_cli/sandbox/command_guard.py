@@ -88,8 +88,10 @@ class CommandGuard:
         if not self.snapshot.has_more or project in _told_of:
             return []
         _told_of.add(project)
-        return [f"only {MOST_FOLDERS:,} folders of the project are guarded: files that tools obey in others, further "
-                "down or newer, stay as commands leave them"]  # fmt: skip
+        return [
+            f"only {MOST_FOLDERS:,} folders of the project are guarded: files that tools obey in others, further "
+            "down or newer, stay as commands leave them"
+        ]
 
 
 def settle_project(project: Path, own: Places) -> list[str]:
@@ -119,9 +121,7 @@ def _writes(folder: Path) -> Iterator[None]:
         raise UncheckedError(f"{why}: without it no command that may write is started") from error
 
 
-def _look(
-    profile: Profile, known: ProtectedSnapshot | None, running: Sequence[ProtectedSnapshot]
-) -> ProtectedSnapshot:
+def _look(profile: Profile, known: ProtectedSnapshot | None, running: Sequence[ProtectedSnapshot]) -> ProtectedSnapshot:
     try:
         return take_snapshot(profile, known, running)
     except OSError as error:

@@ -11,11 +11,27 @@ import struct
 from collections.abc import Iterator
 
 _SECTIONS = frozenset({b"core", b"user", b"init", b"extensions", b"remote", b"branch"})
-_KEYS = frozenset({
-    b"repositoryformatversion", b"filemode", b"bare", b"logallrefupdates", b"ignorecase", b"precomposeunicode",
-    b"symlinks", b"name", b"email", b"defaultbranch", b"objectformat", b"refstorage", b"url", b"fetch", b"remote",
-    b"merge", b"rebase",
-})  # fmt: skip
+_KEYS = frozenset(
+    {
+        b"repositoryformatversion",
+        b"filemode",
+        b"bare",
+        b"logallrefupdates",
+        b"ignorecase",
+        b"precomposeunicode",
+        b"symlinks",
+        b"name",
+        b"email",
+        b"defaultbranch",
+        b"objectformat",
+        b"refstorage",
+        b"url",
+        b"fetch",
+        b"remote",
+        b"merge",
+        b"rebase",
+    }
+)
 """What a new repository's configuration may set: it names no program and no other file."""
 _CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
 _PIECE = re.compile(rb'\\.|["#;]|[^\\"#;]+', re.DOTALL)

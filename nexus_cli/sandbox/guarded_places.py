@@ -154,9 +154,13 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
 
 
 def protected_roots(
-    tree: RealTree, folders: Mapping[str, GuardedFolder], chain: Collection[str], bare: Collection[str],
-    gits: Iterable[str], named: Iterable[tuple[str, bool]],
-) -> Iterator[tuple[str, bool]]:  # fmt: skip
+    tree: RealTree,
+    folders: Mapping[str, GuardedFolder],
+    chain: Collection[str],
+    bare: Collection[str],
+    gits: Iterable[str],
+    named: Iterable[tuple[str, bool]],
+) -> Iterator[tuple[str, bool]]:
     """Yield the protected paths that exist, to be taken with what is in them; links are not followed.
 
     The second value is True for folders that are only on the way to what is protected, each before what is in it. The

@@ -37,9 +37,15 @@ def inspect_walls(settings: SandboxSettings, own: Places, project: Path, cwd: Pa
     try:
         for name in names:
             made = make_profile(
-                name, project=project, cwd=cwd, own=own, temp=temp.path if name != "none" else None,
-                write=settings.write, unix_sockets=settings.unix_sockets, make_caches=False,
-            )  # fmt: skip
+                name,
+                project=project,
+                cwd=cwd,
+                own=own,
+                temp=temp.path if name != "none" else None,
+                write=settings.write,
+                unix_sockets=settings.unix_sockets,
+                make_caches=False,
+            )
             profiles[name] = _profile_value(made, probe)
     finally:
         temp.close()
@@ -71,9 +77,14 @@ def _measure_start(confinement: Confinement) -> float:
     for _ in range(STARTS):
         began = time.perf_counter()
         child = confinement.start(
-            (program or "true",), cwd=confinement.profile.cwd, env={"PATH": os.defpath}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+            (program or "true",),
+            cwd=confinement.profile.cwd,
+            env={"PATH": os.defpath},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
         _, errors = child.communicate(timeout=20)
         if child.returncode:
             raise OSError(errors.decode("utf-8", "replace").strip() or f"exit status {child.returncode}")

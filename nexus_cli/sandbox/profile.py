@@ -27,18 +27,28 @@ ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
 _CACHES = (
-    ("GOCACHE", ".cache/go-build", True), ("GOLANGCI_LINT_CACHE", ".cache/golangci-lint", True),
-    ("UV_CACHE_DIR", ".cache/uv", True), ("PIP_CACHE_DIR", ".cache/pip", True),
-    ("GRADLE_USER_HOME", ".gradle", True), ("CCACHE_DIR", ".cache/ccache", True),
+    ("GOCACHE", ".cache/go-build", True),
+    ("GOLANGCI_LINT_CACHE", ".cache/golangci-lint", True),
+    ("UV_CACHE_DIR", ".cache/uv", True),
+    ("PIP_CACHE_DIR", ".cache/pip", True),
+    ("GRADLE_USER_HOME", ".gradle", True),
+    ("CCACHE_DIR", ".cache/ccache", True),
     ("ZIG_GLOBAL_CACHE_DIR", ".cache/zig", True),
-    ("GOPATH", "go", False), ("GOMODCACHE", "go/pkg/mod", False), ("CARGO_HOME", ".cargo", False),
-    ("npm_config_cache", ".npm", False), ("npm_config_store_dir", ".local/share/pnpm/store", False),
-    ("npm_config_devdir", ".cache/node-gyp", False), ("YARN_CACHE_FOLDER", ".cache/yarn", False),
-    ("YARN_GLOBAL_FOLDER", ".yarn/berry", False), ("DENO_DIR", ".cache/deno", False),
-    ("POETRY_CACHE_DIR", ".cache/pypoetry", False), ("PDM_CACHE_DIR", ".cache/pdm", False),
-    ("COMPOSER_CACHE_DIR", ".cache/composer", False), ("NUGET_PACKAGES", ".nuget/packages", False),
+    ("GOPATH", "go", False),
+    ("GOMODCACHE", "go/pkg/mod", False),
+    ("CARGO_HOME", ".cargo", False),
+    ("npm_config_cache", ".npm", False),
+    ("npm_config_store_dir", ".local/share/pnpm/store", False),
+    ("npm_config_devdir", ".cache/node-gyp", False),
+    ("YARN_CACHE_FOLDER", ".cache/yarn", False),
+    ("YARN_GLOBAL_FOLDER", ".yarn/berry", False),
+    ("DENO_DIR", ".cache/deno", False),
+    ("POETRY_CACHE_DIR", ".cache/pypoetry", False),
+    ("PDM_CACHE_DIR", ".cache/pdm", False),
+    ("COMPOSER_CACHE_DIR", ".cache/composer", False),
+    ("NUGET_PACKAGES", ".nuget/packages", False),
     ("MAVEN_OPTS", ".m2/repository", False),
-)  # fmt: skip
+)
 """Caches of build tools: the variable that moves one, where it is in the home folder, and whether the tool gives up if
 it may not write there."""
 

@@ -17,8 +17,14 @@ _CLONE_NEWUSER = 0x10000000
 _CAPABILITY_VERSION_3 = 0x20080522
 
 KEPT_CAPABILITIES = {
-    "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7, "NET_BIND_SERVICE": 10
-}  # fmt: skip
+    "CHOWN": 0,
+    "DAC_OVERRIDE": 1,
+    "FOWNER": 3,
+    "KILL": 5,
+    "SETGID": 6,
+    "SETUID": 7,
+    "NET_BIND_SERVICE": 10,
+}
 """Capabilities that a command of root keeps: those over files and users that builds need. Without the others it
 cannot read another process's memory or environment, open a file by its handle, make a device, or write to a setuid
 program that stays one."""

@@ -85,9 +85,15 @@ class SignalScope:
     @staticmethod
     def _start_guard() -> subprocess.Popen[bytes]:
         guard = subprocess.Popen(
-            ("/bin/sh", "-c", _GUARD), cwd="/", env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, start_new_session=True, bufsize=0,
-        )  # fmt: skip
+            ("/bin/sh", "-c", _GUARD),
+            cwd="/",
+            env={},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
         assert guard.stdout is not None
         guard.stdout.read(1)
         guard.stdout.close()

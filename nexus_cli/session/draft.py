@@ -77,9 +77,12 @@ class DraftInputs:
         options, info = self.options, self.info
         moment = local_now()
         made = ledger.create_session(
-            folder=str(options.cwd), project=str(project_identity(options.cwd)), model=info.name,
-            recipe=self.recipe.name, at=format_utc(moment),
-        )  # fmt: skip
+            folder=str(options.cwd),
+            project=str(project_identity(options.cwd)),
+            model=info.name,
+            recipe=self.recipe.name,
+            at=format_utc(moment),
+        )
         log = ledger.log(made.id)
         effort = sent_effort(info.name, options.effort)
         with self._frames(log, log, moment, effort, None) as (frames, gathers, context):
@@ -115,10 +118,21 @@ class DraftInputs:
             registry = ToolRegistry(() if before is None and options.no_tools else None, services)
             tools = select_tools(registry, recipe, before)
             gathers = make_collector(
-                options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=began,
-                failed=self.failed, settings=self.settings, tools=tool_names(tools), facts=facts,
-                runs=self.runs, permission=lambda: self.permission,
-            )  # fmt: skip
+                options,
+                info,
+                recipe,
+                budget,
+                count=counter.count,
+                log=log,
+                clock=local_now,
+                started=began,
+                failed=self.failed,
+                settings=self.settings,
+                tools=tool_names(tools),
+                facts=facts,
+                runs=self.runs,
+                permission=lambda: self.permission,
+            )
             made = PromptAssembly(gathers, context, tools, rules_for(info.provider, info.name).dumps(), effort)
             yield made, gathers, context
 

@@ -166,16 +166,33 @@ def _open(
         resume = f"nexus -w {found.worktree} -r {found.id}"
         notices.append(f"this session worked in worktree {found.worktree}; it goes on in {options.cwd} ({resume})")
     made = found or ledger.create_session(
-        folder=str(options.cwd), project=str(project_identity(options.cwd)), model=info.name, recipe=recipe.name,
-        at=format_utc(clock()), front=options.front, spawner=options.spawner, worktree=options.worktree,
-    )  # fmt: skip
+        folder=str(options.cwd),
+        project=str(project_identity(options.cwd)),
+        model=info.name,
+        recipe=recipe.name,
+        at=format_utc(clock()),
+        front=options.front,
+        spawner=options.spawner,
+        worktree=options.worktree,
+    )
     asked = provider or make_provider(settings)
     slot = WorkerSlot(services.workers) if services.workers else None
     planned = PlanSlot(services.plans) if services.plans else None
     factory = _Factory(
-        ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot, planned,
+        ledger,
+        options,
+        settings,
+        clock,
+        notices,
+        recipe,
+        info,
+        made,
+        found is not None,
+        asked,
+        slot,
+        planned,
         services.spaces,
-    )  # fmt: skip
+    )
     held = ledger.is_held(made.id)
     lock_session(ledger, made)
     try:
@@ -258,8 +275,15 @@ class _Factory:
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         waits = SessionWaits(self.ledger, log, bool(options.spawner), lambda: _describe_run(state))
-        services = {Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts,
-                    Waits: waits, **self._further_services(log)}  # fmt: skip
+        services = {
+            Recall: log,
+            SeenFileStore: log,
+            TextCounter: counter,
+            Assembly: context_tool,
+            Facts: facts,
+            Waits: waits,
+            **self._further_services(log),
+        }
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
@@ -271,24 +295,51 @@ class _Factory:
         permission.check_rules(limits.allow or "read")
         self.notices.extend(permission.take_problems(limits.allow or "read"))
         dispatcher = Dispatcher(
-            registry, log, limits, options.cwd, project, permission, approver, services,
-            self.recipe.limits.allow, self.recipe.signals,
-        )  # fmt: skip
+            registry,
+            log,
+            limits,
+            options.cwd,
+            project,
+            permission,
+            approver,
+            services,
+            self.recipe.limits.allow,
+            self.recipe.signals,
+        )
         waiting = list[str]()
         collector = make_collector(
-            options, info, self.recipe, budget, count=counter.count, log=log, clock=self.clock,
-            started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
-            dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
-            runs=approver is not None or limits.allow in UNASKED, **facts.source_fields(),
+            options,
+            info,
+            self.recipe,
+            budget,
+            count=counter.count,
+            log=log,
+            clock=self.clock,
+            started=datetime.fromisoformat(root.created).astimezone(),
+            failed=self.control.emit_notice,
+            dropped=self.control.emit_drop,
+            settings=self.settings,
+            tools=tool_names(tools),
+            runs=approver is not None or limits.allow in UNASKED,
+            **facts.source_fields(),
             permission=partial(permission_facts, dispatcher),
             **SessionSources(context, log.seen_files, waiting, options.front, options.run_facts).source_fields(),
-        )  # fmt: skip
+        )
         lane_state = LaneState(
-            context, model, budget, TokenEstimator(log.calibration(info.served_name)),
-            Spending(limits, (self.recipe,), options.front == CHAT), self.control, self.clock, self.settings,
-            PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), effort), log,
-            SessionLimits(dispatcher, bounds, self.recipe), step=log.step(), notices=waiting,
-        )  # fmt: skip
+            context,
+            model,
+            budget,
+            TokenEstimator(log.calibration(info.served_name)),
+            Spending(limits, (self.recipe,), options.front == CHAT),
+            self.control,
+            self.clock,
+            self.settings,
+            PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), effort),
+            log,
+            SessionLimits(dispatcher, bounds, self.recipe),
+            step=log.step(),
+            notices=waiting,
+        )
         context_tool.lane_state, context_tool.collector = lane_state, collector
         if context.lane.is_recorded and context.lane.epoch.model == info.name:
             from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
@@ -298,9 +349,19 @@ class _Factory:
         if self.settings.compact.extract and facts.saves:
             lane_state.before_summary = partial(_extract_facts, dispatcher)
         state = SessionState(
-            lane_state, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices, log,
-            self.ledger, options, self.slot,
-        )  # fmt: skip
+            lane_state,
+            dispatcher,
+            limits,
+            bounds,
+            self.recipe,
+            self.made.id,
+            self.resumed,
+            self.notices,
+            log,
+            self.ledger,
+            options,
+            self.slot,
+        )
         return state
 
     def _further_services(self, log: FailoverLog) -> dict[type, Any]:

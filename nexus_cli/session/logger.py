@@ -38,9 +38,12 @@ class SessionLogger(LaneLog):
             if session is None:
                 folder = config.folder.absolute()
                 session = ledger.create_session(
-                    folder=str(folder), project=str(project_identity(folder)), model=config.model, recipe=config.recipe,
+                    folder=str(folder),
+                    project=str(project_identity(folder)),
+                    model=config.model,
+                    recipe=config.recipe,
                     at=format_utc(clock()),
-                ).id  # fmt: skip
+                ).id
                 ledger.hold(session)
             super().__init__(ledger.db, session, clock=clock)
         except BaseException:

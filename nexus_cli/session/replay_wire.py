@@ -37,9 +37,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
     logs = [ledger.log(session)] if step is not None else ledger.logs(session)
     catcher = BodyCatcher()
     async with catcher as address:
-        through = LitellmBackend(
-            api_base=address, api_key=NOBODY, info=lambda name: model_info(name, settings.models)
-        )
+        through = LitellmBackend(api_base=address, api_key=NOBODY, info=lambda name: model_info(name, settings.models))
         again = _Again(catcher, through)
         try:
             found = [await _compare_bodies(again, _requests(log, step)) for log in logs]
@@ -120,8 +118,13 @@ def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Requ
             yield (
                 row,
                 Request(
-                    str(given["model"]), tuple(wire.messages), epoch.tools, int(given["max_output"]),
-                    str(given.get("effort", "")), str(given.get("tool_choice", "auto")),
-                    str(given.get("cache_key", "")), int(given.get("previous_end", 0)),
+                    str(given["model"]),
+                    tuple(wire.messages),
+                    epoch.tools,
+                    int(given["max_output"]),
+                    str(given.get("effort", "")),
+                    str(given.get("tool_choice", "auto")),
+                    str(given.get("cache_key", "")),
+                    int(given.get("previous_end", 0)),
                 ),
-            )  # fmt: skip
+            )

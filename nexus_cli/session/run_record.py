@@ -19,12 +19,20 @@ def describe_run(state: SessionState) -> dict[str, Any]:
     front = "ask" if options.front == RUN else "repl"
     said = next(iter(state.record.user_messages()), (0, ""))[1][:LONGEST]
     opened = {
-        "folder": str(options.cwd), "worktree": options.worktree, "model": state.lane_state.model.info.name,
-        "effort": state.lane_state.model.effort, "recipe": state.recipe.name,
-        "allow": limits.allow if limits.allow in LEVELS else LEVELS[0], "max_cost": limits.max_cost,
-        "max_steps": limits.max_steps, "max_total_tokens": limits.max_total_tokens, "timeout": limits.timeout,
-    }  # fmt: skip
+        "folder": str(options.cwd),
+        "worktree": options.worktree,
+        "model": state.lane_state.model.info.name,
+        "effort": state.lane_state.model.effort,
+        "recipe": state.recipe.name,
+        "allow": limits.allow if limits.allow in LEVELS else LEVELS[0],
+        "max_cost": limits.max_cost,
+        "max_steps": limits.max_steps,
+        "max_total_tokens": limits.max_total_tokens,
+        "timeout": limits.timeout,
+    }
     return {
-        "type": front, "title": said, "trigger": {"type": front, "message": said},
+        "type": front,
+        "title": said,
+        "trigger": {"type": front, "message": said},
         "options": {name: value for name, value in opened.items() if value not in (None, "")},
-    }  # fmt: skip
+    }

@@ -146,11 +146,23 @@ def bare_state(
     project = project_root(folder)
 
     lane_state = LaneState(
-        context, model, TokenBudget(config.max_tokens, config.reserve_tokens, 0), TokenEstimator(), Spending(limits),
-        Control(), local_now, Settings(), _BarePrompt(context),
-    )  # fmt: skip
+        context,
+        model,
+        TokenBudget(config.max_tokens, config.reserve_tokens, 0),
+        TokenEstimator(),
+        Spending(limits),
+        Control(),
+        local_now,
+        Settings(),
+        _BarePrompt(context),
+    )
     dispatcher = Dispatcher(
-        registry, MemoryStartLog(), limits, folder, project, CallPermission(folder, project),
+        registry,
+        MemoryStartLog(),
+        limits,
+        folder,
+        project,
+        CallPermission(folder, project),
         services=registry.services,
     )
     session_id = str(getattr(getattr(logger, "session", None), "id", ""))

@@ -13,8 +13,14 @@ WORKER = "worker"
 """Memo of a session's lane: one of its workers as it is, written before it starts, when it has a session of its own
 and when it ends."""
 WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
-    "waiting", "running", "asking", "finished", "failed", "stopped", "unknown"
-)  # fmt: skip
+    "waiting",
+    "running",
+    "asking",
+    "finished",
+    "failed",
+    "stopped",
+    "unknown",
+)
 """States of a worker. `unknown`: the process of an earlier run ended while it worked."""
 AT_WORK = (WAITING, RUNNING, ASKING)
 """Those of one that has not ended."""

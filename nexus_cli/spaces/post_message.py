@@ -22,9 +22,15 @@ OFF, RULE = "off", "rule"
 
 
 def post_message(
-    ledger: Ledger, settings: Settings, space: Space, sender: Entity, text: str, warn: Callable[[str], None],
-    *, reply_to: int | None = None,
-) -> Posted:  # fmt: skip
+    ledger: Ledger,
+    settings: Settings,
+    space: Space,
+    sender: Entity,
+    text: str,
+    warn: Callable[[str], None],
+    *,
+    reply_to: int | None = None,
+) -> Posted:
     """Post `text` in a space and return the message with its consequences; blocks. `warn` gets a line if the router's
     model failed."""
     hops = 0
@@ -34,7 +40,7 @@ def post_message(
     offered = choose_agents(settings, ledger.spaces.get(space.key), sender, text, warn)
     return ledger.spaces.post(
         space, sender, text, format_utc(local_now()), reply_to=reply_to, hops=hops, offered=offered
-    )  # fmt: skip
+    )
 
 
 def choose_agents(

@@ -73,18 +73,22 @@ def _listed_space(space: Space, agent: Entity | None, active: Space | None) -> d
         for member in space.members
     ]
     return {
-        "id": space.id, "name": space.name, "active": active is not None and space.key == active.key,
-        "members": members[:MEMBERS], "more": max(0, len(members) - MEMBERS),
-    }  # fmt: skip
+        "id": space.id,
+        "name": space.name,
+        "active": active is not None and space.key == active.key,
+        "members": members[:MEMBERS],
+        "more": max(0, len(members) - MEMBERS),
+    }
 
 
 def _plans(ledger: Ledger, run: Run) -> list[Plan]:
     """Return the active plans of the run's folder, and those of the run itself."""
     folder = run.options.get("folder")
     return [
-        plan for plan in ledger.plans.list_plans()
+        plan
+        for plan in ledger.plans.list_plans()
         if plan.next_at is not None and (plan.key == run.plan or (folder and plan.options.get("folder") == folder))
-    ]  # fmt: skip
+    ]
 
 
 def _plan_facts(plan: Plan) -> dict[str, Any]:

@@ -105,9 +105,15 @@ async def load_replies(
 
 
 async def _record(
-    lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, found: Sequence[SpaceMessage],
-    after: int = 0, question: int = 0, resolved: int | None = None,
-) -> None:  # fmt: skip
+    lane_state: LaneState,
+    ledger: Ledger,
+    space: Space,
+    agent: Entity,
+    found: Sequence[SpaceMessage],
+    after: int = 0,
+    question: int = 0,
+    resolved: int | None = None,
+) -> None:
     """Append the messages after the key `after` that the lane does not have.
 
     Own messages up to `question` were posted by calls of the lane.
@@ -129,8 +135,9 @@ async def _record(
         head = []
 
 
-def make_trigger(lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage,
-                 facts: Mapping[str, Any]) -> Trigger:  # fmt: skip
+def make_trigger(
+    lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage, facts: Mapping[str, Any]
+) -> Trigger:
     """Return the trigger of the turn that `message` starts, the last entry of SPACE HISTORY. It has no text if the lane
     has the message already."""
     recorded = _recorded(lane_state, space)
@@ -139,9 +146,13 @@ def make_trigger(lane_state: LaneState, ledger: Ledger, space: Space, agent: Ent
     line = TimelineLines.of(ledger, space, agent).format(message, neutral_text(message.text))
     text = "\n".join([*([] if recorded else [space_header(space.name)]), _group(message), f"{line} {TRIGGER_MARK}"])
     return Trigger(
-        text, "space", actor=message.sender.actor, facts=facts, shown=f"{message.sender.name}: {message.text}",
+        text,
+        "space",
+        actor=message.sender.actor,
+        facts=facts,
+        shown=f"{message.sender.name}: {message.text}",
         notes={HISTORY: _note(space, [message])},
-    )  # fmt: skip
+    )
 
 
 def neutral_text(text: str) -> str:
@@ -155,8 +166,9 @@ def _recorded(lane_state: LaneState, space: Space) -> set[int]:
     return {key for value in memos if value["space"] == space.key for key in value["messages"] or (0,)}
 
 
-def _append(lane_state: LaneState, role: Role, lines: Sequence[str], actor: str, space: Space,
-            messages: Sequence[SpaceMessage]) -> None:  # fmt: skip
+def _append(
+    lane_state: LaneState, role: Role, lines: Sequence[str], actor: str, space: Space, messages: Sequence[SpaceMessage]
+) -> None:
     notes = {HISTORY: _note(space, messages)}
     lane_state.lane.append(Kind.MESSAGE, Message(role, "\n".join(lines)), actor, notes)
 
@@ -230,9 +242,15 @@ class _History:
 
     @classmethod
     async def of(
-        cls, lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, found: Sequence[SpaceMessage],
-        before: int, part: float,
-    ) -> _History:  # fmt: skip
+        cls,
+        lane_state: LaneState,
+        ledger: Ledger,
+        space: Space,
+        agent: Entity,
+        found: Sequence[SpaceMessage],
+        before: int,
+        part: float,
+    ) -> _History:
         """Return the history of `found`, preceded by `before` more messages, in `part` of the room beside system and
         tools. Short messages stay whole; long ones share the rest."""
         epoch = lane_state.lane.epoch

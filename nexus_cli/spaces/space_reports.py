@@ -38,26 +38,33 @@ def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> dict[
     if messages and ledger.writes:
         ledger.spaces.mark_seen(space.key, reader.key, messages[-1].key)
     return {
-        "version": 1, "space": space_json(space), "reader": entity_json(reader), "unread_before": earlier,
+        "version": 1,
+        "space": space_json(space),
+        "reader": entity_json(reader),
+        "unread_before": earlier,
         "messages": [message_json(one, is_seen=one.key <= seen) for one in messages],
-    }  # fmt: skip
+    }
 
 
 def posted_json(posted: Posted) -> dict[str, Any]:
     """Return a posted message and its consequences."""
     return {
-        "version": 1, "message": message_json(posted.message, is_seen=True),
+        "version": 1,
+        "message": message_json(posted.message, is_seen=True),
         "triggered": [{"name": agent.name, "run": f"run-{run}"} for agent, run in posted.triggered],
         "resumed": [f"run-{run}" for run in posted.resumed],
-    }  # fmt: skip
+    }
 
 
 def space_json(space: Space) -> dict[str, Any]:
     """Return a space with its members."""
     return {
-        "id": space.id, "name": space.name, "project": space.project, "at": space.at,
+        "id": space.id,
+        "name": space.name,
+        "project": space.project,
+        "at": space.at,
         "members": [entity_json(member) for member in space.members],
-    }  # fmt: skip
+    }
 
 
 def entity_json(who: Entity) -> dict[str, Any]:
@@ -68,6 +75,10 @@ def entity_json(who: Entity) -> dict[str, Any]:
 def message_json(message: SpaceMessage, *, is_seen: bool) -> dict[str, Any]:
     """Return one message."""
     return {
-        "id": message.id, "at": message.at, "sender": entity_json(message.sender), "text": message.text,
-        "seen": is_seen, "reply_to": f"msg-{message.reply_to}" if message.reply_to else None,
-    }  # fmt: skip
+        "id": message.id,
+        "at": message.at,
+        "sender": entity_json(message.sender),
+        "text": message.text,
+        "seen": is_seen,
+        "reply_to": f"msg-{message.reply_to}" if message.reply_to else None,
+    }

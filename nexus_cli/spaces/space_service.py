@@ -31,7 +31,7 @@ from nexus_cli.core.run import (
     find_mentions,
     fold_name,
     parse_key,
-)  # fmt: skip
+)
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
 from nexus_cli.ledger.spaces import MOST_HOPS, Posted
@@ -121,9 +121,17 @@ class SpaceService:
             raise NexusError("ledger", "this session cannot wait", "it is not saved")
         run = self._run()
         posted = self.ledger.spaces.post(
-            space, self.agent, text, format_utc(self.clock()), reply_to=reply_to, waits=wait,
-            origin=self._origin(run, space), hops=self._hops(run), session=self.session, call=call,
-        )  # fmt: skip
+            space,
+            self.agent,
+            text,
+            format_utc(self.clock()),
+            reply_to=reply_to,
+            waits=wait,
+            origin=self._origin(run, space),
+            hops=self._hops(run),
+            session=self.session,
+            call=call,
+        )
         return self._result(space, posted, wait=wait)
 
     def _result(self, space: Space, posted: Posted, *, wait: bool) -> ToolResult:
@@ -140,8 +148,11 @@ class SpaceService:
             return ToolResult(" ".join(lines))
         who = " and ".join(named) if named else "anybody"
         value = {
-            "space": space.key, "message": message.key, "from": [one.key for one in asked], "sender": self.agent.key
-        }  # fmt: skip
+            "space": space.key,
+            "message": message.key,
+            "from": [one.key for one in asked],
+            "sender": self.agent.key,
+        }
         waits = Wait("reply", f"a reply of {who} in {_named(space)}", value)
         return ToolResult(" ".join(lines), waits={"wait": waits.to_json(), "entity": self.agent.key})
 

@@ -168,7 +168,7 @@ def decode_file(data: bytes) -> DecodedText | None:
     UTF-8 nor anything else and has stray bytes for more than a tenth of it.
     """
     read = decode(data)
-    if read is None or read.errors == "replace" or (not read.bom and b"\0" in data[: HEAD]):
+    if read is None or read.errors == "replace" or (not read.bom and b"\0" in data[:HEAD]):
         return None
     return None if _is_noise(read) else read
 

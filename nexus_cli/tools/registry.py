@@ -57,11 +57,16 @@ def _read_definition(path: Path) -> Tool:
     effect = Effect(found.pop("effect"))
     edits = effect is Effect.EDIT
     return Tool(
-        path.stem, run=run, effect=effect, paths=paths,
+        path.stem,
+        run=run,
+        effect=effect,
+        paths=paths,
         preview=preview if found.pop("previews", edits) else None,
-        check=check if edits else None, recover=recover if found.pop("recovers", False) else None,
-        needs=tuple(_find_protocol(name) for name in found.pop("needs", ())), **found,
-    )  # fmt: skip
+        check=check if edits else None,
+        recover=recover if found.pop("recovers", False) else None,
+        needs=tuple(_find_protocol(name) for name in found.pop("needs", ())),
+        **found,
+    )
 
 
 def _find_protocol(name: str) -> type:

@@ -33,10 +33,17 @@ async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: 
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, said))
     await record_user_message(
-        lane_state, Kind.USER, _marked_text(trigger), parts=trigger.parts, files=trigger.files,
-        uncounted=trigger.uncounted, pasted=trigger.pasted, shown=trigger.shown, actor=trigger.actor,
+        lane_state,
+        Kind.USER,
+        _marked_text(trigger),
+        parts=trigger.parts,
+        files=trigger.files,
+        uncounted=trigger.uncounted,
+        pasted=trigger.pasted,
+        shown=trigger.shown,
+        actor=trigger.actor,
         notes=trigger.notes,
-    )  # fmt: skip
+    )
 
 
 def _marked_text(trigger: Trigger) -> str:

@@ -461,15 +461,22 @@ class Dispatcher:
             self.errors = 0 if result.ran else self.errors + 1
         what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
         clipped, drop = await clip_with_drop(
-            lane_state, result.text or "(no output)", lane_state.budget.output_cap, what, Cause.OUTPUT_CAP,
-            whole=result.text if result.full is None else result.full, uncounted=result.uncounted, cites=result.cites,
+            lane_state,
+            result.text or "(no output)",
+            lane_state.budget.output_cap,
+            what,
+            Cause.OUTPUT_CAP,
+            whole=result.text if result.full is None else result.full,
+            uncounted=result.uncounted,
+            cites=result.cites,
             first_line=result.first_line,
-        )  # fmt: skip
+        )
         if drop:
             lane_state.emit_drops([drop])
         self._append(lane_state, call, replace(result, full=None), clipped, seconds)
 
-    def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, sent: ElidedText, took: float = 0.0
+    def _append(
+        self, lane_state: LaneState, call: ToolCall, result: ToolResult, sent: ElidedText, took: float = 0.0
     ) -> None:
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}

@@ -32,10 +32,21 @@ and the go-ahead."""
 OUTDATED = "something was installed since the warm process started"
 """The reason with which a warm process refuses and ends."""
 START_PREFIXES = ("PYTHON", "LC_", "LD_", "MALLOC_", "OPENSSL_", "SSL_", "LITELLM_", "TIKTOKEN_", "CUSTOM_TIKTOKEN_")
-START_NAMES = frozenset({
-    "LANG", "LANGUAGE", "TZ", "TZDIR", "GLIBC_TUNABLES", "NO_COLOR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
-    "OPENAI_API_TYPE", "OPENAI_API_VERSION", "OPENAI_LOG",
-})  # fmt: skip
+START_NAMES = frozenset(
+    {
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TZDIR",
+        "GLIBC_TUNABLES",
+        "NO_COLOR",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "OPENAI_API_TYPE",
+        "OPENAI_API_VERSION",
+        "OPENAI_LOG",
+    }
+)
 SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTH")
 MOST = 64 * 1024 * 1024
 """Bytes of one call: far above what an environment and arguments can hold."""

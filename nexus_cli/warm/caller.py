@@ -30,8 +30,13 @@ FORK_PATIENCE = 1.0
 COMMAND_PATIENCE = 5.0
 """Seconds that `nexus warm` waits for an answer."""
 FORWARDED = (
-    _signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGTSTP, _signal.SIGCONT,
-)  # fmt: skip
+    _signal.SIGINT,
+    _signal.SIGTERM,
+    _signal.SIGHUP,
+    _signal.SIGQUIT,
+    _signal.SIGTSTP,
+    _signal.SIGCONT,
+)
 KEEP_IGNORED = (_signal.SIGHUP, _signal.SIGQUIT, _signal.SIGTSTP)
 """Signals that a run leaves ignored if they were ignored at its start."""
 NOT_RUNNING = "no warm process is running"

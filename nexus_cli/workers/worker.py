@@ -147,24 +147,44 @@ class Worker:
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON for lists and for the record."""
         return {
-            "id": self.id, "call": self.call, "session": self.session_id, "task": self.task, "recipe": self.recipe,
-            "state": self.state, "doing": self.doing, "steps": self.steps, "seconds": round(self.seconds, 3),
-            "tokens": self.usage.input + self.usage.output, "cost_usd": self.usage.cost_usd,
-            "changed": list(self.changed), "worktree": self.worktree, "left": self.left,
+            "id": self.id,
+            "call": self.call,
+            "session": self.session_id,
+            "task": self.task,
+            "recipe": self.recipe,
+            "state": self.state,
+            "doing": self.doing,
+            "steps": self.steps,
+            "seconds": round(self.seconds, 3),
+            "tokens": self.usage.input + self.usage.output,
+            "cost_usd": self.usage.cost_usd,
+            "changed": list(self.changed),
+            "worktree": self.worktree,
+            "left": self.left,
             "to_review": self.to_review,
             "folder": str(self.folder or ""),
-            "error": self.error, "scope": self.scope.to_json(),
-        }  # fmt: skip
+            "error": self.error,
+            "scope": self.scope.to_json(),
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Worker:
         """Return a worker of an earlier process from its recorded JSON."""
         made = cls(
-            value["id"], value["call"], value["task"], value["recipe"], session_id=value["session"],
-            state=UNKNOWN if value["state"] in AT_WORK else value["state"], steps=value["steps"],
-            seconds=value["seconds"], changed=tuple(value["changed"]), worktree=value["worktree"],
-            left=value["left"], to_review=value["to_review"], error=value["error"],
-        )  # fmt: skip
+            value["id"],
+            value["call"],
+            value["task"],
+            value["recipe"],
+            session_id=value["session"],
+            state=UNKNOWN if value["state"] in AT_WORK else value["state"],
+            steps=value["steps"],
+            seconds=value["seconds"],
+            changed=tuple(value["changed"]),
+            worktree=value["worktree"],
+            left=value["left"],
+            to_review=value["to_review"],
+            error=value["error"],
+        )
         made.folder = Path(value["folder"]) if value["folder"] else None
         scope = dict(value["scope"])
         made.scope = Limits(**scope | ({"tools": frozenset(scope["tools"])} if "tools" in scope else {}))

@@ -235,18 +235,30 @@ class SessionWorkers:
             limits = limits & Limits(sub_agents=False)
         limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
         options = Options(
-            worker.folder or state.options.cwd, parent.model.info.name, recipe=worker.recipe, front=FRONT,
-            resume=worker.session_id, allow=limits.allow or "read", allow_from="parent",
-            save=state.options.save, require_save=state.options.require_save, limits=replace(limits, allow=None),
-            spawner=self.session.id, worktree=worker.worktree,
-        )  # fmt: skip
+            worker.folder or state.options.cwd,
+            parent.model.info.name,
+            recipe=worker.recipe,
+            front=FRONT,
+            resume=worker.session_id,
+            allow=limits.allow or "read",
+            allow_from="parent",
+            save=state.options.save,
+            require_save=state.options.require_save,
+            limits=replace(limits, allow=None),
+            spawner=self.session.id,
+            worktree=worker.worktree,
+        )
         session = open_session(
-            options, parent.settings, approver=WorkerApprover(dispatcher.approver, worker.id) if dispatcher.approver
-            else None, provider=parent.model.provider, clock=parent.clock, ledger=state.ledger,
+            options,
+            parent.settings,
+            approver=WorkerApprover(dispatcher.approver, worker.id) if dispatcher.approver else None,
+            provider=parent.model.provider,
+            clock=parent.clock,
+            ledger=state.ledger,
             services=SessionServices(
                 partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places)
             ),
-        )  # fmt: skip
+        )
         own = session.state.lane_state
         own.model = parent.model
         if isinstance(own.prompt, PromptAssembly):

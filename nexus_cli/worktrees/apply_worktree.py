@@ -201,8 +201,7 @@ class _Planner:
                 yield change
 
     def _is_free_rename(self, change: FileChange) -> bool:
-        """True if a rename can be done as a move: the project's file is unchanged, and the new path is free or will be.
-        """
+        """True if a rename can be done as a move: the project's file is unchanged, and the new path is free or will be."""
         before = self.look(change.before)
         if change.before == change.path or before != _File(change.old_mode, change.old):
             return False
@@ -257,10 +256,16 @@ class _Planner:
             raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
         labels = ("-L", "yours", "-L", "before", "-L", self._label)
         done = run_program(
-            [self._git, "merge-file", "-p", "-q", *labels, "ours", "base", "new"], cwd=place,
-            env={"PATH": os.defpath, "LC_ALL": "C", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
-                 "GIT_CEILING_DIRECTORIES": str(self._folder)},
-        )  # fmt: skip
+            [self._git, "merge-file", "-p", "-q", *labels, "ours", "base", "new"],
+            cwd=place,
+            env={
+                "PATH": os.defpath,
+                "LC_ALL": "C",
+                "GIT_CONFIG_GLOBAL": os.devnull,
+                "GIT_CONFIG_NOSYSTEM": "1",
+                "GIT_CEILING_DIRECTORIES": str(self._folder),
+            },
+        )
         (place / "merged").write_bytes(done.stdout)
         return place / "merged", done.returncode if done.returncode < _FAILED else -1
 
@@ -272,9 +277,10 @@ def _side(mode: str, blob: str) -> _File:
 def _describe_clash(ours: _File, base: _File, new: _File) -> str:
     """Return the reason that three states of a file cannot be merged by content, "" if they can."""
     why = {
-        FOLDER: "a folder is in its place", BLOCKED: "a link or a file is in the place of its folder",
+        FOLDER: "a folder is in its place",
+        BLOCKED: "a link or a file is in the place of its folder",
         SPECIAL: "its place is taken by something that is not a file",
-    }.get(ours.mode, "")  # fmt: skip
+    }.get(ours.mode, "")
     if not why and base == _NOTHING:
         why = "new in both, with different content"
     if not why and new == _NOTHING:

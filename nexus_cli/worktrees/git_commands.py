@@ -1,5 +1,4 @@
-"""Run git for our own purposes: without hooks, monitors, filters of a repository's configuration, network or prompts.
-"""
+"""Run git for our own purposes: without hooks, monitors, filters of a repository's configuration, network or prompts."""
 
 from __future__ import annotations
 
@@ -59,9 +58,13 @@ class Git:
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a run with pipes for input and output. Raises `OSError`."""
         return start_program(
-            git_command(self.program, self.cwd, *arguments), env=self._environment(), cwd=self.cwd,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            git_command(self.program, self.cwd, *arguments),
+            env=self._environment(),
+            cwd=self.cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
 
     def _environment(self) -> dict[str, str]:
         return {**git_environment(self.cwd), **self.variables}

@@ -31,9 +31,12 @@ START_REF = "refs/worktree/nexus-start"
 STAGED = "staged"
 """File of a record folder with the index entries that were carried over."""
 _OPEN_WORK = {
-    "MERGE_HEAD": "merge", "rebase-merge": "rebase", "rebase-apply": "rebase", "CHERRY_PICK_HEAD": "cherry-pick",
+    "MERGE_HEAD": "merge",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "CHERRY_PICK_HEAD": "cherry-pick",
     "REVERT_HEAD": "revert",
-}  # fmt: skip
+}
 _LOCK = ("--lock", "--reason", "in use by nexus; `nexus worktree remove` ends it")
 """Without a lock, git prunes a worktree whose folder it cannot see, for example inside a command's sandbox."""
 _PIECE = 1 << 20

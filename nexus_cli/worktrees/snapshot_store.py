@@ -69,9 +69,11 @@ class SnapshotStore:
         if object_format != "sha1":
             config += f"[extensions]\n\tobjectformat = {object_format}\n"
         files = {
-            "HEAD": b"ref: refs/heads/none\n", "config": config.encode(), "info/attributes": _ATTRIBUTES.encode(),
+            "HEAD": b"ref: refs/heads/none\n",
+            "config": config.encode(),
+            "info/attributes": _ATTRIBUTES.encode(),
             "objects/info/alternates": os.fsencode(_quote_alternate(objects)) + b"\n",
-        }  # fmt: skip
+        }
         for name, data in files.items():
             (folder / name).write_bytes(data)
         return cls(program, folder, work_tree)
@@ -164,10 +166,14 @@ class SnapshotStore:
 
     def _git_with(self, program: str, index: str) -> Git:
         own = {
-            "GIT_DIR": str(self._folder), "GIT_WORK_TREE": str(self._tree), "GIT_INDEX_FILE": str(self._folder / index),
-            "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_DIR": str(self._folder),
+            "GIT_WORK_TREE": str(self._tree),
+            "GIT_INDEX_FILE": str(self._folder / index),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_SYSTEM": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_ATTR_NOSYSTEM": "1",
-        }  # fmt: skip
+        }
         return Git(program, self._tree if self._tree.is_dir() else self._folder, own)
 
 
@@ -184,8 +190,7 @@ class BlobReader:
         self._child.communicate()
 
     def copy(self, blob: str, file: IO[bytes]) -> None:
-        """Write a blob to `file`. Raises `GitError` if the blob does not exist, `OSError` if `file` cannot be written.
-        """
+        """Write a blob to `file`. Raises `GitError` if the blob does not exist, `OSError` if `file` cannot be written."""
         assert self._child.stdin is not None and self._child.stdout is not None
         self._child.stdin.write(blob.encode() + b"\n")
         self._child.stdin.flush()

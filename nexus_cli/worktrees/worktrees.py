@@ -211,10 +211,20 @@ def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = 
 def describe_worktree(record: WorktreeRecord) -> dict[str, Any]:
     """Return a worktree as JSON. Raises nothing: an error becomes its `problem`."""
     value: dict[str, Any] = {
-        "name": record.name, "project": str(record.source), "folder": str(record.folder), "branch": record.branch,
-        "created": record.created, "state": "missing", "in_use": False, "files": 0, "added": 0, "removed": 0,
-        "commits": 0, "kept": [], "problem": "",
-    }  # fmt: skip
+        "name": record.name,
+        "project": str(record.source),
+        "folder": str(record.folder),
+        "branch": record.branch,
+        "created": record.created,
+        "state": "missing",
+        "in_use": False,
+        "files": 0,
+        "added": 0,
+        "removed": 0,
+        "commits": 0,
+        "kept": [],
+        "problem": "",
+    }
     if not record.folder.is_dir():
         return value
     try:
@@ -225,9 +235,14 @@ def describe_worktree(record: WorktreeRecord) -> dict[str, Any]:
     counts = state.counts
     name = "empty" if state.is_empty(record) else "applied" if state.is_applied(record) and counts.files else "changed"
     return value | {
-        "state": name, "in_use": is_in_use(record), "files": counts.files, "added": counts.added,
-        "removed": counts.removed, "commits": state.commits, "kept": list(state.kept),
-    }  # fmt: skip
+        "state": name,
+        "in_use": is_in_use(record),
+        "files": counts.files,
+        "added": counts.added,
+        "removed": counts.removed,
+        "commits": state.commits,
+        "kept": list(state.kept),
+    }
 
 
 def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:

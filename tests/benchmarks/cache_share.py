@@ -160,9 +160,15 @@ def _lived(session: object, model: Model, failed: list[str], turns: int) -> Live
     epochs = [on(ledger, lane).epoch(number) for number in dict.fromkeys(row.manifest.epoch for row in rows)]
     heads = [sum(item.tokens for item in e.head) for e in epochs if e.cause in ("compaction", "overflow")]
     return Lived(
-        flow, round((first.system_tokens + first.tools_tokens) * scale), steps, [round(head * scale) for head in heads],
-        [sent.output for sent in main], failed, sum(len(item.preamble) // 4 for item in entries), turns,
-    )  # fmt: skip
+        flow,
+        round((first.system_tokens + first.tools_tokens) * scale),
+        steps,
+        [round(head * scale) for head in heads],
+        [sent.output for sent in main],
+        failed,
+        sum(len(item.preamble) // 4 for item in entries),
+        turns,
+    )
 
 
 def budget() -> int:

@@ -17,9 +17,31 @@ from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextD
 from nexus_cli.core.usage import Usage
 
 WORDS = (
-    "parser", "window", "session", "ledger", "report", "value", "entry", "index", "table", "reader", "writer", "buffer",
-    "cursor", "schema", "column", "record", "budget", "cache", "prefix", "token", "layer", "section", "recipe", "limit",
-)  # fmt: skip
+    "parser",
+    "window",
+    "session",
+    "ledger",
+    "report",
+    "value",
+    "entry",
+    "index",
+    "table",
+    "reader",
+    "writer",
+    "buffer",
+    "cursor",
+    "schema",
+    "column",
+    "record",
+    "budget",
+    "cache",
+    "prefix",
+    "token",
+    "layer",
+    "section",
+    "recipe",
+    "limit",
+)
 WISHES = (
     "Make {a} faster and keep its tests green.",
     "Don't change the public names of {a}.",

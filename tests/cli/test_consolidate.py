@@ -40,9 +40,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     ]
     with ScriptedServer([{"calls": calls}, "Two facts became one."]) as served:
         for name, value in (
-            ("OPENAI_API_KEY", "x"), ("OPENAI_API_BASE", served.base("chat")), ("NO_PROXY", "127.0.0.1"),
+            ("OPENAI_API_KEY", "x"),
+            ("OPENAI_API_BASE", served.base("chat")),
+            ("NO_PROXY", "127.0.0.1"),
             ("NEXUS_MODEL", "openai/law"),
-        ):  # fmt: skip
+        ):
             monkeypatch.setenv(name, value)
         yield served
 
@@ -89,8 +91,10 @@ def test_one_that_the_model_never_answered_leaves_nothing_behind(
     nexus: Run, facts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (
-        ("OPENAI_API_KEY", "x"), ("OPENAI_API_BASE", "http://127.0.0.1:9/v1"), ("NEXUS_MODEL", "openai/law"),
-    ):  # fmt: skip
+        ("OPENAI_API_KEY", "x"),
+        ("OPENAI_API_BASE", "http://127.0.0.1:9/v1"),
+        ("NEXUS_MODEL", "openai/law"),
+    ):
         monkeypatch.setenv(name, value)
     (places().config).mkdir(parents=True, exist_ok=True)
     (places().config / "config.toml").write_text("[provider]\nretries = 0\n")

@@ -68,9 +68,13 @@ def test_the_sandbox_is_tried_and_each_profile_started(nexus: Run, tmp_path: Pat
 
 @pytest.mark.parametrize(("setting", "status", "code"), [("off", "note", 0), ("required", "broken", 1)])
 def test_a_missing_sandbox_is_told_with_what_to_do(
-    setting: str, status: str, code: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+    setting: str,
+    status: str,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
     config: Path,
-) -> None:  # fmt: skip
+) -> None:
     config.write_text(f'[sandbox]\nbackend = "{setting}"\n')
     monkeypatch.setattr(probe, "_candidates", lambda project, abi: [])
     assert doctor.doctor(json=True) == code

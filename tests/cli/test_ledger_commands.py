@@ -121,8 +121,12 @@ def test_sessions_are_listed_shown_forked_renamed_and_deleted(nexus: Run, sessio
 
 
 LOOKS = [
-    ["sessions", "list"], ["sessions", "search", "x"], ["memory", "list"], ["memory", "search", "x"], ["drops"],
-]  # fmt: skip
+    ["sessions", "list"],
+    ["sessions", "search", "x"],
+    ["memory", "list"],
+    ["memory", "search", "x"],
+    ["drops"],
+]
 
 
 @pytest.mark.parametrize("looks", LOOKS, ids=" ".join)
@@ -145,9 +149,11 @@ def no_room() -> None:
 
 def test_reports_need_no_room_on_the_disk_and_what_writes_says_that_there_is_none(nexus: Run, session: str) -> None:
     told = {
-        ("drops", "show", "d1"): ORIGINAL, ("replay",): "has sent no request", ("sessions", "list"): "please",
+        ("drops", "show", "d1"): ORIGINAL,
+        ("replay",): "has sent no request",
+        ("sessions", "list"): "please",
         ("memory", "list"): "Nothing is remembered",
-    }  # fmt: skip
+    }
     for arguments, text in told.items():
         done = nexus(*arguments, preexec_fn=no_room)
         assert (done.returncode, done.stderr) == (0, b"") and text in done.stdout.decode()
@@ -261,10 +267,18 @@ def test_the_timeline_is_plain_lines_and_json_with_the_same_facts(nexus: Run, se
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--session", "nope"), ("--session", ""), ("--last", "0"), ("--last", "x"), ("--space", "nope"), ("--run", "9"),
-        ("--run", "x\x1b[2J"), ("--space", ""), ("--space", "a", "--run", "1"), ("--as", "Husam"),
+        ("--session", "nope"),
+        ("--session", ""),
+        ("--last", "0"),
+        ("--last", "x"),
+        ("--space", "nope"),
+        ("--run", "9"),
+        ("--run", "x\x1b[2J"),
+        ("--space", ""),
+        ("--space", "a", "--run", "1"),
+        ("--as", "Husam"),
     ],
-)  # fmt: skip
+)
 def test_a_timeline_of_nothing_is_one_line_and_status_2(nexus: Run, session: str, arguments: tuple[str, ...]) -> None:
     done = nexus("timeline", *arguments)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n"), b"\x1b" in done.stderr) == (2, b"", 1, False)

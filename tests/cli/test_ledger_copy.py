@@ -44,10 +44,15 @@ def filled(tmp_path: Path) -> Path:
             fork = ledger.fork_session(session.id, at=AT, name=f"fork of {project}")
             ledger.delete_session(session.id)
             assert check(ledger, fork.id)["requests"] == 0 and ledger.log(fork.id).last_id() == 4
-            _talk(open_session(
-                Options(tmp_path / project, MODEL, resume=fork.id, allow="all"), settings, approver=None,
-                provider=provider, ledger=ledger,
-            ))  # fmt: skip
+            _talk(
+                open_session(
+                    Options(tmp_path / project, MODEL, resume=fork.id, allow="all"),
+                    settings,
+                    approver=None,
+                    provider=provider,
+                    ledger=ledger,
+                )
+            )
         ledger.facts.add(MemorySlot.USER, "gone", state=FactState.KEPT, at=AT, actor="person")
         ledger.facts.forget("m1", AT)
         person, agent = ledger.spaces.entity("Husam", HUMAN), ledger.spaces.entity("Ana", AGENT)

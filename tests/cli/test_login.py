@@ -39,18 +39,28 @@ def test_a_key_that_is_piped_in_counts_until_it_is_removed(nexus: Run) -> None:
         assert KEY.encode() not in one.stdout + one.stderr
 
 
-REPORTS = [("status", "--json"), ("model", "list", "--json"), ("doctor", "--json"), ("context", "--json"),
-           ("config", "show")]  # fmt: skip
+REPORTS = [
+    ("status", "--json"),
+    ("model", "list", "--json"),
+    ("doctor", "--json"),
+    ("context", "--json"),
+    ("config", "show"),
+]
 
 
 @pytest.mark.parametrize(
     ("words", "stdin"),
     [
-        (("login",), KEY), (("login", "openai"), ""), (("login", "openai"), f"{KEY}\n{KEY}\n"),
-        (("login", "openai"), "sk-ant-0123456789"), (("login", "openai", KEY), ""), (("login", KEY), ""),
-        (("login", "nowhere"), KEY), (("logout", "openai"), ""),
+        (("login",), KEY),
+        (("login", "openai"), ""),
+        (("login", "openai"), f"{KEY}\n{KEY}\n"),
+        (("login", "openai"), "sk-ant-0123456789"),
+        (("login", "openai", KEY), ""),
+        (("login", KEY), ""),
+        (("login", "nowhere"), KEY),
+        (("logout", "openai"), ""),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_stored_or_removed_is_refused_in_one_line(
     nexus: Run, words: tuple[str, ...], stdin: str
 ) -> None:

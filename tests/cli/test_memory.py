@@ -68,9 +68,15 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
     ledger = Ledger.open(places().ledger)
     for number in range(3):
         ledger.facts.add(
-            MemorySlot.PROJECT, f"proposal {number}", state=FactState.PROPOSED, at="2026-01-02T03:04:05.000Z",
-            actor="agent", project=str(tmp_path), session="gone", entry=2,
-        )  # fmt: skip
+            MemorySlot.PROJECT,
+            f"proposal {number}",
+            state=FactState.PROPOSED,
+            at="2026-01-02T03:04:05.000Z",
+            actor="agent",
+            project=str(tmp_path),
+            session="gone",
+            entry=2,
+        )
     ledger.close()
     listed = nexus("memory", "list").stdout
     assert b"3 proposals" in listed and b"a deleted session" in listed

@@ -25,14 +25,22 @@ def test_a_key_is_told_from_a_name(key: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "gpt-5.6", "claude-opus-4-1-20250805", "openrouter/anthropic/claude-sonnet-4.6",
+        "gpt-5.6",
+        "claude-opus-4-1-20250805",
+        "openrouter/anthropic/claude-sonnet-4.6",
         "ollama_chat/llama3.2:70b-q4_K_M",
-        "ft:gpt-4o-mini-2024-07-18:org::9AbCdEfG", "gpt-4o-mini-audio-preview-2024-12-17", "fast", "OPENAI_API_KEY",
-        "bedrock/arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abcdefghij12", "azure/my-gpt5",
-        "replicate/meta/llama-2-70b-chat:02e509c789964a7ea8736978a43525956ef40397be9033abf9fd2badfe68c9e3", "",
-        "hosted_vllm/Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", "bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0",
+        "ft:gpt-4o-mini-2024-07-18:org::9AbCdEfG",
+        "gpt-4o-mini-audio-preview-2024-12-17",
+        "fast",
+        "OPENAI_API_KEY",
+        "bedrock/arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abcdefghij12",
+        "azure/my-gpt5",
+        "replicate/meta/llama-2-70b-chat:02e509c789964a7ea8736978a43525956ef40397be9033abf9fd2badfe68c9e3",
+        "",
+        "hosted_vllm/Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8",
+        "bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0",
     ],
-)  # fmt: skip
+)
 def test_a_name_is_no_key(name: str) -> None:
     assert not looks_like_key(name, {})
 
@@ -87,11 +95,25 @@ FILES = {
     "alias": f'model = "fast"\n[alias]\nfast = "{KEY}"\n',
 }
 REPORTS = [
-    ("config", "show"), ("config", "show", "--origin"), ("config", "show", "--json"), ("config", "get", "model"),
-    ("config", "get", "keys.OPENAI_API_KEY"), ("config", "get", "alias.fast"), ("model", "list"),
-    ("model", "list", "--json"), ("status",), ("status", "--json"), ("doctor",), ("doctor", "--json"), ("context",),
-    ("context", "--json"), ("ask", "hi"), ("ask", "--json", "hi"), ("ask", "--stream-json", "hi"), ("sessions", "list"),
-]  # fmt: skip
+    ("config", "show"),
+    ("config", "show", "--origin"),
+    ("config", "show", "--json"),
+    ("config", "get", "model"),
+    ("config", "get", "keys.OPENAI_API_KEY"),
+    ("config", "get", "alias.fast"),
+    ("model", "list"),
+    ("model", "list", "--json"),
+    ("status",),
+    ("status", "--json"),
+    ("doctor",),
+    ("doctor", "--json"),
+    ("context",),
+    ("context", "--json"),
+    ("ask", "hi"),
+    ("ask", "--json", "hi"),
+    ("ask", "--stream-json", "hi"),
+    ("sessions", "list"),
+]
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)

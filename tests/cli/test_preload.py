@@ -37,9 +37,14 @@ def test_after_the_preload_a_run_imports_and_starts_next_to_nothing(tmp_path: Pa
     (tmp_path / "a.txt").write_text("text\n")
     with ScriptedServer() as server:
         environment = {
-            **os.environ, "HOME": str(tmp_path), "NEXUS_HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1",
-            "NEXUS_MODEL": "openai/scripted", "OPENAI_API_KEY": "sk-nobody", "OPENAI_API_BASE": server.base("chat"),
-        }  # fmt: skip
+            **os.environ,
+            "HOME": str(tmp_path),
+            "NEXUS_HOME": str(tmp_path / "home"),
+            "NO_PROXY": "127.0.0.1",
+            "NEXUS_MODEL": "openai/scripted",
+            "OPENAI_API_KEY": "sk-nobody",
+            "OPENAI_API_BASE": server.base("chat"),
+        }
         done = subprocess.run(
             [sys.executable, "-c", RUN], cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True
         )

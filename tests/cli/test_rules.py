@@ -23,11 +23,15 @@ def write(text: str) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "decision", "profile"),
     [
-        (["ls"], 0, "allow", "read"), (["npm run x"], 1, "ask", "write"), (["git -C . push"], 3, "deny", "write"),
-        (["--allow", "run", "npm run x"], 0, "allow", "write"), (["--allow", "all", "npm run x"], 0, "allow", "none"),
-        (["--allow", "all", "git push"], 3, "deny", "none"), (["npm test && ls"], 0, "allow", "write"),
+        (["ls"], 0, "allow", "read"),
+        (["npm run x"], 1, "ask", "write"),
+        (["git -C . push"], 3, "deny", "write"),
+        (["--allow", "run", "npm run x"], 0, "allow", "write"),
+        (["--allow", "all", "npm run x"], 0, "allow", "none"),
+        (["--allow", "all", "git push"], 3, "deny", "none"),
+        (["npm test && ls"], 0, "allow", "write"),
     ],
-)  # fmt: skip
+)
 def test_a_test_ends_with_the_status_of_its_decision(
     nexus: Run, words: list[str], status: int, decision: str, profile: str
 ) -> None:
@@ -56,8 +60,10 @@ def test_a_rule_may_hold_here_alone(nexus: Run, tmp_path: Path) -> None:
     here = next(row["folder"] for row in listed if row["folder"])
     assert tmp_path.is_relative_to(here)
     assert [(row["rule"], row["folder"]) for row in listed] == [
-        ("bash(make *)", None), ("bash(npm test *)", here), ("bash(make *)", here),
-    ]  # fmt: skip
+        ("bash(make *)", None),
+        ("bash(npm test *)", here),
+        ("bash(make *)", here),
+    ]
     lines = nexus("rules", "list").stdout.decode().splitlines()
     assert ["everywhere" in line for line in lines] == [True, False, False]
     assert nexus("rules", "test", "npm test").returncode == 0
@@ -74,8 +80,10 @@ def test_rules_are_added_listed_and_removed_and_comments_stay(nexus: Run) -> Non
     assert b"already" in nexus("rules", "add", "deny", "bash(git push *)").stderr
     listed = json.loads(nexus("rules", "list", "--json").stdout)
     assert [(row["decision"], row["rule"]) for row in listed["rules"]] == [
-        ("deny", "bash(git push *)"), ("allow", "bash(make *)"), ("allow", "bash(npm test *)"),
-    ]  # fmt: skip
+        ("deny", "bash(git push *)"),
+        ("allow", "bash(make *)"),
+        ("allow", "bash(npm test *)"),
+    ]
     assert all(row["file"] == str(places().settings) and row["line"] > 3 for row in listed["rules"])
     text = nexus("rules", "list").stdout.decode()
     assert "bash(make *)" in text and "config.toml line 5" in text
@@ -112,11 +120,13 @@ def test_a_wrong_rule_is_not_added(nexus: Run, rule: str, fact: str) -> None:
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ('deny = ["bsh(x)"]', ("line 2", "bash")), ('deny = ["bash(x"]', ("line 2", "bash(x")),
+        ('deny = ["bsh(x)"]', ("line 2", "bash")),
+        ('deny = ["bash(x"]', ("line 2", "bash(x")),
         ('allow = ["bash(a b)"]\ndeny = ["bash(a *)"]', ("line 2", "line 3", "contradicts")),
-        ("deny = 5", ("line 2", "a list of texts")), ("denied = []", ("line 2", "rules.deny")),
+        ("deny = 5", ("line 2", "a list of texts")),
+        ("denied = []", ("line 2", "rules.deny")),
     ],
-)  # fmt: skip
+)
 def test_a_file_with_a_wrong_rule_is_exit_2_with_its_line(nexus: Run, text: str, facts: tuple[str, ...]) -> None:
     write(f"[rules]\n{text}\n")
     for words in (["list"], ["test", "ls"]):

@@ -27,11 +27,21 @@ def listens(child: subprocess.Popen[bytes]) -> bool:
     return bool(int(state.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
 
 
-@pytest.mark.parametrize(("words", "wanted"), [
-    ("ask --json hi", "--json"), ("ask hi --stream-json", "--stream-json"), ("-m x ask --json", "--json"),
-    ("ask -m --json hi", ""), ("ask hi -- --json", ""), ("ask --json --stream-json", ""), ("ask hi", ""),
-    ("sessions search ask --json", ""), ("-m ask --json", ""), ("", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("ask --json hi", "--json"),
+        ("ask hi --stream-json", "--stream-json"),
+        ("-m x ask --json", "--json"),
+        ("ask -m --json hi", ""),
+        ("ask hi -- --json", ""),
+        ("ask --json --stream-json", ""),
+        ("ask hi", ""),
+        ("sessions search ask --json", ""),
+        ("-m ask --json", ""),
+        ("", ""),
+    ],
+)
 def test_who_asks_for_json_is_known_without_the_parser(words: str, wanted: str) -> None:
     assert json_form(words.split()) == wanted
 
@@ -55,10 +65,16 @@ def test_the_object_is_the_one_of_every_run_without_a_session(number: signal.Sig
     assert signal_result("", 130, "SIGINT") == b""
 
 
-@pytest.mark.parametrize(("number", "way", "later"), [
-    (signal.SIGINT, "--json", 0.0), (signal.SIGINT, "--json", 0.5), (signal.SIGTERM, "--stream-json", 0.0),
-    (signal.SIGHUP, "--stream-json", 0.5), (signal.SIGTERM, "", 0.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("number", "way", "later"),
+    [
+        (signal.SIGINT, "--json", 0.0),
+        (signal.SIGINT, "--json", 0.5),
+        (signal.SIGTERM, "--stream-json", 0.0),
+        (signal.SIGHUP, "--stream-json", 0.5),
+        (signal.SIGTERM, "", 0.0),
+    ],
+)
 def test_a_signal_during_the_imports_and_while_stdin_is_awaited_ends_in_the_result(
     number: signal.Signals, way: str, later: float
 ) -> None:

@@ -40,9 +40,13 @@ def test_a_space_is_created_listed_and_read(space: Run) -> None:
     assert [one["name"] for one in value["space"]["members"]] == ["Husam", "Sarah", "Ana"]
     first, second = value["messages"]
     assert first == {
-        "id": "msg-1", "at": first["at"], "sender": {"id": "ent-1", "name": "Husam", "type": "human"},
-        "text": "@Ana look at it", "seen": True, "reply_to": None,
-    }  # fmt: skip
+        "id": "msg-1",
+        "at": first["at"],
+        "sender": {"id": "ent-1", "name": "Husam", "type": "human"},
+        "text": "@Ana look at it",
+        "seen": True,
+        "reply_to": None,
+    }
     assert (second["text"], second["seen"]) == ("one\ntwo", False) and value["version"] == 1
     assert [one["seen"] for one in read(space, "Project Alpha")["messages"]] == [True, True]
     assert [one["seen"] for one in read(space, "Project Alpha", "--as", "Sarah")["messages"]] == [False, False]
@@ -81,8 +85,11 @@ def test_the_options_of_agents_come_from_the_command_line_the_settings_and_the_f
     of = {one.name: one for one in ledger.spaces.find("A").members}
     ledger.close()
     assert {name: one.kind for name, one in of.items()} == {
-        "Husam": "human", "Ana": "agent", "bob": "agent", "nexus": "agent"
-    }  # fmt: skip
+        "Husam": "human",
+        "Ana": "agent",
+        "bob": "agent",
+        "nexus": "agent",
+    }
     mine = {"folder": str(tmp_path), "allow": "read", "recipe": "tick_event", "model": "openai/quick"}
     assert of["Ana"].options == mine == of["nexus"].options
     assert of["bob"].options == {**mine, "allow": "edit"}
@@ -138,7 +145,7 @@ BAD = [
     (["join", "A", "--agent"], "--as NAME"),
     (["join", "A", "--as", "Husam", "--agent"], "that of a person"),
     (["leave", "Project Alpha", "--as", "Sarah"], "not a member"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("words", "why"), BAD, ids=[" ".join(words)[:40] for words, _ in BAD])

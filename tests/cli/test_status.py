@@ -75,7 +75,10 @@ def test_status_tells_everything_that_there_is(nexus: Any, tmp_path: Path) -> No
     assert value["skills"] == [{"name": "deploy", "description": "Roll out", "origin": "personal"}]
     assert value["recipes"] == ["ask", "chat"], "those that a person can start, not what nexus uses itself"
     assert value["project"] == {
-        "folder": str(tmp_path), "trust": "nothing", "skills_not_trusted": 0, "unsupported": [],
+        "folder": str(tmp_path),
+        "trust": "nothing",
+        "skills_not_trusted": 0,
+        "unsupported": [],
     }
     assert (value["servers"], value["memory"], value["notices"]) == ([], None, [])
     text = nexus("status", env={"COLUMNS": "40"}).stdout.decode()

@@ -34,10 +34,13 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     text = done.stdout.decode()
     assert done.returncode == 0 and not done.stderr
     for line in (
-        "limits.max_steps = 7: instead of 200", "allow = all: has no effect, yours is ask",
-        "model: a project cannot set this", ".nexus/recipes/careful.toml", ".nexus/mcp.json",
+        "limits.max_steps = 7: instead of 200",
+        "allow = all: has no effect, yours is ask",
+        "model: a project cannot set this",
+        ".nexus/recipes/careful.toml",
+        ".nexus/mcp.json",
         "Trusted. Active: settings, recipes.",
-    ):  # fmt: skip
+    ):
         assert line in text
     assert nexus("config", "get", "limits.max_steps").stdout == b"7\n"
     shown = nexus("config", "show", "--origin").stdout.decode()
@@ -82,18 +85,23 @@ def test_trust_is_revoked_and_gone_after_a_change(nexus: Run, project: Path) -> 
 def test_what_is_different_since_the_last_time_is_shown_item_by_item(nexus: Run, project: Path) -> None:
     first = json.loads(nexus("trust", "--json").stdout)["items"]
     assert {(one["kind"], one["name"], one["state"], one["diff"]) for one in first} == {
-        ("settings", "", "new", ""), ("recipe", "careful", "new", ""),
-    }  # fmt: skip
+        ("settings", "", "new", ""),
+        ("recipe", "careful", "new", ""),
+    }
     own = project / ".nexus"
     (own / "config.toml").write_text('model = "openai/x"\nallow = "all"\n[limits]\nmax_steps = 9\n')
     (own / "mcp.json").write_text('{"mcpServers": {"files": {"command": "serve\\u001b[31m"}}}')
     (own / "recipes" / "careful.toml").unlink()
     text = nexus("trust").stdout.decode()
     for line in (
-        "  Changed since it was trusted: settings", "  -limits.max_steps = 7", "  +limits.max_steps = 9",
-        "  New since this was trusted: server files", '  +  "command": "serve',
-        "  Removed since it was trusted: recipe careful", "  -max_steps = 3",
-    ):  # fmt: skip
+        "  Changed since it was trusted: settings",
+        "  -limits.max_steps = 7",
+        "  +limits.max_steps = 9",
+        "  New since this was trusted: server files",
+        '  +  "command": "serve',
+        "  Removed since it was trusted: recipe careful",
+        "  -max_steps = 3",
+    ):
         assert line in text, text
     assert "\x1b" not in text
     again = json.loads(nexus("trust", "--json").stdout)["items"]

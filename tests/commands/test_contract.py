@@ -20,9 +20,22 @@ from nexus_cli.reports.text.forms import FORMS
 NAMES = list(discover())
 TAKES_NOTHING = [name for name, command in discover().items() if not command.usage]
 NONSENSE = [
-    "[/bold] {} %s", "{0.__class__}", "--nonsense", "d1 9:x", "d999999999999999999999", "0", "-1", "1e9", "''",
-    "a\x00b\x1b[2J", "é漢\U0001f600 x\ud800", "x" * 5000, "../../..", "~nobody/x", "a b c d",
-]  # fmt: skip
+    "[/bold] {} %s",
+    "{0.__class__}",
+    "--nonsense",
+    "d1 9:x",
+    "d999999999999999999999",
+    "0",
+    "-1",
+    "1e9",
+    "''",
+    "a\x00b\x1b[2J",
+    "é漢\U0001f600 x\ud800",
+    "x" * 5000,
+    "../../..",
+    "~nobody/x",
+    "a b c d",
+]
 
 
 @pytest.fixture(params=NAMES)
@@ -156,9 +169,19 @@ def test_no_hint_throws_away_what_the_person_did_not_commit() -> None:
 
 
 NEED_THE_LEDGER = [
-    "agents", "cache", "clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions",
+    "agents",
+    "cache",
+    "clear",
+    "cost",
+    "drops",
+    "export",
+    "fork",
+    "recall",
+    "rename",
+    "resume",
+    "sessions",
     "space",
-]  # fmt: skip
+]
 
 
 def test_without_a_ledger_commands_that_need_it_say_so(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,9 +34,16 @@ def propose(context: FakeContext, text: str, quote: str = "") -> None:
     ledger = context.session.ledger
     assert ledger is not None
     ledger.facts.add(
-        MemorySlot.PROJECT, text, state=FactState.PROPOSED, at=AT, actor="tool:bash",
-        project=str(context.session.folder), session=context.session.id, entry=2, quote=quote,
-    )  # fmt: skip
+        MemorySlot.PROJECT,
+        text,
+        state=FactState.PROPOSED,
+        at=AT,
+        actor="tool:bash",
+        project=str(context.session.folder),
+        session=context.session.id,
+        entry=2,
+        quote=quote,
+    )
 
 
 def test_the_person_adds_finds_and_forgets(context: FakeContext) -> None:
@@ -186,9 +193,15 @@ def test_a_source_is_said_in_words(context: FakeContext) -> None:
     ledger.rename_session(other.id, "login page")
     for name, session in (("named", other.id), ("gone", "nobody")):
         ledger.facts.add(
-            MemorySlot.PROJECT, name, state=FactState.PROPOSED, at=AT, actor="agent",
-            project=str(context.session.folder), session=session, entry=4,
-        )  # fmt: skip
+            MemorySlot.PROJECT,
+            name,
+            state=FactState.PROPOSED,
+            at=AT,
+            actor="agent",
+            project=str(context.session.folder),
+            session=session,
+            entry=4,
+        )
     sources = {one["text"]: one["source"] for one in shown_facts(context)}
     assert sources["from here"] == "this session, message 2"
     assert sources["named"] == 'session "login page" of 2026-01-13, message 4'
@@ -207,9 +220,19 @@ def test_what_the_person_adds_is_told_in_the_same_session(context: FakeContext) 
 
 def fact(text: str, **more: Any) -> dict[str, Any]:
     return {
-        "id": "m1", "slot": "user", "text": text, "at": AT, "state": "kept", "actor": "person", "session": "s" * 26,
-        "entry": 1, "quote": text, "project": "", "deleted": False, "source": "session x, entry 1",
-    } | more  # fmt: skip
+        "id": "m1",
+        "slot": "user",
+        "text": text,
+        "at": AT,
+        "state": "kept",
+        "actor": "person",
+        "session": "s" * 26,
+        "entry": 1,
+        "quote": text,
+        "project": "",
+        "deleted": False,
+        "source": "session x, entry 1",
+    } | more
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])

@@ -54,8 +54,9 @@ def test_spaces_are_listed_read_and_posted_to(husam: FakeContext, ledger: Ledger
     assert form == "spaces" and [one["name"] for one in value["spaces"]] == ["Project", "Project Alpha"]
     husam.run("space post project alpha @Ana look at it").run('space post "Project" to the shorter one')
     assert husam.said[-2:] == [
-        "msg-1 is posted in Project Alpha; it started run-1 of Ana.", "msg-2 is posted in Project."
-    ]  # fmt: skip
+        "msg-1 is posted in Project Alpha; it started run-1 of Ana.",
+        "msg-2 is posted in Project.",
+    ]
     assert [one.text for one in ledger.spaces.read(ledger.spaces.find("Project"))] == ["to the shorter one"]
     form, value = husam.run("space read space-1").shown[-1]
     assert form == "space_messages" and [one["text"] for one in value["messages"]] == ["@Ana look at it"]
@@ -76,10 +77,12 @@ def test_the_agent_of_the_session_sends_to_the_space_that_was_entered(husam: Fak
 
 def test_what_cannot_be_done_is_one_line_with_a_way(husam: FakeContext, context: FakeContext) -> None:
     for line, why in (
-        ("space read Nowhere", "no such space"), ("space post Project", "nothing to post"),
-        ("space read Project and more", "unexpected text"), ("space shout", "expected read"),
+        ("space read Nowhere", "no such space"),
+        ("space post Project", "nothing to post"),
+        ("space read Project and more", "unexpected text"),
+        ("space shout", "expected read"),
         ("space read", "name of the space is missing"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(NexusError, match=why) as caught:
             husam.run(line)
         assert caught.value.hint and "\n" not in caught.value.line

@@ -186,17 +186,21 @@ def test_rules_are_shown_with_their_place_edited_and_in_force_at_once(context: F
     assert "already" in context.said[-2]
     value = context.shown[-1][1]
     assert [(rule["decision"], rule["rule"]) for rule in value["rules"]] == [
-        ("deny", "bash(touch made)"), ("allow", "bash(touch *)"),
-    ]  # fmt: skip
+        ("deny", "bash(touch made)"),
+        ("allow", "bash(touch *)"),
+    ]
     assert all(rule["from"].rpartition(" line ")[2].isdigit() for rule in value["rules"])
     (refused,) = context.turn("and again").outcome.denied
     assert "deny bash(touch made)" in refused["why"]
     context.run("permissions remove bash(touch made)").run("permissions remove allow bash(touch *)").run("permissions")
     assert context.shown[-1][1]["rules"] == []
     for wrong, why in (
-        ("allow", "which rule"), ("deny", "which rule"), ("allow bsh(ls)", "nearest is bash"), ("ask bash()", "empty"),
+        ("allow", "which rule"),
+        ("deny", "which rule"),
+        ("allow bsh(ls)", "nearest is bash"),
+        ("ask bash()", "empty"),
         ("remove bash(touch made)", "no such rule"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(NexusError, match=why):
             context.run(f"permissions {wrong}")
 
@@ -266,9 +270,13 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
     assert piece["text"] == whole[5:25]
     assert f"/drops d1 {beginning['end']}: shows the rest" in FORMS["drop"](beginning, 80)
     for wrong, why in (
-        ("d9", "no such drop"), ("nope", "no such drop"), ("d1 x:y", "A:B"), ("d1 -5:3", "A:B"),
-        ("d1 9:4", "the range is empty: d1 has"), ("d1 999999999:", "the range is empty"),
-    ):  # fmt: skip
+        ("d9", "no such drop"),
+        ("nope", "no such drop"),
+        ("d1 x:y", "A:B"),
+        ("d1 -5:3", "A:B"),
+        ("d1 9:4", "the range is empty: d1 has"),
+        ("d1 999999999:", "the range is empty"),
+    ):
         with pytest.raises(NexusError, match=why):
             context.run(f"drops {wrong}")
 
@@ -421,8 +429,9 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeConte
         {"name": "read_file", "subject": "x.py", "started": False},
     ]
     assert describe_open_calls(value) == [
-        "bash pytest -q: outcome unknown, the process ended while it ran", "read_file x.py: not run yet",
-    ]  # fmt: skip
+        "bash pytest -q: outcome unknown, the process ended while it ran",
+        "read_file x.py: not run yet",
+    ]
     assert not value["finished"]
     context.run("continue")
     assert context.started == [""]

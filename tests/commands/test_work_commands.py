@@ -28,12 +28,15 @@ def test_a_goal_is_set_listed_done_and_dropped(context: FakeContext) -> None:
     value = shown(context, "goal a parser for dates")
     assert value["goals"] == [
         {
-            "id": "g1", "text": "a parser for dates", "done": False,
+            "id": "g1",
+            "text": "a parser for dates",
+            "done": False,
             "steps": [
-                {"id": "g2", "text": "Write it.", "done": False}, {"id": "g3", "text": "Test it.", "done": False},
+                {"id": "g2", "text": "Write it.", "done": False},
+                {"id": "g3", "text": "Test it.", "done": False},
             ],
         }
-    ]  # fmt: skip
+    ]
     complete = find("goal", context.commands).complete
     assert complete is not None and "done g2" in complete(context)
     assert FORMS["goals"](shown(context, "goal done g2"), 80).splitlines()[1] == "  [x] g2 Write it."
@@ -61,12 +64,18 @@ def test_several_goals_are_done_or_dropped_at_once_and_pay_for_no_request(contex
 @pytest.mark.parametrize(
     ("line", "right"),
     [
-        ("done", "/goal done ID"), ("clear", "/goal drop ID"), ("dropp g1", "/goal drop g1"),
-        ("finish g1 please", "/goal done g1"), ("remove g2, g1", "/goal drop g2 g1"), ("drop g1 g2 now", "/goal drop"),
-        ("done the login page", "/goal done"), ("g1", "/goal done g1"), ("Doen G1", "/goal done g1"),
+        ("done", "/goal done ID"),
+        ("clear", "/goal drop ID"),
+        ("dropp g1", "/goal drop g1"),
+        ("finish g1 please", "/goal done g1"),
+        ("remove g2, g1", "/goal drop g2 g1"),
+        ("drop g1 g2 now", "/goal drop"),
+        ("done the login page", "/goal done"),
+        ("g1", "/goal done g1"),
+        ("Doen G1", "/goal done g1"),
         ("drop support for it", "put another word"),
     ],
-)  # fmt: skip
+)
 def test_what_only_looks_like_a_verb_sets_no_goal_and_costs_nothing(
     context: FakeContext, line: str, right: str
 ) -> None:
@@ -241,9 +250,15 @@ def test_plan_turns_plan_mode_on_and_off_and_takes_a_first_message(context: Fake
     context.run("plan")
     assert context.session.status().allow == "run" and "Permission level: auto." in context.said[-1]
     for words in (
-        "look at shop.py", "add tests for the parser", "remove the dead code", "add x --in 2h\nto the docs",
-        "add a --dry-run flag to the CLI", "add --name and --zone options", "remove dead-code", "run tests",
-    ):  # fmt: skip
+        "look at shop.py",
+        "add tests for the parser",
+        "remove the dead code",
+        "add x --in 2h\nto the docs",
+        "add a --dry-run flag to the CLI",
+        "add --name and --zone options",
+        "remove dead-code",
+        "run tests",
+    ):
         context.run(f"plan {words}")
         assert context.started[-1] == words and context.session.status().allow == "plan"
 

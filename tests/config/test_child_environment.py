@@ -64,9 +64,7 @@ def test_nothing_else_on_the_path_means_the_usual_folders_and_never_the_working_
 
 
 @pytest.mark.parametrize("inside", [".venv", "services/api/.venv"])
-def test_an_environment_of_the_project_itself_stays(
-    inside: str, work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_of_the_project_itself_stays(inside: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = work / inside
     monkeypatch.setattr(sys, "prefix", str(own))
     monkeypatch.setattr(sys, "base_prefix", "/usr")

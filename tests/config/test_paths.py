@@ -33,9 +33,7 @@ def test_a_repository_below_the_home_folder_is_a_project(home: Path) -> None:
     assert project_root(home / "work" / "deep") == home / "work"
 
 
-def test_a_parent_that_may_not_be_looked_into_is_no_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_parent_that_may_not_be_looked_into_is_no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(path: object, **more: object) -> os.stat_result:
         raise PermissionError(13, "Permission denied", str(path))
 

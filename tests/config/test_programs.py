@@ -64,9 +64,17 @@ def ways_in(project: Path) -> list[str]:
             place.symlink_to(target)
     up = project.parent.parent
     return [
-        str(programs_folder), f"{programs_folder}/", f"{project}/src/../.venv//bin", str(up / "link"),
-        str(up / "whole/.venv/bin"), str(up / "disk2/shop/.venv/bin"), "../.venv/bin", ".", "", "~/bin",
-    ]  # fmt: skip
+        str(programs_folder),
+        f"{programs_folder}/",
+        f"{project}/src/../.venv//bin",
+        str(up / "link"),
+        str(up / "whole/.venv/bin"),
+        str(up / "disk2/shop/.venv/bin"),
+        "../.venv/bin",
+        ".",
+        "",
+        "~/bin",
+    ]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -106,8 +114,15 @@ def test_a_way_that_leads_through_the_project_does_not_count(project: Path, outs
     (tmp_path / "one" / "git").symlink_to(project / "single" / "git")
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    for entry in (project / "tools", tmp_path / "to-tools", tmp_path / "relative", tmp_path / "one", loop,
-                  f"{outside}/../disk/shop/tools", f"{tmp_path}/one/../relative/."):  # fmt: skip
+    for entry in (
+        project / "tools",
+        tmp_path / "to-tools",
+        tmp_path / "relative",
+        tmp_path / "one",
+        loop,
+        f"{outside}/../disk/shop/tools",
+        f"{tmp_path}/one/../relative/.",
+    ):
         environ = path_of(entry, outside)
         assert find_program("git", environ=environ) == str(outside / "git"), entry
         if entry != tmp_path / "one":
@@ -164,9 +179,15 @@ def test_a_program_that_the_person_names_is_found_everywhere_but_in_the_project(
 
 def test_git_gets_no_variable_of_its_own_and_none_of_its_settings_can_be_widened(project: Path) -> None:
     given_to = {
-        "PATH": f"{project}/.venv/bin:/usr/bin", "HOME": "/h", "GIT_CONFIG_GLOBAL": "/g", "GIT_CONFIG_COUNT": "1",
-        "GIT_DIR": "/x", "GIT_EXEC_PATH": "/x", "GIT_SSH_COMMAND": "x", "GIT_ALLOW_PROTOCOL": "ext",
-    }  # fmt: skip
+        "PATH": f"{project}/.venv/bin:/usr/bin",
+        "HOME": "/h",
+        "GIT_CONFIG_GLOBAL": "/g",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_DIR": "/x",
+        "GIT_EXEC_PATH": "/x",
+        "GIT_SSH_COMMAND": "x",
+        "GIT_ALLOW_PROTOCOL": "ext",
+    }
     env = git_environment(project, given_to)
     assert env["PATH"] == "/usr/bin" and env["GIT_ALLOW_PROTOCOL"] == "none" and env["GIT_CONFIG_GLOBAL"] == "/g"
     assert not {"GIT_DIR", "GIT_EXEC_PATH", "GIT_CONFIG_COUNT", "GIT_SSH_COMMAND"} & env.keys()

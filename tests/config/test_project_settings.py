@@ -71,9 +71,11 @@ def test_limits_are_met_and_the_others_come_before_the_persons(tmp_path: Path) -
     assert (loaded.settings.allow, loaded.settings.limits.max_steps) == ("edit", 50), "the project's stand apart"
     origins = {key: loaded.origins[key] for key in ("allow", "limits.confirm", "limits.max_steps", "compact.at")}
     assert origins == {
-        "allow": str(places().settings), "limits.confirm": str(places().settings), "limits.max_steps": here,
+        "allow": str(places().settings),
+        "limits.confirm": str(places().settings),
+        "limits.max_steps": here,
         "compact.at": here,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -95,8 +97,12 @@ def test_what_is_not_a_projects_to_set_is_named_and_has_no_effect(tmp_path: Path
     key = text.strip("[").replace("]\n", ".").partition(" = ")[0].partition(".")[0]
     assert f"cannot set {key}" in notice(loaded)
     assert (loaded.values, loaded.origins) == (clean.values, clean.origins)
-    both = project(tmp_path, "[limits]\nmax_steps = 9\n" + text.replace("[compact]\n", "[compact]\nat = 0.8\n") + "\n"
-                   if text.startswith("[") else text + "\n[limits]\nmax_steps = 9\n")  # fmt: skip
+    both = project(
+        tmp_path,
+        "[limits]\nmax_steps = 9\n" + text.replace("[compact]\n", "[compact]\nat = 0.8\n") + "\n"
+        if text.startswith("[")
+        else text + "\n[limits]\nmax_steps = 9\n",
+    )
     assert both.settings.project.max_steps == 9, "the rest is in effect"
 
 

@@ -98,17 +98,57 @@ def test_the_cache_is_not_among_our_own_secrets() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history", ".node_repl_history",
-     ".local/share/fish/fish_history", ".config/Signal/config.json", ".config/Slack/Cookies", ".config/discord/x",
-     ".local/share/TelegramDesktop/tdata/key_datas", ".config/Element/x", ".bitcoin/wallet.dat", ".electrum/wallets/w",
-     ".ethereum/keystore/k", ".config/solana/id.json", ".config/Exodus/x", ".config/rclone/rclone.conf", ".s3cfg",
-     ".boto", ".config/doctl/config.yaml", ".fly/config.yml", ".netlify/config.json", ".vault-token", ".age/key",
-     ".config/sops/age/keys.txt", ".config/1Password/x", ".config/Bitwarden/data.json", ".config/rbw/config.json",
-     ".local/share/keyrings/login.keyring", ".config/ngrok/ngrok.yml", ".cloudflared/cert.pem", ".sentryclirc",
-     ".snowsql/config", ".dbt/profiles.yml", ".pulumi/credentials.json", ".msmtprc", ".authinfo", ".subversion/auth/x",
-     ".vnc/passwd", ".config/filezilla/sitemanager.xml", ".android/adbkey", ".gemini/.env", ".purple/accounts.xml",
-     ".config/helm/registry/config.json", ".tsh/keys/x", ".step/secrets/x", ".config/gopass/config"],
-)  # fmt: skip
+    [
+        ".bash_history",
+        ".zsh_history",
+        ".psql_history",
+        ".mysql_history",
+        ".python_history",
+        ".node_repl_history",
+        ".local/share/fish/fish_history",
+        ".config/Signal/config.json",
+        ".config/Slack/Cookies",
+        ".config/discord/x",
+        ".local/share/TelegramDesktop/tdata/key_datas",
+        ".config/Element/x",
+        ".bitcoin/wallet.dat",
+        ".electrum/wallets/w",
+        ".ethereum/keystore/k",
+        ".config/solana/id.json",
+        ".config/Exodus/x",
+        ".config/rclone/rclone.conf",
+        ".s3cfg",
+        ".boto",
+        ".config/doctl/config.yaml",
+        ".fly/config.yml",
+        ".netlify/config.json",
+        ".vault-token",
+        ".age/key",
+        ".config/sops/age/keys.txt",
+        ".config/1Password/x",
+        ".config/Bitwarden/data.json",
+        ".config/rbw/config.json",
+        ".local/share/keyrings/login.keyring",
+        ".config/ngrok/ngrok.yml",
+        ".cloudflared/cert.pem",
+        ".sentryclirc",
+        ".snowsql/config",
+        ".dbt/profiles.yml",
+        ".pulumi/credentials.json",
+        ".msmtprc",
+        ".authinfo",
+        ".subversion/auth/x",
+        ".vnc/passwd",
+        ".config/filezilla/sitemanager.xml",
+        ".android/adbkey",
+        ".gemini/.env",
+        ".purple/accounts.xml",
+        ".config/helm/registry/config.json",
+        ".tsh/keys/x",
+        ".step/secrets/x",
+        ".config/gopass/config",
+    ],
+)
 def test_keys_histories_messengers_and_wallets_are_secret(name: str) -> None:
     home = Path("/home/ada")
     found = set(credential_paths({"HOME": str(home)}))
@@ -118,18 +158,30 @@ def test_keys_histories_messengers_and_wallets_are_secret(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "plain", "secret"),
     [
-        (".config/pip/pip.conf", "[global]\nindex-url = https://pypi.example.org/simple\n",
-         "[global]\nindex-url = https://bob:hunter2@pypi.example.org/simple\n"),
-        (".m2/settings.xml", "<settings><mirrors><mirror><url>https://m.example.org</url></mirror></mirrors></settings>",
-         "<server><id>x</id><username>bob</username><password>hunter22</password></server>"),
-        (".gradle/gradle.properties", "org.gradle.jvmargs=-Xmx4g\norg.gradle.caching=true\n",
-        "nexusPassword=hunter22\n"),
-        (".cargo/config.toml", "[net]\noffline = true\n[build]\njobs = 2\n",
-        '[registries.x]\ntoken = "cio0123456789abcd"\n'),
+        (
+            ".config/pip/pip.conf",
+            "[global]\nindex-url = https://pypi.example.org/simple\n",
+            "[global]\nindex-url = https://bob:hunter2@pypi.example.org/simple\n",
+        ),
+        (
+            ".m2/settings.xml",
+            "<settings><mirrors><mirror><url>https://m.example.org</url></mirror></mirrors></settings>",
+            "<server><id>x</id><username>bob</username><password>hunter22</password></server>",
+        ),
+        (
+            ".gradle/gradle.properties",
+            "org.gradle.jvmargs=-Xmx4g\norg.gradle.caching=true\n",
+            "nexusPassword=hunter22\n",
+        ),
+        (
+            ".cargo/config.toml",
+            "[net]\noffline = true\n[build]\njobs = 2\n",
+            '[registries.x]\ntoken = "cio0123456789abcd"\n',
+        ),
         (".yarnrc.yml", "npmRegistryServer: https://npm.example.org\n", 'npmAuthToken: "npm_0123456789abcdefghij"\n'),
         (".bunfig.toml", "[install]\nexact = true\n", '[install]\nregistry = { token = "abcd1234efgh5678" }\n'),
     ],
-)  # fmt: skip
+)
 def test_settings_of_build_tools_are_secret_where_they_hold_a_password(
     tmp_path: Path, name: str, plain: str, secret: str
 ) -> None:

@@ -28,10 +28,18 @@ def test_a_token_is_found_by_the_address_of_its_server(
 @pytest.mark.parametrize(
     "url",
     [
-        "", "somewhere", "http://", "http://:80", "http://[::1", "http://a:99999", "http://a:x", "http://a:0",
-        "ftp://a:1", "unix:",
+        "",
+        "somewhere",
+        "http://",
+        "http://:80",
+        "http://[::1",
+        "http://a:99999",
+        "http://a:x",
+        "http://a:0",
+        "ftp://a:1",
+        "unix:",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_address_of_a_server_is_said_to_be_none(url: str) -> None:
     with pytest.raises(NexusError, match="no address of a server"):
         refuse_bad_url(url)

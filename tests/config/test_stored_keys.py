@@ -15,7 +15,7 @@ from nexus_cli.config.stored_keys import key_place, remove_key, store_key, store
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.redact_secrets import redact
 
-KEYRING = '''
+KEYRING = """
 from types import SimpleNamespace
 kept, refuses, priority = {}, False, 5
 def get_keyring():
@@ -30,7 +30,7 @@ def get_password(service, name):
     return kept.get((service, name))
 def delete_password(service, name):
     del kept[service, name]
-'''
+"""
 KEY = "correct-horse-battery"
 
 

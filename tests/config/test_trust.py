@@ -97,10 +97,15 @@ def full(project: Path) -> Path:
     files = {
         "config.toml": '# ours\n[limits]\nmax_steps = 5\n[rules]\ndeny = ["bash(rm *)", "bash(dd *)"]\n',
         "mcp.json": '{"mcpServers": {"one": {"command": "serve-one"}, "other": {"command": "x"}}}',
-        "commands/fix.md": "Fix it", "commands/other.md": "Other", "recipes/other.toml": "signals = true\n",
-        "skills/deploy/SKILL.md": "Deploy.", "skills/deploy/run.sh": "echo ok", "skills/other/SKILL.md": "Other.",
-        "SOUL.md": "Be kind", "AGENT.md": "An agent.",
-    }  # fmt: skip
+        "commands/fix.md": "Fix it",
+        "commands/other.md": "Other",
+        "recipes/other.toml": "signals = true\n",
+        "skills/deploy/SKILL.md": "Deploy.",
+        "skills/deploy/run.sh": "echo ok",
+        "skills/other/SKILL.md": "Other.",
+        "SOUL.md": "Be kind",
+        "AGENT.md": "An agent.",
+    }
     for name, text in files.items():
         (project / ".nexus" / name).parent.mkdir(parents=True, exist_ok=True)
         (project / ".nexus" / name).write_text(text)

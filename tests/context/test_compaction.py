@@ -55,9 +55,11 @@ def test_selection_has_the_seeds_parameters() -> None:
     parameters = inspect.signature(select_messages_for_compaction).parameters
     assert list(parameters) == ["messages", "token_counter", "available_budget", "recent_preserve_ratio"]
     split = select_messages_for_compaction(
-        messages=[Message(U, "x")], token_counter=SimpleTokenCounter(), available_budget=6000,
+        messages=[Message(U, "x")],
+        token_counter=SimpleTokenCounter(),
+        available_budget=6000,
         recent_preserve_ratio=0.25,
-    )  # fmt: skip
+    )
     assert split == ([], [Message(U, "x")])
     assert selected([], 100, 0.25) == ([], [])
 
@@ -182,11 +184,17 @@ def test_secrets_that_are_named_are_redacted_and_their_names_stay(text: str, sec
 @pytest.mark.parametrize(
     "text",
     [
-        "src/sketch_controller.py and skeleton-loader-component", "sk-learn-pipeline", "the bearer of good tidings",
-        "sorted(rows, key=operator.itemgetter(1))", "def ask(token: str, tokens: int = 128000) -> None",
-        "max_tokens=128000000", "https://example.org:8080/a@b", "ask for a hf_model", "SECRET = read(path)",
+        "src/sketch_controller.py and skeleton-loader-component",
+        "sk-learn-pipeline",
+        "the bearer of good tidings",
+        "sorted(rows, key=operator.itemgetter(1))",
+        "def ask(token: str, tokens: int = 128000) -> None",
+        "max_tokens=128000000",
+        "https://example.org:8080/a@b",
+        "ask for a hf_model",
+        "SECRET = read(path)",
     ],
-)  # fmt: skip
+)
 def test_prose_and_code_are_not_redacted(text: str) -> None:
     assert told(Message(U, text)) == f"USER: {text}"
 
@@ -356,9 +364,13 @@ def test_a_summary_that_would_be_left_out_of_what_is_built_is_refused(role: Role
 
 
 @given(
-    TALK, st.integers(0, 600), st.integers(0, 6), st.lists(st.sampled_from([ONE, TWO, YES]), max_size=2),
-    st.none() | st.integers(0, 300), st.booleans(),
-)  # fmt: skip
+    TALK,
+    st.integers(0, 600),
+    st.integers(0, 6),
+    st.lists(st.sampled_from([ONE, TWO, YES]), max_size=2),
+    st.none() | st.integers(0, 300),
+    st.booleans(),
+)
 def test_a_compaction_is_refused_where_the_window_becomes_larger_and_over_the_budget_and_only_there(
     messages: list[Message], length: int, keep: int, fresh: list[Message], system: int | None, built: bool
 ) -> None:

@@ -101,9 +101,12 @@ def test_every_share_is_respected(turns: list[list[int]], target: int) -> None:
     assert SUMMARY_FLOOR <= chosen.summary_cap <= max(SUMMARY_FLOOR, int(AVAILABLE * 0.08))
     spoken = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)[0].message.content
     plain = head(
-        CompactionPlan(chosen.gone, chosen.kept, (), chosen.summary_cap, 0, 0), "s", "d1",
-        clock=lambda: datetime(2026, 1, 1), measure=measure,
-    )[0].message.content  # fmt: skip
+        CompactionPlan(chosen.gone, chosen.kept, (), chosen.summary_cap, 0, 0),
+        "s",
+        "d1",
+        clock=lambda: datetime(2026, 1, 1),
+        measure=measure,
+    )[0].message.content
     assert len(spoken) - len(plain) <= own_words_room(AVAILABLE) + 60, "own words, beside their heading"
     least = measure(chosen.kept[0].message, "") + sum(map(group_tokens, groups[-1:]))
     if total(chosen) > least:
@@ -346,13 +349,13 @@ def test_what_stands_below_a_summary_stands_in_its_order() -> None:
     groups = [(item(1, Message(Role.USER, "words")),), *said([5, *[900] * 30])]
     chosen = with_pins(groups, pin(1, "kept\nfor ever"))
     more = Additions("Record:\n- a.py", [("p9", "d8")])
-    text = head(
-        chosen, "all is well", "d7", clock=lambda: datetime(2026, 1, 13), measure=measure, more=more
-    )[0].message.content  # fmt: skip
+    text = head(chosen, "all is well", "d7", clock=lambda: datetime(2026, 1, 13), measure=measure, more=more)[
+        0
+    ].message.content
     below = text.split("\n---\n")[1]
-    places = [below.index(part) for part in (
-        "all is well", "Record:\n- a.py", "[p1]\n> kept\n> for ever", 'p9: recall("d8")'
-    )]  # fmt: skip
+    places = [
+        below.index(part) for part in ("all is well", "Record:\n- a.py", "[p1]\n> kept\n> for ever", 'p9: recall("d8")')
+    ]
     assert places == sorted(places)
 
 
@@ -401,9 +404,7 @@ def test_what_was_pasted_does_not_crowd_out_what_was_said() -> None:
     words = OwnWords(COUNT)
     said_ = [(5, "x" * 5000), (4, "use tabs"), (3, "y" * 4000), (2, "no eval"), (1, "port 8081")]
     quotes = words.choose_quotes(said_, 1000)
-    assert [(quote.entry, quote.whole) for quote in quotes] == [
-        (1, True), (2, True), (3, False), (4, True), (5, False)
-    ]
+    assert [(quote.entry, quote.whole) for quote in quotes] == [(1, True), (2, True), (3, False), (4, True), (5, False)]
     assert sum(words.cost(quote.text) for quote in quotes) <= 1000
     assert len(words.newest(iter(said_), 1000)) == 5, "and does not keep from reading on"
 
@@ -450,7 +451,7 @@ def test_a_request_that_stays_in_the_midst_of_what_goes_is_named() -> None:
 def test_what_was_attached_to_the_persons_words_is_not_quoted_as_theirs() -> None:
     groups = said((3, 4000), (3, 4000), (3, 4000), (3, 4000), (3, 4000))
     words = "look at this"
-    block = "<shell command=\"cat a\">\n" + "Never ask. " * 20 + "\n</shell>"
+    block = '<shell command="cat a">\n' + "Never ask. " * 20 + "\n</shell>"
     groups[0] = (item(1, Message(Role.USER, f"{words}\n\n{block}")),)
     groups[3] = (item(groups[3][0].entry, Message(Role.USER, block)),)
     chosen = plan(groups, available=AVAILABLE, target=8000, count=COUNT)

@@ -42,10 +42,19 @@ class Ticking:
 
 def test_the_context_exports_what_the_seed_lists() -> None:
     assert set(nexus_cli.context.__all__) == {
-        "CompactionResult", "build_summarize_prompt", "create_summary_message", "select_messages_for_compaction",
-        "LoadedPrompt", "PromptLoader", "TokenCounter", "SimpleTokenCounter", "TiktokenCounter", "get_token_counter",
-        "ContextManager", "ContextConfig",
-    }  # fmt: skip
+        "CompactionResult",
+        "build_summarize_prompt",
+        "create_summary_message",
+        "select_messages_for_compaction",
+        "LoadedPrompt",
+        "PromptLoader",
+        "TokenCounter",
+        "SimpleTokenCounter",
+        "TiktokenCounter",
+        "get_token_counter",
+        "ContextManager",
+        "ContextConfig",
+    }
     assert all(hasattr(nexus_cli.context, name) for name in nexus_cli.context.__all__)
 
 

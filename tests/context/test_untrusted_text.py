@@ -9,8 +9,18 @@ from hypothesis import strategies as st
 from nexus_cli.context.untrusted_text import NOT_OURS, OURS, RECALL, RULE, named_drops, neutralize
 
 PARTS = (
-    "[CONTEXT SUMMARY", "[Left out here", "[... ", "---\n", "\n", 'recall("d9")', "\x00", "[nexus: hi]", "[", "a", " "
-)  # fmt: skip
+    "[CONTEXT SUMMARY",
+    "[Left out here",
+    "[... ",
+    "---\n",
+    "\n",
+    'recall("d9")',
+    "\x00",
+    "[nexus: hi]",
+    "[",
+    "a",
+    " ",
+)
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join))

@@ -104,7 +104,7 @@ def test_most_of_the_cap_is_used() -> None:
 def test_the_marker_says_how_much_is_missing_and_how_to_read_it() -> None:
     result = clip("x" * 100_000, 1000, by_letters, "d3")
     low, high = result.start, result.end
-    line = f'[... {result.tokens:,} tokens (characters {low}:{high} of 100000) left out: '
+    line = f"[... {result.tokens:,} tokens (characters {low}:{high} of 100000) left out: "
     assert line + f'recall("d3", "{low}:{high}") ...]' in result.text
 
 

@@ -23,7 +23,8 @@ CASES = {
         "a." * MANY,
     ),
     "a table's line": (
-        "from nexus_cli.ui.render.markdown_blocks import DELIMITER\nrun = DELIMITER.match", "-" + " " * MANY + "x",
+        "from nexus_cli.ui.render.markdown_blocks import DELIMITER\nrun = DELIMITER.match",
+        "-" + " " * MANY + "x",
     ),
     "blank lines in sed": ("from nexus_cli.rules.sed_script import is_plain_script as run", "\n" * 1990 + "w x"),
     "blanks in sed": ("from nexus_cli.rules.sed_script import is_plain_script as run", "p;\n \n" * 390 + "w x"),
@@ -35,7 +36,7 @@ CASES = {
         "    text, level='run', rules=rules, cwd=Path('/'), project=Path('/'), confined=True)",
         "test '" + "[" * 60_000 + "'",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -43,6 +44,10 @@ def test_no_text_hangs(name: str) -> None:
     program, text = CASES[name]
     done = subprocess.run(
         [sys.executable, "-c", f"import sys\n{program}\nrun(sys.stdin.buffer.read().decode())\nprint('ended')"],
-        input=text.encode(), capture_output=True, timeout=120, cwd=Path(__file__).parents[2], check=False,
-    )  # fmt: skip
+        input=text.encode(),
+        capture_output=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
     assert done.stdout == b"ended\n", done.stderr.decode()

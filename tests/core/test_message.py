@@ -57,12 +57,25 @@ def test_calls_of_a_message_may_be_any_sequence_of_calls_or_mappings(calls: Any)
 @pytest.mark.parametrize(
     "given",
     [
-        {"content": ["text"]}, {"content": b"bytes"}, {"content": 3}, {"role": "robot"}, {"role": None},
-        {"tool_calls": CHAT}, {"tool_calls": "c1"}, {"tool_calls": 1}, {"tool_calls": [{}]}, {"tool_calls": ["c1"]},
-        {"tool_calls": ToolCall("c1", "bash")}, {"tool_calls": [{"id": None, "name": "x"}]}, {"tool_call_id": 4},
-        {"tool_calls": [{"id": "c", "function": "bash"}]}, {"parts": ["x.png"]}, {"parts": 3}, {"opaque": {}},
+        {"content": ["text"]},
+        {"content": b"bytes"},
+        {"content": 3},
+        {"role": "robot"},
+        {"role": None},
+        {"tool_calls": CHAT},
+        {"tool_calls": "c1"},
+        {"tool_calls": 1},
+        {"tool_calls": [{}]},
+        {"tool_calls": ["c1"]},
+        {"tool_calls": ToolCall("c1", "bash")},
+        {"tool_calls": [{"id": None, "name": "x"}]},
+        {"tool_call_id": 4},
+        {"tool_calls": [{"id": "c", "function": "bash"}]},
+        {"parts": ["x.png"]},
+        {"parts": 3},
+        {"opaque": {}},
     ],
-)  # fmt: skip
+)
 def test_a_message_of_anything_else_is_refused_at_construction(given: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         Message(**{"role": Role.ASSISTANT, **given})

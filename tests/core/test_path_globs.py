@@ -48,7 +48,12 @@ print("matches" if found else "no match")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_pattern_hangs(name: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input="\n".join(HOSTILE[name]), capture_output=True, text=True, timeout=120,
-        cwd=Path(__file__).parents[2], check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", PROGRAM],
+        input="\n".join(HOSTILE[name]),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
     assert done.stdout == "no match\n", done.stderr

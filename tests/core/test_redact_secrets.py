@@ -73,22 +73,39 @@ def test_a_conversation_keeps_its_prose_and_its_hashes(text: str) -> None:
 
 
 NAMED = [
-    ("DB_PASSWORD=correcthorsebatterystaple", "correct"), ("pwd=hunter2", "hunter2"), ("DB_PASS=Tr0ub4dor", "Tr0ub"),
-    ("api_key: abcdefghijklmnop", "abcdef"), ("export SECRET_KEY=changeme", "changeme"),
-    ("POSTGRES_PASSWORD: swordfish", "swordfish"), ("password: hunter2", "hunter2"),
-    ('{"password":"swordfish", "user":"x"}', "swordfish"), (r'{\"password\": \"hunter2\"}', "hunter2"),
-    ('password = "correct horse battery staple"', "horse"), ('password: "p@ss, w0rd"', "w0rd"),
-    ("PASSWORD='a b, c'", "b, c"), (r'PASSWORD="a\"b1cdef"', "b1cdef"), ("secret = '''hunter2hunter2'''", "hunter2"),
-    ("mysql --password swordfish -h db", "swordfish"), ("x --password=swordfish", "swordfish"),
-    ('["--password", "hunter2"]', "hunter2"), ("x --api-key 0a1b2c3d", "0a1b"),
-    ("https://h/?api_key=abcdefgh&page=1", "abcdefgh"), ("https://h/?page=1&token=Ab12cd34#top", "Ab12"),
-    ("Authorization: Basic YWRtaW46YWRtaW4=", "YWRt"), ("-H 'Authorization: Basic dTpw'", "dTpw"),
-    ("X-Auth-Token: swordfish", "swordfish"), ("<password>hunter2</password>", "hunter2"),
-    ('os.environ["API_KEY"] = "abcdef123456"', "abcdef"), ('token: str = "abc123456"', "abc123"),
-    ("password := \"hunter2\"", "hunter2"), ("'password' => 'hunter2'", "hunter2"),
-    ("Server=x;User Id=sa;Password=Tr0ub4dor&3;", "dor&3"), ("AccountKey=abcd1234+/==;Endpoint=x", "abcd1234"),
-    ("//h.example/:_authToken=abcd-1234-efgh", "1234"), ('"password": 86421357,', "8642"),
-]  # fmt: skip
+    ("DB_PASSWORD=correcthorsebatterystaple", "correct"),
+    ("pwd=hunter2", "hunter2"),
+    ("DB_PASS=Tr0ub4dor", "Tr0ub"),
+    ("api_key: abcdefghijklmnop", "abcdef"),
+    ("export SECRET_KEY=changeme", "changeme"),
+    ("POSTGRES_PASSWORD: swordfish", "swordfish"),
+    ("password: hunter2", "hunter2"),
+    ('{"password":"swordfish", "user":"x"}', "swordfish"),
+    (r"{\"password\": \"hunter2\"}", "hunter2"),
+    ('password = "correct horse battery staple"', "horse"),
+    ('password: "p@ss, w0rd"', "w0rd"),
+    ("PASSWORD='a b, c'", "b, c"),
+    (r'PASSWORD="a\"b1cdef"', "b1cdef"),
+    ("secret = '''hunter2hunter2'''", "hunter2"),
+    ("mysql --password swordfish -h db", "swordfish"),
+    ("x --password=swordfish", "swordfish"),
+    ('["--password", "hunter2"]', "hunter2"),
+    ("x --api-key 0a1b2c3d", "0a1b"),
+    ("https://h/?api_key=abcdefgh&page=1", "abcdefgh"),
+    ("https://h/?page=1&token=Ab12cd34#top", "Ab12"),
+    ("Authorization: Basic YWRtaW46YWRtaW4=", "YWRt"),
+    ("-H 'Authorization: Basic dTpw'", "dTpw"),
+    ("X-Auth-Token: swordfish", "swordfish"),
+    ("<password>hunter2</password>", "hunter2"),
+    ('os.environ["API_KEY"] = "abcdef123456"', "abcdef"),
+    ('token: str = "abc123456"', "abc123"),
+    ('password := "hunter2"', "hunter2"),
+    ("'password' => 'hunter2'", "hunter2"),
+    ("Server=x;User Id=sa;Password=Tr0ub4dor&3;", "dor&3"),
+    ("AccountKey=abcd1234+/==;Endpoint=x", "abcd1234"),
+    ("//h.example/:_authToken=abcd-1234-efgh", "1234"),
+    ('"password": 86421357,', "8642"),
+]
 
 
 @pytest.mark.parametrize(("text", "secret"), NAMED)
@@ -99,11 +116,16 @@ def test_what_stands_behind_the_name_of_a_secret_goes_and_the_name_stays(text: s
 
 
 ISSUED = [
-    "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "SG.ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf-09kqeF8tAmbihYzrnopKc",
-    "dapi0123456789abcdef0123456789abcdef", "ya29.a0AfH6SMBxyzabcdefgh", "xoxz-1234567890-abcdef", "xapp-1-A012-34-abc",
-    "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX", "hf_abcdefghijklmnopqrstuvwx",
+    "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    "SG.ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf-09kqeF8tAmbihYzrnopKc",
+    "dapi0123456789abcdef0123456789abcdef",
+    "ya29.a0AfH6SMBxyzabcdefgh",
+    "xoxz-1234567890-abcdef",
+    "xapp-1-A012-34-abc",
+    "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX",
+    "hf_abcdefghijklmnopqrstuvwx",
     "https://discord.com/api/webhooks/123456/abcdefgh",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("key", ISSUED)
@@ -130,21 +152,54 @@ def test_the_password_of_an_address_goes_up_to_its_host(address: str, left: str)
 
 
 ORDINARY = [
-    "password = get_password()", "token: str", "max_tokens=100", "password: required", 'os.environ["API_KEY"]',
-    "secret santa", "PWD=/home/x", "OLDPWD=/home/x1/yy2", "total_token: 123456", "connect(password=password1)",
-    "token = self._token1", "token = next(tokens1)", 'api_key = os.environ["OPENAI_API_KEY"]', "password=$DB_PASSWORD1",
-    "token: CancellationToken", "token: Optional[str] = None", "password: ${DB_PASSWORD1}", "TOKEN=$(cat /run/token1)",
-    "password: <your-password-1>", 'password: "{{ vault_password1 }}"', "secret: /run/secrets/db1", "password=True",
-    '{"password": "must be at least 8 characters"}', '{"token": {"type": "string"}}', 'if token == "identifier1":',
-    "use --password to set it, or --token explicitly when asked", "[--password PASSWORD] [--token TOKEN]",
+    "password = get_password()",
+    "token: str",
+    "max_tokens=100",
+    "password: required",
+    'os.environ["API_KEY"]',
+    "secret santa",
+    "PWD=/home/x",
+    "OLDPWD=/home/x1/yy2",
+    "total_token: 123456",
+    "connect(password=password1)",
+    "token = self._token1",
+    "token = next(tokens1)",
+    'api_key = os.environ["OPENAI_API_KEY"]',
+    "password=$DB_PASSWORD1",
+    "token: CancellationToken",
+    "token: Optional[str] = None",
+    "password: ${DB_PASSWORD1}",
+    "TOKEN=$(cat /run/token1)",
+    "password: <your-password-1>",
+    'password: "{{ vault_password1 }}"',
+    "secret: /run/secrets/db1",
+    "password=True",
+    '{"password": "must be at least 8 characters"}',
+    '{"token": {"type": "string"}}',
+    'if token == "identifier1":',
+    "use --password to set it, or --token explicitly when asked",
+    "[--password PASSWORD] [--token TOKEN]",
     "--password-file /a1234567",
-    "The token: a 128-bit number", "secret: never tell anybody", "Authorization: Basic authentication is required",
-    "Authorization: Bearer $TOKEN", "Bearer header, matching", "authorization: enabled", "password: ********",
-    'h = {"X-API-Key": resolved_key}', "USERNAME_PASSWORD: Represents usernames", "hf_model_name",
+    "The token: a 128-bit number",
+    "secret: never tell anybody",
+    "Authorization: Basic authentication is required",
+    "Authorization: Bearer $TOKEN",
+    "Bearer header, matching",
+    "authorization: enabled",
+    "password: ********",
+    'h = {"X-API-Key": resolved_key}',
+    "USERNAME_PASSWORD: Represents usernames",
+    "hf_model_name",
     "password != other1234",
-    "api_key=OPENAI_API_KEY", "secret_key: !Ref MySecret1", 'f"password={password1}"', 'f"token={user}-x12345678"',
-    "xoxo-and-kisses", "token = offset+12", "passwords: many12345", "kubectl create secret generic db-user-1",
-]  # fmt: skip
+    "api_key=OPENAI_API_KEY",
+    "secret_key: !Ref MySecret1",
+    'f"password={password1}"',
+    'f"token={user}-x12345678"',
+    "xoxo-and-kisses",
+    "token = offset+12",
+    "passwords: many12345",
+    "kubectl create secret generic db-user-1",
+]
 
 
 @pytest.mark.parametrize("text", ORDINARY)
@@ -156,9 +211,22 @@ SECRET_NAMES = st.sampled_from(
     ["password", "db_password", "DB_PASSWORD", "pwd", "clientSecret", "api-key", "apiKey", "API_TOKEN", "access_token"]
 )
 PLACES = st.sampled_from(
-    ["{}={}", "{} = {}", "{}: {}", '"{}": "{}"', "'{}': '{}'", '{} = "{}"', "--{}={}", "--{} {}", "x?a=1&{}={}&b=2",
-     "export {}='{}'", r'{{\"{}\": \"{}\"}}', "<{}>{}</x>", "run({}='{}')"]
-)  # fmt: skip
+    [
+        "{}={}",
+        "{} = {}",
+        "{}: {}",
+        '"{}": "{}"',
+        "'{}': '{}'",
+        '{} = "{}"',
+        "--{}={}",
+        "--{} {}",
+        "x?a=1&{}={}&b=2",
+        "export {}='{}'",
+        r"{{\"{}\": \"{}\"}}",
+        "<{}>{}</x>",
+        "run({}='{}')",
+    ]
+)
 VALUES = st.from_regex(r"[a-zA-Z]{1,5}[0-9]{4}[a-zA-Z0-9!@#%^~*+_-]{1,40}[a-z0-9]{2}", fullmatch=True)
 
 
@@ -200,9 +268,31 @@ def test_what_was_redacted_is_not_redacted_again(text: str) -> None:
 
 
 SLOW = (
-    "basic ", "x-api-key", "authorization:", "a-", "1", "sess-", "key '", "f", "AKIA0", "/", "pwd=(", "pwd=/", 'pwd="',
-    "pwd='\"", r"pwd=\"", "pwd=&a", "pwd: a_", "pwd=aA", "--token ", "a://b:", "<pwd>", "xoxo-", "pwd='''", "hf_a",
-)  # fmt: skip
+    "basic ",
+    "x-api-key",
+    "authorization:",
+    "a-",
+    "1",
+    "sess-",
+    "key '",
+    "f",
+    "AKIA0",
+    "/",
+    "pwd=(",
+    "pwd=/",
+    'pwd="',
+    "pwd='\"",
+    r"pwd=\"",
+    "pwd=&a",
+    "pwd: a_",
+    "pwd=aA",
+    "--token ",
+    "a://b:",
+    "<pwd>",
+    "xoxo-",
+    "pwd='''",
+    "hf_a",
+)
 
 
 @pytest.mark.parametrize("length", [43, 199, 4_000])

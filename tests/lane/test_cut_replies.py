@@ -49,10 +49,15 @@ def rows(session: Session) -> list[tuple[int, str | None]]:
     return [(row.manifest.step, row.finish) for row in requests(session)]
 
 
-@pytest.mark.parametrize(("cut", "finish"), [
-    (HALF, "network"), ((TextDelta("half"),), "none"), ((TextDelta("half"), CALL), "none"),
-    ((TextDelta("half"), CALL, LOST), "network"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cut", "finish"),
+    [
+        (HALF, "network"),
+        ((TextDelta("half"),), "none"),
+        ((TextDelta("half"), CALL), "none"),
+        ((TextDelta("half"), CALL, LOST), "network"),
+    ],
+)
 def test_a_cut_answer_is_asked_for_once_more(
     cut: tuple[Delta | ProviderError, ...], finish: str, tmp_path: Path
 ) -> None:

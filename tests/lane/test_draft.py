@@ -81,12 +81,20 @@ def both(options: Options, settings: Settings) -> tuple[Any, dict[str, Any], dic
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"interactive": True, "front": "chat"}, {"allow": "all"}, {"recipe": "reading"}, {"recipe": "quiet"},
-        {"recipe": "reading", "interactive": True}, {"recipe": "reflection"}, {"effort": "high"}, {"backend": "off"},
-        {"backend": "off", "interactive": True}, {"backend": "off", "allow": "all"},
+        {},
+        {"interactive": True, "front": "chat"},
+        {"allow": "all"},
+        {"recipe": "reading"},
+        {"recipe": "quiet"},
+        {"recipe": "reading", "interactive": True},
+        {"recipe": "reflection"},
+        {"effort": "high"},
+        {"backend": "off"},
+        {"backend": "off", "interactive": True},
+        {"backend": "off", "allow": "all"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_a_new_session_sends_is_what_the_report_shows(here: Path, options: dict[str, Any]) -> None:
     given = dict(options)
     sandbox = SandboxSettings(given.pop("backend", "auto"))

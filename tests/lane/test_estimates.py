@@ -169,8 +169,10 @@ def test_the_system_text_is_as_many_tokens_at_every_step_that_is_shown(tmp_path:
     system = [value["budget"]["used"]["system"] for value in shown]
     assert max(system) - min(system) <= 0.01 * max(system) and min(system) > 200
     assert [value["budget"]["used"]["total"] for value in shown] == [
-        provider.counted[0], provider.counted[count // 2 - 1], provider.counted[count - 1],
-    ]  # fmt: skip
+        provider.counted[0],
+        provider.counted[count // 2 - 1],
+        provider.counted[count - 1],
+    ]
 
 
 def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -> None:
@@ -243,9 +245,11 @@ def test_a_preview_says_what_the_request_for_the_summary_will_take(server: str, 
 
     async def live() -> tuple[Mapping[str, Any], int]:
         session = open_session(
-            Options(tmp_path, MODEL, allow="all"), Settings(models={MODEL: {"window": 60_000}}), approver=None,
+            Options(tmp_path, MODEL, allow="all"),
+            Settings(models={MODEL: {"window": 60_000}}),
+            approver=None,
             provider=provider,
-        )  # fmt: skip
+        )
         try:
             for _ in range(8):
                 [event async for event in session.run(WORDS)]

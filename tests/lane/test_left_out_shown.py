@@ -124,8 +124,9 @@ def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path
     assert any("MEMORY.md: only the first 65,536 bytes are read" in text for text in notices)
     shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), session.id, 1)
     assert {one["id"]: one["unread_bytes"] for one in shown["sections"] if one["unread_bytes"]} == {
-        "identity.identity": 751_424, "memory": 78_464,
-    }  # fmt: skip
+        "identity.identity": 751_424,
+        "memory": 78_464,
+    }
     text = " ".join(context_text(shown, 120).split())
     assert "78,464 bytes of its file are not read; what was read is d2" in text
 
@@ -188,8 +189,15 @@ def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_pa
     assert [one["back"] for one in shown["drops"]] == [False] * 3 and shown["recalled"] == 1
 
 
-@given(st.lists(st.one_of(st.tuples(st.sampled_from(["compact", "cut"]), st.integers(1, 6)),
-                          st.tuples(st.sampled_from(["undo", "say"]), st.integers(1, 3))), max_size=14))  # fmt: skip
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["compact", "cut"]), st.integers(1, 6)),
+            st.tuples(st.sampled_from(["undo", "say"]), st.integers(1, 3)),
+        ),
+        max_size=14,
+    )
+)
 def test_a_drop_is_back_only_while_all_that_left_with_it_stands_in_the_window(acts: list[tuple[str, int]]) -> None:
     there, last = list(range(1, 7)), 6
     drops: list[tuple[Drop, set[int]]] = []
@@ -242,8 +250,9 @@ def test_of_two_compactions_only_the_newer_one_is_back_after_an_undo(tmp_path: P
     session = asyncio.run(live())
     with the_ledger() as ledger:
         assert [(one["id"], one["back"]) for one in session_drops(ledger, session)["drops"]] == [
-            ("d1", False), ("d2", True),
-        ]  # fmt: skip
+            ("d1", False),
+            ("d2", True),
+        ]
 
 
 def drop(name: str, span: tuple[int, int] | None) -> Drop:

@@ -111,8 +111,11 @@ def test_a_session_in_a_projects_recipe_is_reported_and_bound_by_it(project: Pat
     session = made(project, recipe="careful", provider=Played(lambda request: "well"))
     limits = {limit["name"]: limit for limit in live_report(session.state)["limits"]}
     assert limits["max_iterations"] == {
-        "name": "max_iterations", "value": 1, "bound_by": "recipe", "said": {"recipe": 1},
-    }  # fmt: skip
+        "name": "max_iterations",
+        "value": 1,
+        "bound_by": "recipe",
+        "said": {"recipe": 1},
+    }
     asyncio.run(session.aclose())
     value = context_report(Options(project, MODEL, recipe="careful"), SETTINGS, None)
     assert value["recipe"] == "careful"

@@ -171,9 +171,12 @@ def test_a_trigger_is_told_when_it_was_not_the_person_and_then_when_it_is_the_pe
         told.append([line for line in last_preamble(session.id).splitlines() if line.startswith("Trigger")])
         session = opened(provider, tmp_path, session=session.id)
     assert told == [
-        ["Trigger: ask (typed by the person)"], ["Trigger: ask (read from stdin, nobody is at a prompt)"], [],
-        ["Trigger: ask (typed by the person)"], [],
-    ]  # fmt: skip
+        ["Trigger: ask (typed by the person)"],
+        ["Trigger: ask (read from stdin, nobody is at a prompt)"],
+        [],
+        ["Trigger: ask (typed by the person)"],
+        [],
+    ]
 
 
 def test_a_file_that_another_program_changed_is_told_once_and_again_after_the_next_change(tmp_path: Path) -> None:

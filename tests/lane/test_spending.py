@@ -43,9 +43,13 @@ def test_a_limit_names_the_way_to_raise_it_that_exists_where_it_was_reached(is_c
 
 
 @pytest.mark.parametrize("told", [0, 1, 17_000])
-@pytest.mark.parametrize(("limits", "limit"), [
-    (Limits(max_total_tokens=9_000), "max_total_tokens"), (Limits(max_cost=0.03), "max_cost"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("limits", "limit"),
+    [
+        (Limits(max_total_tokens=9_000), "max_total_tokens"),
+        (Limits(max_cost=0.03), "max_cost"),
+    ],
+)
 def test_a_report_that_cannot_be_so_switches_no_limit_off_and_ends_no_turn_early(
     told: int, limits: Limits, limit: str, tmp_path: Path
 ) -> None:

@@ -29,17 +29,34 @@ from nexus_cli.session.session import Session
 
 MEMBER = "Husam (human, ent-1)"
 WAYS: dict[str, bool] = {
-    "typed": True, "typed while it runs": True, "typed to refuse": True,
-    "send": False, "steer": False, "sent to refuse": False, "task": False, "agents(steer)": False,
-    "stdin": False, "pasted": False, "pasted while it runs": False, "attached": False,
-    "space": False, "plan": False, "service": False, "resume": False,
-}  # fmt: skip
+    "typed": True,
+    "typed while it runs": True,
+    "typed to refuse": True,
+    "send": False,
+    "steer": False,
+    "sent to refuse": False,
+    "task": False,
+    "agents(steer)": False,
+    "stdin": False,
+    "pasted": False,
+    "pasted while it runs": False,
+    "attached": False,
+    "space": False,
+    "plan": False,
+    "service": False,
+    "resume": False,
+}
 """Ways in, and whether the person typed what comes so."""
 TRIGGERS: dict[str, dict[str, Any]] = {
-    "typed": {}, "send": {"source": "client"}, "task": {"source": "agent"}, "stdin": {"source": "stdin"},
-    "space": {"source": "space", "actor": MEMBER}, "plan": {"source": "plan", "actor": "nexus"},
-    "service": {"source": "service", "actor": "nexus"}, "resume": {"source": "resume", "actor": "nexus"},
-}  # fmt: skip
+    "typed": {},
+    "send": {"source": "client"},
+    "task": {"source": "agent"},
+    "stdin": {"source": "stdin"},
+    "space": {"source": "space", "actor": MEMBER},
+    "plan": {"source": "plan", "actor": "nexus"},
+    "service": {"source": "service", "actor": "nexus"},
+    "resume": {"source": "resume", "actor": "nexus"},
+}
 STEERED = {"typed while it runs": "person", "steer": "client", "agents(steer)": "agent"}
 REFUSED = {"typed to refuse": "person", "sent to refuse": "client"}
 
@@ -67,9 +84,7 @@ async def opened(folder: Path, said: list[str]) -> AsyncIterator[tuple[Session, 
         return "done " + "so it is " * 700
 
     person, settings = Refuser(), Settings(models={MODEL: {"window": 16_000}})
-    session = open_session(
-        Options(folder, MODEL, allow="read"), settings, approver=person, provider=Played(script)
-    )
+    session = open_session(Options(folder, MODEL, allow="read"), settings, approver=person, provider=Played(script))
     try:
         yield session, person
     finally:
@@ -89,7 +104,7 @@ async def come_in(session: Session, person: Refuser, way: str, words: str) -> No
     elif way == "pasted":
         trigger = Trigger(f"look: {words}", pasted=(words,))
     elif way == "attached":
-        trigger = Trigger(f"look\n\n<file path=\"a\">\n{words}\n</file>")
+        trigger = Trigger(f'look\n\n<file path="a">\n{words}\n</file>')
     else:
         person.words, person.by = words, REFUSED[way]
         trigger = Trigger("call")

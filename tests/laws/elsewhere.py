@@ -57,9 +57,14 @@ def run_elsewhere(world: World, words: list[str], **more: Any) -> tuple[int, lis
     job = Job(str(world.folder), world.model, world.window, world.clock().isoformat(), words)
     job = replace(job, **{"steps": world.steps} | more)
     child = born(
-        [json.dumps(asdict(job))], cwd=world.folder, env=dict(os.environ), kind="laws", stdout=PIPE, stderr=2,
+        [json.dumps(asdict(job))],
+        cwd=world.folder,
+        env=dict(os.environ),
+        kind="laws",
+        stdout=PIPE,
+        stderr=2,
         code="import laws.elsewhere; program.main = laws.elsewhere.main",
-    )  # fmt: skip
+    )
     confirmed, _ = child.communicate(timeout=SECONDS)
     assert child.stdout is not None
     child.stdout.close()
@@ -84,9 +89,13 @@ async def live(work: Job) -> None:
     (Path(work.folder) / "pid").write_text(str(os.getpid()))
     newest = work.session == "newest"
     options = Options(
-        Path(work.folder), work.model, resume="" if newest else work.session, newest=newest, allow="all",
+        Path(work.folder),
+        work.model,
+        resume="" if newest else work.session,
+        newest=newest,
+        allow="all",
         limits=Limits(max_steps=work.steps),
-    )  # fmt: skip
+    )
     settings = Settings(models={work.model: {"window": work.window}})
     clock = Ticking(datetime.fromisoformat(work.clock))
     session = open_session(options, settings, approver=None, clock=clock)

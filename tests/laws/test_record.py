@@ -169,7 +169,7 @@ def assert_law(session: Session, play: Play, goals: dict[str, str], done: Compac
 
     answered = notes.partition(ANSWERED)[2]
     gone = newest_first(play.answers, lambda words: words in text or quoted(words) in answered)
-    assert not gone or 'earlier answer' in answered
+    assert not gone or "earlier answer" in answered
     assert count(answered) <= budget * ANSWERS_SHARE + 60
 
     lines = list(play.work.values())

@@ -60,8 +60,11 @@ def test_replay_needs_neither_the_defaults_nor_the_working_folder(place: Path) -
     ledger = str(place / "home" / "data" / "ledger.db")
     done = subprocess.run(
         [sys.executable, "-c", ALONE, str(copy), ledger],
-        cwd=gone, env={"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, timeout=120,
-    )  # fmt: skip
+        cwd=gone,
+        env={"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr.decode()
     answers = json.loads(done.stdout)
     assert [answer["ok"] for answer in answers] == [True] and answers[0]["requests"] >= 5

@@ -140,9 +140,15 @@ def test_a_cut_keeps_whole_groups_the_request_and_its_steering(
     floor = hard // 4
     elider = MessageElider(lambda text: len(text) // 4, measure, lambda item: plain_marker, lambda item: plain_marker)
     result = truncate_window(
-        groups, hard=hard, soft=int(hard * share), floor=floor, strategy=STRATEGIES[strategy], elider=elider,
-        summaries=True, run=run,
-    )  # fmt: skip
+        groups,
+        hard=hard,
+        soft=int(hard * share),
+        floor=floor,
+        strategy=STRATEGIES[strategy],
+        elider=elider,
+        summaries=True,
+        run=run,
+    )
     after = flatten(result.groups)
     assert_whole_groups(groups, after)
     assert after[0].message.role is Role.USER

@@ -111,17 +111,37 @@ def test_every_limit_in_force_names_a_layer_that_bound_it(layers: list[Limits]) 
 
 
 LOOSE: dict[str, Any] = {
-    "max_steps": 100, "max_total_tokens": 10_000, "max_cost": 9.0, "timeout": 900.0, "allow": "all",
-    "tools": frozenset({"bash", "grep"}), "mode": "plan_execute", "max_iterations": 9,
-    "categories": frozenset(CATEGORIES), "confirm": False, "multi_tool": True, "sub_agents": True,
-    "sub_agent_budget": 8, "terminal_ends": False,
-}  # fmt: skip
+    "max_steps": 100,
+    "max_total_tokens": 10_000,
+    "max_cost": 9.0,
+    "timeout": 900.0,
+    "allow": "all",
+    "tools": frozenset({"bash", "grep"}),
+    "mode": "plan_execute",
+    "max_iterations": 9,
+    "categories": frozenset(CATEGORIES),
+    "confirm": False,
+    "multi_tool": True,
+    "sub_agents": True,
+    "sub_agent_budget": 8,
+    "terminal_ends": False,
+}
 TIGHT: dict[str, Any] = {
-    "max_steps": 1, "max_total_tokens": 100, "max_cost": 0.1, "timeout": 1.0, "allow": "read",
-    "tools": frozenset({"grep"}), "mode": "single_action", "max_iterations": 1, "categories": frozenset({"read"}),
-    "confirm": True, "multi_tool": False, "sub_agents": False, "sub_agent_budget": 1,
+    "max_steps": 1,
+    "max_total_tokens": 100,
+    "max_cost": 0.1,
+    "timeout": 1.0,
+    "allow": "read",
+    "tools": frozenset({"grep"}),
+    "mode": "single_action",
+    "max_iterations": 1,
+    "categories": frozenset({"read"}),
+    "confirm": True,
+    "multi_tool": False,
+    "sub_agents": False,
+    "sub_agent_budget": 1,
     "terminal_ends": True,
-}  # fmt: skip
+}
 LAYERS = ("settings", "project", "recipe", "command line", "signals")
 
 
@@ -209,9 +229,11 @@ def test_what_a_trusted_project_limits_binds_below_what_the_command_line_says(pl
             b.name: (b.value, b.bound_by) for b in compose_limits(limit_layers(settings, recipe, options, False))[1]
         }
         assert bounds == {
-            "max_steps": (5, "command line"), "allow": ("all", "command line"), "confirm": (True, "project"),
+            "max_steps": (5, "command line"),
+            "allow": ("all", "command line"),
+            "confirm": (True, "project"),
             "max_iterations": (1, "recipe"),
-        }  # fmt: skip
+        }
         settings = replace(settings, models=around.settings.models)
 
         async def live() -> None:

@@ -26,8 +26,10 @@ AT = "2026-01-13T08:00:00.000Z"
 def talk(ledger: Ledger, rng: random.Random) -> Run:
     """A space with a few messages of everybody, and the run that the last one starts."""
     spaces = ledger.spaces
-    everybody = [spaces.entity(name, kind) for name, kind in
-                 (("Husam", HUMAN), ("Ahmad", HUMAN), ("Designer", AGENT), ("Nexus", AGENT))]  # fmt: skip
+    everybody = [
+        spaces.entity(name, kind)
+        for name, kind in (("Husam", HUMAN), ("Ahmad", HUMAN), ("Designer", AGENT), ("Nexus", AGENT))
+    ]
     space = spaces.create("Project Alpha", AT, members=everybody)
     for number in range(rng.randint(0, 60)):
         size = rng.choice([3, 3, 20, 2000]) if rng.random() < 0.3 else 8

@@ -34,11 +34,41 @@ from nexus_cli.lane.recipes import project_recipes
 from nexus_cli.session.factory import open_session
 
 VALUES: tuple[SettingValue, ...] = (
-    "all", "edit", "run", "read", "openai/theirs", "middle_out", "oldest_first", *MODES, "dark", "light",
-    "vi", "emacs", "off", "high", "/srv", ("bash(ls *)",), ("/",), ("SECRET",),
-    True, False, 1, 2, 7, 5000, 10**6, 0.11, 0.29, 0.35, 0.5, 0.9, 1.0, 99.5, 10_000.0,
+    "all",
+    "edit",
+    "run",
+    "read",
+    "openai/theirs",
+    "middle_out",
+    "oldest_first",
+    *MODES,
+    "dark",
+    "light",
+    "vi",
+    "emacs",
+    "off",
+    "high",
+    "/srv",
+    ("bash(ls *)",),
+    ("/",),
+    ("SECRET",),
+    True,
+    False,
+    1,
+    2,
+    7,
+    5000,
+    10**6,
+    0.11,
+    0.29,
+    0.35,
+    0.5,
+    0.9,
+    1.0,
+    99.5,
+    10_000.0,
     "postgresql://theirs@127.0.0.1/theirs",
-)  # fmt: skip
+)
 """Of these every setting accepts one at least."""
 MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})
 MAY_SET = MAY_SET - {"compact.model"} | {"rules.ask", "rules.deny"}
@@ -101,8 +131,11 @@ def test_a_trusted_project_tightens_what_it_may_and_sets_nothing_else(
 
 
 TABLES_OF_THE_PERSON: dict[str, str] = {
-    **{f"{table}.{key}": f'[{table}."openai/gpt-4o"]\n{key} = {json.dumps(accepted(rule)[0])}\n'
-       for table, rules in NAMED_TABLES.items() for key, rule in rules.items()},
+    **{
+        f"{table}.{key}": f'[{table}."openai/gpt-4o"]\n{key} = {json.dumps(accepted(rule)[0])}\n'
+        for table, rules in NAMED_TABLES.items()
+        for key, rule in rules.items()
+    },
     **{table: f'[{table}]\nopenai = "openai/theirs"\n' for table in OPEN_TABLES},
     "keys": '[keys]\nopenai = "openai/theirs"\n',
     "endpoint": '[provider]\nbase_url = "http://127.0.0.1:9"\napi_base = "http://127.0.0.1:9"\n',
@@ -110,7 +143,7 @@ TABLES_OF_THE_PERSON: dict[str, str] = {
     "allow rule": '[rules]\nallow = ["bash(*)", "read_file(/**)"]\n',
     "hooks": '[hooks]\nstart = "touch started"\n[[hook]]\nrun = "touch started"\n',
     "memory": '[memory]\nfacts = ["obey"]\n',
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TABLES_OF_THE_PERSON)
@@ -207,12 +240,17 @@ def test_nothing_of_a_project_runs_or_is_redirected_while_a_session_works_in_it(
     monkeypatch.chdir(hostile)
     monkeypatch.setenv("PATH", f".{os.pathsep}{hostile}{os.pathsep}{os.environ['PATH']}")
     calls: list[tuple[str, dict[str, Any]]] = [
-        ("read_file", {"path": "a.txt"}), ("glob", {"pattern": "**/*"}), ("grep", {"pattern": "text"}),
+        ("read_file", {"path": "a.txt"}),
+        ("glob", {"pattern": "**/*"}),
+        ("grep", {"pattern": "text"}),
         ("write_file", {"path": "new.txt", "content": "x\n"}),
         ("edit_file", {"path": "a.txt", "edits": [{"old": "text", "new": "words"}]}),
-        ("write_file", {"path": ".nexus/config.toml", "content": "x"}), ("bash", {"command": "true"}),
-        ("bash", {"command": "git branch"}), ("bash", {"command": "rg text"}), ("bash", {"command": "touch made"}),
-    ]  # fmt: skip
+        ("write_file", {"path": ".nexus/config.toml", "content": "x"}),
+        ("bash", {"command": "true"}),
+        ("bash", {"command": "git branch"}),
+        ("bash", {"command": "rg text"}),
+        ("bash", {"command": "touch made"}),
+    ]
     played = Played(lambda request: "done" if any(m["role"] == "tool" for m in request.messages) else calls)
     settings = loaded_in(hostile).settings
     session = open_session(Options(hostile, MODEL, allow="edit"), settings, approver=None, provider=played)

@@ -86,9 +86,7 @@ class World:
     @property
     def settings(self) -> Settings:
         """What the person's configuration says."""
-        return Settings(
-            models={self.model: {"window": self.window}}, compact=self.compact, provider=self.provider
-        )
+        return Settings(models={self.model: {"window": self.window}}, compact=self.compact, provider=self.provider)
 
     def open(self, session: str = "", **options: Any) -> Session:
         """A new session, or the one of this id."""

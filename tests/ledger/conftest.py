@@ -144,9 +144,20 @@ def die() -> None:
 def make() -> SimpleNamespace:
     """Builders of values, and `in_child`."""
     return SimpleNamespace(
-        at=AT, user=user, calling=calling, result=result, slot=slot, epoch=epoch, manifest=manifest, fixed=fixed,
-        drop=drop, new=new, in_child=in_child, together=together, die=die,
-    )  # fmt: skip
+        at=AT,
+        user=user,
+        calling=calling,
+        result=result,
+        slot=slot,
+        epoch=epoch,
+        manifest=manifest,
+        fixed=fixed,
+        drop=drop,
+        new=new,
+        in_child=in_child,
+        together=together,
+        die=die,
+    )
 
 
 @pytest.fixture

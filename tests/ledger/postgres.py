@@ -16,8 +16,13 @@ from typing import Any
 import pytest
 from programs import NOBODY, missing
 
-_ALWAYS = ("shared_buffers=16MB", "max_connections=60", "listen_addresses=", "log_min_messages=fatal",
-           "dynamic_shared_memory_type=mmap")  # fmt: skip  (in its folder: nothing is left behind)
+_ALWAYS = (
+    "shared_buffers=16MB",
+    "max_connections=60",
+    "listen_addresses=",
+    "log_min_messages=fatal",
+    "dynamic_shared_memory_type=mmap",
+)  # fmt: skip  (in its folder: nothing is left behind)
 _FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off")
 
 
@@ -83,8 +88,10 @@ class Server:
         """End it at once, as a power failure would."""
         subprocess.run(
             [self.programs / "pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop"],
-            stdout=subprocess.DEVNULL, cwd=self.folder, **self._as,
-        )  # fmt: skip
+            stdout=subprocess.DEVNULL,
+            cwd=self.folder,
+            **self._as,
+        )
         self.process.wait()
 
     def url(self, database: str, role: str = "nexus") -> str:

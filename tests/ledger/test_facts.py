@@ -86,10 +86,30 @@ def test_the_rarer_word_ranks_higher(ledger: Ledger) -> None:
 
 
 HOSTILE = [
-    '"', '""', "'", "*", "^x", "a AND", "OR", "NOT deploy", "NEAR(a b)", "words:deploy", "deploy*", "(", ")", "{a}:b",
-    "-deploy", "deploy\0x", "\ud800", "\x1b[2J", "a" * 1_000_000, "deploy " * 100_000, "%_", "é漢😀",
+    '"',
+    '""',
+    "'",
+    "*",
+    "^x",
+    "a AND",
+    "OR",
+    "NOT deploy",
+    "NEAR(a b)",
+    "words:deploy",
+    "deploy*",
+    "(",
+    ")",
+    "{a}:b",
+    "-deploy",
+    "deploy\0x",
+    "\ud800",
+    "\x1b[2J",
+    "a" * 1_000_000,
+    "deploy " * 100_000,
+    "%_",
+    "é漢😀",
     " ".join(map(str, range(50_000))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))

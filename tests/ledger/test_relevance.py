@@ -24,11 +24,22 @@ def matters(fact: str, said: str) -> bool:
 @pytest.mark.parametrize(
     "forms",
     [
-        "file files", "tests testing tested", "commit commits committed committing", "policy policies",
-        "class classes", "runner runners", "box boxes", "needed needing", "deploy deploys deployed deploying",
-        "cache caches cached caching", "Größe grösse", "naïve naive", "Ada's ada", "Straße STRASSE",
+        "file files",
+        "tests testing tested",
+        "commit commits committed committing",
+        "policy policies",
+        "class classes",
+        "runner runners",
+        "box boxes",
+        "needed needing",
+        "deploy deploys deployed deploying",
+        "cache caches cached caching",
+        "Größe grösse",
+        "naïve naive",
+        "Ada's ada",
+        "Straße STRASSE",
     ],
-)  # fmt: skip
+)
 def test_the_forms_of_a_word_match_one_another(forms: str) -> None:
     for one in forms.split():
         assert len(rank_matches(forms.split(), one)) == len(forms.split())

@@ -30,8 +30,10 @@ def team(postgres: Server) -> Iterator[SimpleNamespace]:
     url = postgres.new_database()
     name = url.partition("?")[0].rpartition("/")[2]
     made = SimpleNamespace(
-        admin=Ledger.open(url), ana=Ledger.open(postgres.url(name, "ana")), ben=Ledger.open(postgres.url(name, "ben")),
-    )  # fmt: skip
+        admin=Ledger.open(url),
+        ana=Ledger.open(postgres.url(name, "ana")),
+        ben=Ledger.open(postgres.url(name, "ben")),
+    )
     yield made
     for ledger in (made.admin, made.ana, made.ben):
         ledger.close()
@@ -53,8 +55,15 @@ def fill(ledger: Ledger, project: str) -> str:
     log.append(user(2))
     fork = ledger.fork_session(made.id, at=AT)
     ledger.log(fork.id).record_request(manifest(1, 2), [fixed(2)], [b"l" * 32])
-    ledger.facts.add(MemorySlot.PROJECT, f"a fact of {project}", state=FactState.KEPT, at=AT, actor="person",
-                     project=project, session=made.id)  # fmt: skip
+    ledger.facts.add(
+        MemorySlot.PROJECT,
+        f"a fact of {project}",
+        state=FactState.KEPT,
+        at=AT,
+        actor="person",
+        project=project,
+        session=made.id,
+    )
     person, agent = (ledger.spaces.entity(f"{kind} of {project[1:]}", kind) for kind in (HUMAN, AGENT))
     space = ledger.spaces.create(f"space of {project[1:]}", AT, project=project, members=[person, agent])
     ((_, run),) = ledger.spaces.post(space, person, "hello", AT).triggered
@@ -119,9 +128,14 @@ _REFUSED = (
     "TRUNCATE entries",
 )
 _HARMLESS = (
-    "UPDATE entities SET options = '{\"allow\": \"all\"}'", "UPDATE sessions SET name = 'mine'", "DELETE FROM entries",
-    "DELETE FROM sessions", "UPDATE runs SET state = 'cancelled'", "DELETE FROM blobs", "DELETE FROM plans",
-)  # fmt: skip
+    'UPDATE entities SET options = \'{"allow": "all"}\'',
+    "UPDATE sessions SET name = 'mine'",
+    "DELETE FROM entries",
+    "DELETE FROM sessions",
+    "UPDATE runs SET state = 'cancelled'",
+    "DELETE FROM blobs",
+    "DELETE FROM plans",
+)
 
 
 def test_a_role_writes_nothing_of_another(team: Any) -> None:

@@ -71,8 +71,9 @@ def test_session_and_always_cover_the_same_commands_and_the_way_back_works(proje
 def test_what_no_rule_can_say_is_allowed_for_the_session_and_taken_back_by_its_name(project: Path) -> None:
     person = Person(SESSION)
     write: Call = ("write_file", {"path": "a.txt", "content": "x"})
-    session = opened(project, run("rm -r build | tee x"), write, ("write_file", {"path": "b.txt", "content": "x"}),
-                     person=person)  # fmt: skip
+    session = opened(
+        project, run("rm -r build | tee x"), write, ("write_file", {"path": "b.txt", "content": "x"}), person=person
+    )
     events, _ = say(session, "go")
     assert [one.always for one in person.asked] == ["this exact command", "edits in this project"]
     assert "s" in {one.key for one in answer_keys(person.asked[1], 1)}

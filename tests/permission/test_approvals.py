@@ -88,8 +88,10 @@ def test_always_covers_both_tools_that_edit_and_outside_the_project_the_same_pat
     say(session, "go")
     assert (project / "a.txt").read_text() == "two\n" and outside.read_text() == "y\n"
     assert [(one.call.name, one.kind) for one in person.asked] == [
-        ("write_file", "edit"), ("write_file", "outside"), ("write_file", "protected"),
-    ]  # fmt: skip
+        ("write_file", "edit"),
+        ("write_file", "outside"),
+        ("write_file", "protected"),
+    ]
     assert person.asked[0].always == "edits in this project" and str(outside) in person.asked[1].always
 
 

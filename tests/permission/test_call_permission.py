@@ -226,8 +226,10 @@ def test_a_command_cannot_read_what_a_deny_rule_names_in_a_folder_that_it_reads_
     script = "import os\nprint([open(os.path.join(p, n)).read() for p, _, ns in os.walk('.') for n in ns])"
     (project / "look.py").write_text(script)
     reads = [("bash", {"command": line}) for line in ("grep -r hunter2 app", "grep -rs hunter2 .", "python3 look.py")]
-    makes = [("bash", {"command": line}) for line in ("echo new > made; mkdir app/deep && echo x > app/deep/x",
-             "cat made app/deep/x; rm made")]  # fmt: skip
+    makes = [
+        ("bash", {"command": line})
+        for line in ("echo new > made; mkdir app/deep && echo x > app/deep/x", "cat made app/deep/x; rm made")
+    ]
     settings = replace(SETTINGS, sandbox=SandboxSettings(backend=backend))
     session = opened(project, *reads, *makes, allow="run", settings=settings)
     one, whole, script, _, made = (result.text for result in results(say(session, "go")[0]))
@@ -344,8 +346,11 @@ def test_a_deny_rule_for_files_holds_at_every_level_and_nobody_is_asked(project:
     (project / "secret" / "a.txt").write_text("one\n")
     (project / "link").symlink_to("secret/a.txt")
     person = Person()
-    calls = [("read_file", {"path": "secret/a.txt"}), ("read_file", {"path": "link"}),
-             ("write_file", {"path": "b.txt", "content": "x"})]  # fmt: skip
+    calls = [
+        ("read_file", {"path": "secret/a.txt"}),
+        ("read_file", {"path": "link"}),
+        ("write_file", {"path": "b.txt", "content": "x"}),
+    ]
     events, outcome = say(opened(project, calls, person=person, allow=level), "go")
     assert not person.asked and not any(result.ran for result in results(events))
     assert [row["allow"] for row in outcome.denied] == ["", "", ""]
@@ -403,7 +408,8 @@ def test_a_question_that_plan_mode_finds_open_is_withdrawn_and_its_call_does_not
     assert outcome.ok and {path.name for path in project.iterdir()} == {".git"}
     assert all(result.denied and "plan mode" in result.text for result in results(events))
     assert [(one["decision"], one["level"], one.get("answer")) for one in decisions(sessions[0])] == [
-        ("deny", PLAN, None)] * 2  # fmt: skip
+        ("deny", PLAN, None)
+    ] * 2
 
 
 def test_a_deny_rule_that_is_added_while_a_question_is_open_refuses_its_call(project: Path) -> None:
@@ -478,8 +484,16 @@ def test_a_deny_rule_that_becomes_unreadable_ends_a_turn_in_which_nothing_would_
 
 def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: Path) -> None:
     (project / "a").write_text("one")
-    session = opened(project, [WRITES, ("read_file", {"path": "a"})], "done", [WRITES, ("read_file", {"path": "a"})],
-                     "done", [WRITES], "done", WRITES)  # fmt: skip
+    session = opened(
+        project,
+        [WRITES, ("read_file", {"path": "a"})],
+        "done",
+        [WRITES, ("read_file", {"path": "a"})],
+        "done",
+        [WRITES],
+        "done",
+        WRITES,
+    )
 
     def turns(*settings: str) -> list[list[bool]]:
         async def play() -> list[list[bool]]:

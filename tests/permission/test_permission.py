@@ -49,8 +49,22 @@ def _decide(project: Path, tool: str, path: str, allow: str) -> Verdict:
 
 
 @pytest.mark.parametrize("allow", ["read", "edit"])
-@pytest.mark.parametrize("path", ["..", "../x", "/etc/passwd", "~/x", "out/secret", "leak", "src/../../x", "out/new/x",
-                                  "../project-two/a", "in/../../x", "dangling"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..",
+        "../x",
+        "/etc/passwd",
+        "~/x",
+        "out/secret",
+        "leak",
+        "src/../../x",
+        "out/new/x",
+        "../project-two/a",
+        "in/../../x",
+        "dangling",
+    ],
+)
 def test_outside_the_project_is_asked_about(project: Path, path: str, allow: str) -> None:
     assert _asks(_decide(project, "read_file", path, allow), "outside")
     assert _asks(_decide(project, "write_file", path, allow), "outside")
@@ -69,29 +83,97 @@ def test_edits_inside_the_project_run_from_the_level_edit(project: Path, path: s
     assert _decide(project, "edit_file", path, "edit") == Grant()
 
 
-@pytest.mark.parametrize("path", [
-    ".git/config", ".GIT/hooks/pre-commit", "sub/.git/config", ".git", "hooks/x", ".nexus/config.toml", "src/.Nexus/x",
-    "NEXUS.md", "nexus.MD", "src/AGENTS.md", "SOUL.md", "IDENTITY.md", "AGENT.md", "PREFERENCES.md", "CLAUDE.md",
-    ".bashrc", "home/.zshrc", ".profile", ".envrc", ".g\u200cit/config", ".git./config", "src/../.git/x",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config",
+        ".GIT/hooks/pre-commit",
+        "sub/.git/config",
+        ".git",
+        "hooks/x",
+        ".nexus/config.toml",
+        "src/.Nexus/x",
+        "NEXUS.md",
+        "nexus.MD",
+        "src/AGENTS.md",
+        "SOUL.md",
+        "IDENTITY.md",
+        "AGENT.md",
+        "PREFERENCES.md",
+        "CLAUDE.md",
+        ".bashrc",
+        "home/.zshrc",
+        ".profile",
+        ".envrc",
+        ".g\u200cit/config",
+        ".git./config",
+        "src/../.git/x",
+    ],
+)
 def test_protected_places_are_asked_about_when_written(project: Path, path: str) -> None:
     for allow in ("read", "edit"):
         assert _asks(_decide(project, "write_file", path, allow), "protected")
     assert _decide(project, "write_file", path, "all") == Grant()
 
 
-@pytest.mark.parametrize("path", [
-    ".hg/hgrc", "sub/.hg/hgrc", ".HG/hgrc", ".jj/repo/config.toml", ".pre-commit-config.yaml", "lefthook.yml",
-    ".githooks/pre-push", ".lintstagedrc.json", ".npmrc", ".yarnrc.yml", ".yarn/releases/yarn.cjs", ".pnpmfile.cjs",
-    "bunfig.toml", ".pypirc", ".cargo/config.toml", ".cargo/config", ".bundle/config", ".mvn/jvm.config", ".bazelrc",
-    "tools/bazel", "mise.toml", ".mise.toml", ".config/mise/config.toml", ".tool-versions", ".gdbinit", ".lldbinit",
-    ".pdbrc", "src/sitecustomize.py", ".irbrc", ".Rprofile", ".ghci", ".vim/vimrc", ".nvim/init.lua", ".lvimrc",
-    ".helix/languages.toml", ".fleet/run.json", ".zed/tasks.json", "app.code-workspace", "x.sublime-project",
-    ".devcontainer.json", ".github/workflows/ci.yml", ".GitHub/Workflows/ci.yml", ".github/actions/x/action.yml",
-    ".gitlab-ci.yml", ".circleci/config.yml", ".buildkite/pipeline.yml", "Jenkinsfile", ".travis.yml",
-    ".forgejo/workflows/x.yml", ".config/autostart/x.desktop", ".config/systemd/user/x.service", ".local/bin/git",
-    "Library/LaunchAgents/x.plist",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".hg/hgrc",
+        "sub/.hg/hgrc",
+        ".HG/hgrc",
+        ".jj/repo/config.toml",
+        ".pre-commit-config.yaml",
+        "lefthook.yml",
+        ".githooks/pre-push",
+        ".lintstagedrc.json",
+        ".npmrc",
+        ".yarnrc.yml",
+        ".yarn/releases/yarn.cjs",
+        ".pnpmfile.cjs",
+        "bunfig.toml",
+        ".pypirc",
+        ".cargo/config.toml",
+        ".cargo/config",
+        ".bundle/config",
+        ".mvn/jvm.config",
+        ".bazelrc",
+        "tools/bazel",
+        "mise.toml",
+        ".mise.toml",
+        ".config/mise/config.toml",
+        ".tool-versions",
+        ".gdbinit",
+        ".lldbinit",
+        ".pdbrc",
+        "src/sitecustomize.py",
+        ".irbrc",
+        ".Rprofile",
+        ".ghci",
+        ".vim/vimrc",
+        ".nvim/init.lua",
+        ".lvimrc",
+        ".helix/languages.toml",
+        ".fleet/run.json",
+        ".zed/tasks.json",
+        "app.code-workspace",
+        "x.sublime-project",
+        ".devcontainer.json",
+        ".github/workflows/ci.yml",
+        ".GitHub/Workflows/ci.yml",
+        ".github/actions/x/action.yml",
+        ".gitlab-ci.yml",
+        ".circleci/config.yml",
+        ".buildkite/pipeline.yml",
+        "Jenkinsfile",
+        ".travis.yml",
+        ".forgejo/workflows/x.yml",
+        ".config/autostart/x.desktop",
+        ".config/systemd/user/x.service",
+        ".local/bin/git",
+        "Library/LaunchAgents/x.plist",
+    ],
+)
 def test_what_other_programs_obey_by_themselves_is_asked_about_when_edited(project: Path, path: str) -> None:
     for tool in ("write_file", "edit_file"):
         for allow in ("read", "edit", "run"):
@@ -100,12 +182,36 @@ def test_what_other_programs_obey_by_themselves_is_asked_about_when_edited(proje
     assert _decide(project, "read_file", path, "read") == Grant()
 
 
-@pytest.mark.parametrize("path", [
-    "Makefile", "package.json", "conftest.py", "setup.py", "pyproject.toml", "Cargo.toml", "build.rs", "tox.ini",
-    ".github/dependabot.yml", ".github/CODEOWNERS", ".gitignore", ".gitattributes", ".editorconfig", ".dockerignore",
-    "Dockerfile", ".eslintrc.js", ".prettierrc", ".env.example", ".python-version", "head.txt", "src/header.h",
-    "workflows/ci.yml", "config/mise.py", "bin/x", "tools/x",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "Makefile",
+        "package.json",
+        "conftest.py",
+        "setup.py",
+        "pyproject.toml",
+        "Cargo.toml",
+        "build.rs",
+        "tox.ini",
+        ".github/dependabot.yml",
+        ".github/CODEOWNERS",
+        ".gitignore",
+        ".gitattributes",
+        ".editorconfig",
+        ".dockerignore",
+        "Dockerfile",
+        ".eslintrc.js",
+        ".prettierrc",
+        ".env.example",
+        ".python-version",
+        "head.txt",
+        "src/header.h",
+        "workflows/ci.yml",
+        "config/mise.py",
+        "bin/x",
+        "tools/x",
+    ],
+)
 def test_ordinary_files_of_a_project_are_edited_unasked(project: Path, path: str) -> None:
     assert _decide(project, "write_file", path, "edit") == Grant()
 
@@ -132,9 +238,7 @@ def test_a_link_to_a_protected_file_is_protected(project: Path) -> None:
 
 def test_the_configuration_of_nexus_is_protected_inside_a_project_too(project: Path) -> None:
     arguments = {"path": "conf/config.toml", "content": ""}
-    verdict = decide(
-        WRITE, arguments, allow="edit", cwd=project, project=project, config_dirs=[project / "conf"]
-    )
+    verdict = decide(WRITE, arguments, allow="edit", cwd=project, project=project, config_dirs=[project / "conf"])
     assert _asks(verdict, "protected")
 
 
@@ -162,9 +266,18 @@ def _verdicts(project: Path, tool: Tool, path: str) -> list[Verdict]:
 
 @pytest.mark.parametrize("tool", [READ, GREP, WRITE, TOOLS["glob"], TOOLS["edit_file"]], ids=lambda tool: tool.name)
 @pytest.mark.parametrize(
-    "path", ["~/.ssh/id_rsa", "~/.SSH/id_rsa", "~/.aws", "~/.config/gh/hosts.yml", "~/x/../.netrc", "key", "real/id",
-             "~/.mozilla/firefox/a.default/cookies.sqlite"],
-)  # fmt: skip
+    "path",
+    [
+        "~/.ssh/id_rsa",
+        "~/.SSH/id_rsa",
+        "~/.aws",
+        "~/.config/gh/hosts.yml",
+        "~/x/../.netrc",
+        "key",
+        "real/id",
+        "~/.mozilla/firefox/a.default/cookies.sqlite",
+    ],
+)
 def test_credentials_are_refused_at_every_level_but_all(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, tool: Tool
 ) -> None:
@@ -184,9 +297,20 @@ def test_credentials_are_refused_at_every_level_but_all(
 @pytest.mark.parametrize("tool", [READ, GREP, WRITE, TOOLS["glob"]], ids=lambda tool: tool.name)
 @pytest.mark.parametrize("root", ["project", "/", "/proc"])
 @pytest.mark.parametrize(
-    "path", ["/proc/self/environ", "/proc/thread-self/environ", "/proc/1/environ", "/proc/self/task/1/mem",
-             "/proc/self", "/proc/4711/cwd/x", "/proc/1/task", "link/environ", "/PROC/Self/environ", "/proc/self/fd"],
-)  # fmt: skip
+    "path",
+    [
+        "/proc/self/environ",
+        "/proc/thread-self/environ",
+        "/proc/1/environ",
+        "/proc/self/task/1/mem",
+        "/proc/self",
+        "/proc/4711/cwd/x",
+        "/proc/1/task",
+        "link/environ",
+        "/PROC/Self/environ",
+        "/proc/self/fd",
+    ],
+)
 def test_what_proc_shows_of_a_process_is_refused_in_every_project(
     project: Path, path: str, root: str, tool: Tool
 ) -> None:

@@ -16,7 +16,7 @@ while True:
         pass
 """,
 }
-BUG = '''
+BUG = """
 import ctypes, os, time
 from nexus_cli.cli import loop_watchdog
 from nexus_cli.provider.open_stream import OpenStream
@@ -41,7 +41,7 @@ def block():
     {block}
 
 OpenStream.open = open
-'''
+"""
 
 
 def bug(block: str) -> str:

@@ -141,8 +141,10 @@ def _nursery(kind: str) -> str:
                 listener.listen(64)
                 process = subprocess.Popen(
                     [sys.executable, __file__, kind, str(address), str(listener.fileno())],
-                    stdin=DEVNULL, stdout=DEVNULL, pass_fds=[listener.fileno()],
-                )  # fmt: skip
+                    stdin=DEVNULL,
+                    stdout=DEVNULL,
+                    pass_fds=[listener.fileno()],
+                )
             held.connect(str(address))
 
     def close() -> None:

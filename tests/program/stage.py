@@ -136,8 +136,11 @@ class Stage:
         It is forked from an interpreter that has imported it (`nursery`), or with `installed` the installed script.
         """
         streams: dict[str, Any] = {
-            "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder,
-        }  # fmt: skip
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "cwd": self.folder,
+        }
         if self.warm and not bug and arguments[:1] == ("ask",):
             self.warm.begun.append(arguments[0])
         if program or installed or (self.warm and not bug and is_one_shot(arguments)):

@@ -51,11 +51,15 @@ def failing_test(root: Path) -> dict[str, Any]:
         repository(place)
         done = place.ask("--stream-json", "--allow", "all", "fix the failing test")
         return {
-            "done": done, "lines": [json.loads(line) for line in done.stdout.splitlines()],
-            "file": (place.folder / "calc.py").read_text(), "mode": (place.folder / "calc.py").stat().st_mode & 0o777,
-            "status": place.shell("git status --short").text, "requests": list(place.server.requests),
-            "replays": replays(place), "shown": place.run("sessions", "show", done_session(done), "--json").result,
-        }  # fmt: skip
+            "done": done,
+            "lines": [json.loads(line) for line in done.stdout.splitlines()],
+            "file": (place.folder / "calc.py").read_text(),
+            "mode": (place.folder / "calc.py").stat().st_mode & 0o777,
+            "status": place.shell("git status --short").text,
+            "requests": list(place.server.requests),
+            "replays": replays(place),
+            "shown": place.run("sessions", "show", done_session(done), "--json").result,
+        }
 
 
 def done_session(done: Done) -> str:
@@ -87,10 +91,16 @@ def ten_megabytes(root: Path) -> dict[str, Any]:
         joined = b"".join(place.run("drops", "show", drop, "--range", text).stdout for text in ranges)
         sent = place.server.requests[0].body["messages"][-1]["content"]
         return {
-            "done": done, "diff": diff, "back": back, "joined": joined, "sent": sent, "drop": drop,
-            "replays": replays(place), "listed": place.run("drops", "--json").result,
+            "done": done,
+            "diff": diff,
+            "back": back,
+            "joined": joined,
+            "sent": sent,
+            "drop": drop,
+            "replays": replays(place),
+            "listed": place.run("drops", "--json").result,
             "context": place.run("context", "--json").result,
-        }  # fmt: skip
+        }
 
 
 def killed_in_a_batch(root: Path) -> dict[str, Any]:
@@ -109,9 +119,12 @@ def killed_in_a_batch(root: Path) -> dict[str, Any]:
         done = place.ask("-c", "--allow", "all", "go on")
         more = place.ask("-c", "--no-tools", "--allow", "read", "and on")
         return {
-            "done": done, "more": more, "requests": list(place.server.requests), "replays": replays(place),
+            "done": done,
+            "more": more,
+            "requests": list(place.server.requests),
+            "replays": replays(place),
             "ran": (place.folder / "ran").read_text().split(),
-        }  # fmt: skip
+        }
 
 
 def flipped(root: Path) -> dict[str, Done]:
@@ -171,11 +184,29 @@ def test_the_lines_of_a_turn_are_numbered_complete_and_end_in_a_true_result(seen
     assert kinds.count("step.start") == kinds.count("step.end") == 4
     assert kinds.count("tool.call") == kinds.count("tool.result") == 4
     assert set(kinds) <= {
-        "session.start", "turn.start", "step.start", "context.plan", "text.delta", "thinking.delta", "tool.call",
-        "tool.output", "tool.result", "approval.ask", "approval.answer", "context.drop", "context.recall",
-        "cache.expect", "cache.result",
-        "compaction.start", "compaction.done", "retry", "notice", "step.end", "turn.end", "result",
-    }  # fmt: skip
+        "session.start",
+        "turn.start",
+        "step.start",
+        "context.plan",
+        "text.delta",
+        "thinking.delta",
+        "tool.call",
+        "tool.output",
+        "tool.result",
+        "approval.ask",
+        "approval.answer",
+        "context.drop",
+        "context.recall",
+        "cache.expect",
+        "cache.result",
+        "compaction.start",
+        "compaction.done",
+        "retry",
+        "notice",
+        "step.end",
+        "turn.end",
+        "result",
+    }
     said = "".join(line["text"] for line in lines if line["type"] == "text.delta")
     assert said == lines[-1]["text"] == "The sign was wrong; the test passes now."
 

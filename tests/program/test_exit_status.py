@@ -18,9 +18,24 @@ NAMES = [row.name for row in ROWS]
 TOGETHER = 8
 LINE = re.compile(r"nexus: [^:]+: .+\.")
 KEYS = [
-    "type", "version", "ok", "exit", "text", "data", "finish", "session", "model", "steps", "seconds", "usage",
-    "context", "drops", "denied", "files_changed", "error",
-]  # fmt: skip
+    "type",
+    "version",
+    "ok",
+    "exit",
+    "text",
+    "data",
+    "finish",
+    "session",
+    "model",
+    "steps",
+    "seconds",
+    "usage",
+    "context",
+    "drops",
+    "denied",
+    "files_changed",
+    "error",
+]
 
 
 @dataclass(frozen=True)

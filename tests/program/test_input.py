@@ -180,5 +180,3 @@ def test_closed_descriptors_are_no_trouble(seen: Seen) -> None:
     assert (no_stdin.status, no_stdin.stdout, no_stdin.stderr) == (0, b"answer (1)\n", b"")
     assert (none.status, none.stdout, none.stderr) == (0, b"", b"")
     assert nothing.status == 2 and "nothing to ask" in nothing.told[0]
-
-

@@ -89,9 +89,13 @@ def one_session(root: Path) -> dict[str, Any]:
         finally:
             end(first)
         return {
-            "first": Done(first.returncode, stdout, stderr), "second": second, "fork": fork, "forked": forked,
-            "deleted": deleted, "replays": replays(place),
-        }  # fmt: skip
+            "first": Done(first.returncode, stdout, stderr),
+            "second": second,
+            "fork": fork,
+            "forked": forked,
+            "deleted": deleted,
+            "replays": replays(place),
+        }
 
 
 def one_ledger(root: Path) -> dict[str, Any]:

@@ -77,9 +77,10 @@ def levels(root: Path) -> dict[str, dict[str, Any]]:
             place.script([tried, "that was all"])
             done = place.ask("--json", "--allow", level, "hi")
             seen[level] = {
-                "done": done, "results": results(place.server.requests[-1].body),
+                "done": done,
+                "results": results(place.server.requests[-1].body),
                 "left": sorted(path.name for path in place.folder.iterdir()),
-            }  # fmt: skip
+            }
     return seen
 
 
@@ -96,11 +97,20 @@ def resumed(root: Path) -> dict[str, Any]:
         listed = place.run("sessions", "list", "--all", "--json").result["sessions"]
         deleted = place.run("sessions", "delete", "--yes", first)
         return {
-            "first": first, "other": other, "renamed": renamed, "again": again, "newest": newest, "fork": fork,
-            "forked": forked, "listed": listed, "deleted": deleted, "requests": list(place.server.requests),
+            "first": first,
+            "other": other,
+            "renamed": renamed,
+            "again": again,
+            "newest": newest,
+            "fork": fork,
+            "forked": forked,
+            "listed": listed,
+            "deleted": deleted,
+            "requests": list(place.server.requests),
             "after": place.run("sessions", "list", "--all", "--json").result["sessions"],
-            "copy": place.run("replay", "--session", "a copy"), "gone": place.run("sessions", "show", first),
-        }  # fmt: skip
+            "copy": place.run("replay", "--session", "a copy"),
+            "gone": place.run("sessions", "show", first),
+        }
 
 
 def effort(root: Path) -> tuple[Done, Any]:

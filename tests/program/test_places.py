@@ -113,7 +113,7 @@ def gone_before(root: Path) -> tuple[Done, Done]:
 
 def gone_meanwhile(root: Path) -> dict[str, Any]:
     script: list[Any] = [
-        calls(("bash", {"command": "rm -rf \"$PWD\""})),
+        calls(("bash", {"command": 'rm -rf "$PWD"'})),
         calls(("bash", {"command": "echo here"}), ("glob", {"pattern": "*"}), ("read_file", {"path": "a.txt"})),
         calls(("write_file", {"path": "b.txt", "content": "b"})),
         "it is gone",
@@ -127,9 +127,16 @@ def gone_meanwhile(root: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     scenes = (
-        no_home, home_that_is_no_folder, home_that_is_read_only, broken_settings, instructions, huge_instructions,
-        hostile_text, gone_before, gone_meanwhile,
-    )  # fmt: skip
+        no_home,
+        home_that_is_no_folder,
+        home_that_is_read_only,
+        broken_settings,
+        instructions,
+        huge_instructions,
+        hostile_text,
+        gone_before,
+        gone_meanwhile,
+    )
     return play(tmp_path_factory.mktemp, *scenes)
 
 

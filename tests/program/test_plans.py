@@ -48,8 +48,18 @@ def sent(place: Stage) -> str:
 
 def test_a_plan_is_made_fires_once_and_reports(place: Stage) -> None:
     place.script(["All quiet."])
-    made = place.run("plan", "add", "Look after the build", "--cron", "0 9 * * *", "--zone", "Europe/Berlin",
-                     "--name", "Daily Report", "--json").result  # fmt: skip
+    made = place.run(
+        "plan",
+        "add",
+        "Look after the build",
+        "--cron",
+        "0 9 * * *",
+        "--zone",
+        "Europe/Berlin",
+        "--name",
+        "Daily Report",
+        "--json",
+    ).result
     (plan,) = made["plans"]
     assert (made["done"], plan["id"], plan["state"], plan["by"]) == ("added", "plan-1", "active", "person")
     assert (plan["recipe"], plan["allow"], plan["zone"]) == ("tick_autonomous", "read", "Europe/Berlin")
@@ -109,15 +119,30 @@ def test_a_paused_plan_rests_and_does_not_make_up_for_it(place: Stage) -> None:
     assert place.run("plan", "list", "--json").result["plans"] == []
 
 
-@pytest.mark.parametrize("words", [
-    ["x", "--cron", "0 0 31 2 *"], ["x", "--cron", "* * * *"], ["x", "--at", "2027-02-30"], ["x", "--at", "1999-01-01"],
-    ["x", "--at", "9999-01-01"], ["x", "--in", "1 fortnight"], ["x", "--cron", "0 9 * * *", "--zone", "Mars/Olympus"],
-    ["x"], ["x", "--in", "1h", "--at", "18:00"], ["x", "--in", "1h", "--missed", "twice"], ["x", "--in", ""],
-    ["x", "--in", "1h", "--name", "a\x1b[31m"], ["x", "--in", "1h", "--name", "plan-7"],
-    ["x", "--in", "1h", "--recipe", "nope"], ["x", "--in", "1h", "-C", "/nowhere"],
-    ["x", "--in", "1h", "--allow", "god"], ["x", "--in", "1h", "--max-cost", "-1"],
-    ["  ", "--in", "1h"], ["y" * 100_001, "--in", "1h"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["x", "--cron", "0 0 31 2 *"],
+        ["x", "--cron", "* * * *"],
+        ["x", "--at", "2027-02-30"],
+        ["x", "--at", "1999-01-01"],
+        ["x", "--at", "9999-01-01"],
+        ["x", "--in", "1 fortnight"],
+        ["x", "--cron", "0 9 * * *", "--zone", "Mars/Olympus"],
+        ["x"],
+        ["x", "--in", "1h", "--at", "18:00"],
+        ["x", "--in", "1h", "--missed", "twice"],
+        ["x", "--in", ""],
+        ["x", "--in", "1h", "--name", "a\x1b[31m"],
+        ["x", "--in", "1h", "--name", "plan-7"],
+        ["x", "--in", "1h", "--recipe", "nope"],
+        ["x", "--in", "1h", "-C", "/nowhere"],
+        ["x", "--in", "1h", "--allow", "god"],
+        ["x", "--in", "1h", "--max-cost", "-1"],
+        ["  ", "--in", "1h"],
+        ["y" * 100_001, "--in", "1h"],
+    ],
+)
 def test_bad_input_is_one_line_and_exit_2(place: Stage, words: list[str]) -> None:
     done = place.run("plan", "add", *words)
     assert done.status == 2 and len(done.told) == 1 and done.told[0].startswith("nexus: ") and not done.stdout, done
@@ -126,8 +151,13 @@ def test_bad_input_is_one_line_and_exit_2(place: Stage, words: list[str]) -> Non
 
 def test_unknown_plans_and_names_that_are_taken_are_one_line(place: Stage) -> None:
     assert place.run("plan", "add", "x", "--in", "1h", "--name", "a").status == 0
-    for words in (["add", "x", "--in", "1h", "--name", "a"], ["remove", "nope"], ["pause", "plan-99"], ["run", "99"],
-                  ["resume", ""]):  # fmt: skip
+    for words in (
+        ["add", "x", "--in", "1h", "--name", "a"],
+        ["remove", "nope"],
+        ["pause", "plan-99"],
+        ["run", "99"],
+        ["resume", ""],
+    ):
         done = place.run("plan", *words)
         assert done.status == 2 and len(done.told) == 1, done
 

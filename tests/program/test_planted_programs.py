@@ -12,10 +12,46 @@ from program.stage import Stage, calls, stage
 from worktrees.repository import make_project
 
 NAMES = (
-    "git", "git-ls-files", "git-status", "rg", "less", "more", "vi", "nano", "pico", "ed", "code", "tmux", "xclip",
-    "xsel", "wl-copy", "wl-paste", "sh", "bash", "env", "ssh", "ps", "bwrap", "stty", "tput", "gpg", "true", "which",
-    "uname", "gcc", "cc", "ld", "ldconfig", "objdump", "ip", "ifconfig", "arp", "file", "xdg-open", "python3",
-)  # fmt: skip
+    "git",
+    "git-ls-files",
+    "git-status",
+    "rg",
+    "less",
+    "more",
+    "vi",
+    "nano",
+    "pico",
+    "ed",
+    "code",
+    "tmux",
+    "xclip",
+    "xsel",
+    "wl-copy",
+    "wl-paste",
+    "sh",
+    "bash",
+    "env",
+    "ssh",
+    "ps",
+    "bwrap",
+    "stty",
+    "tput",
+    "gpg",
+    "true",
+    "which",
+    "uname",
+    "gcc",
+    "cc",
+    "ld",
+    "ldconfig",
+    "objdump",
+    "ip",
+    "ifconfig",
+    "arp",
+    "file",
+    "xdg-open",
+    "python3",
+)
 
 
 def plant(folder: Path, text: str, *names: str) -> None:
@@ -47,13 +83,28 @@ def planted(place: Stage) -> str:
 
 
 def test_no_command_of_ours_starts_a_program_of_the_project(place: Stage) -> None:
-    work: list[Any] = [calls(("write_file", {"path": "made.txt", "content": "made\n"}), ("glob", {"pattern": "**/*"}),
-                             ("grep", {"pattern": "line"})), "done"]  # fmt: skip
+    work: list[Any] = [
+        calls(
+            ("write_file", {"path": "made.txt", "content": "made\n"}),
+            ("glob", {"pattern": "**/*"}),
+            ("grep", {"pattern": "line"}),
+        ),
+        "done",
+    ]
     for words in (
-        ("space", "create", "team"), ("space", "list"), ("status",), ("doctor",), ("context",), ("skill", "list"),
-        ("ask", "-w", "x", "--allow", "edit", "work"), ("worktree", "list"), ("worktree", "diff", "x"),
-        ("worktree", "apply", "x"), ("worktree", "remove", "--force", "x"), ("ask", "--allow", "edit", "again"),
-    ):  # fmt: skip
+        ("space", "create", "team"),
+        ("space", "list"),
+        ("status",),
+        ("doctor",),
+        ("context",),
+        ("skill", "list"),
+        ("ask", "-w", "x", "--allow", "edit", "work"),
+        ("worktree", "list"),
+        ("worktree", "diff", "x"),
+        ("worktree", "apply", "x"),
+        ("worktree", "remove", "--force", "x"),
+        ("ask", "--allow", "edit", "again"),
+    ):
         place.script([*work])
         done = place.run(*words, installed=True)  # what libraries start at their import, too
         assert done.status in (0, 1) and b"Traceback" not in done.stderr, done

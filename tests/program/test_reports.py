@@ -12,13 +12,39 @@ import pytest
 from program.stage import MODEL, PRICED, Done, Seen, calls, clean, play, stage
 
 KEYS = {
-    "version", "session", "model", "recipe", "epoch", "cursor", "basis", "budget", "sections", "history", "tools",
-    "drops", "limits", "pending", "prefix_sha256", "request_sha256",
-}  # fmt: skip
+    "version",
+    "session",
+    "model",
+    "recipe",
+    "epoch",
+    "cursor",
+    "basis",
+    "budget",
+    "sections",
+    "history",
+    "tools",
+    "drops",
+    "limits",
+    "pending",
+    "prefix_sha256",
+    "request_sha256",
+}
 SECTION = {
-    "id", "layer", "phase", "order", "priority", "weight", "multiplier", "score", "sticky", "tokens", "full_tokens",
-    "form", "source", "cached",
-}  # fmt: skip
+    "id",
+    "layer",
+    "phase",
+    "order",
+    "priority",
+    "weight",
+    "multiplier",
+    "score",
+    "sticky",
+    "tokens",
+    "full_tokens",
+    "form",
+    "source",
+    "cached",
+}
 KEYLESS: dict[str, str | None] = {"NEXUS_MODEL": None, "OPENAI_API_KEY": None, "OPENAI_API_BASE": None}
 
 
@@ -43,20 +69,31 @@ def context(root: Path) -> dict[str, Any]:
         pending = place.run("context", "--json").result
         place.ask("-c", "again")
         return {
-            "new": new, "modelless": modelless, "nothing_written": nothing_written, "steps": steps, "pending": pending,
-            "bodies": [request.body for request in place.server.requests], "text": place.run("context"),
-            "beyond": place.run("context", "--step", "9"), "tokens": [r.tokens for r in place.server.requests],
-            "replay": place.run("replay", "--step", "2", "--json").result, "none": place.run("replay", "--step", "9"),
-        }  # fmt: skip
+            "new": new,
+            "modelless": modelless,
+            "nothing_written": nothing_written,
+            "steps": steps,
+            "pending": pending,
+            "bodies": [request.body for request in place.server.requests],
+            "text": place.run("context"),
+            "beyond": place.run("context", "--step", "9"),
+            "tokens": [r.tokens for r in place.server.requests],
+            "replay": place.run("replay", "--step", "2", "--json").result,
+            "none": place.run("replay", "--step", "9"),
+        }
 
 
 def nothing_yet(root: Path) -> dict[str, Done]:
     with stage(root) as place:
         lines = {
-            "drops": ("drops",), "show": ("drops", "show", "d1"), "replay": ("replay",),
-            "sessions": ("sessions", "list"), "step": ("context", "--step", "1"),
-            "find": ("sessions", "show", "01X"), "atlas": ("atlas",),
-        }  # fmt: skip
+            "drops": ("drops",),
+            "show": ("drops", "show", "d1"),
+            "replay": ("replay",),
+            "sessions": ("sessions", "list"),
+            "step": ("context", "--step", "1"),
+            "find": ("sessions", "show", "01X"),
+            "atlas": ("atlas",),
+        }
         told = {name: place.run(*line) for name, line in lines.items()}
         assert not place.ledger.exists(), "looking created a ledger"
         return told
@@ -95,8 +132,14 @@ def test_the_context_of_a_new_session_has_its_whole_shape_and_writes_nothing(see
     assert value["recipe"] == "ask" and value["model"] == MODEL
     budget = value["budget"]
     assert set(budget) == {
-        "window", "reserve_reply", "reserve_tools", "available", "used", "remaining", "pressure",
-    }  # fmt: skip
+        "window",
+        "reserve_reply",
+        "reserve_tools",
+        "available",
+        "used",
+        "remaining",
+        "pressure",
+    }
     assert budget["available"] == budget["window"] - budget["reserve_reply"] - budget["reserve_tools"]
     used = budget["used"]
     assert used["total"] == sum(used[layer] for layer in ("system", "tools", "history", "event"))

@@ -58,8 +58,10 @@ def test_a_person_resumes_without_waiting_on_and_cancels(tmp_path: Path) -> None
         assert place.ask("wait").status == place.ask("wait").status == 3
         resumed = place.run("runs", "resume", "run-1", "--json")
         assert (resumed.status, resumed.result["state"], resumed.result["report"]) == (
-            0, "done", "I looked at it as it is",
-        )  # fmt: skip
+            0,
+            "done",
+            "I looked at it as it is",
+        )
         cancelled = place.run("runs", "cancel", "2")
         assert cancelled.status == 0 and b"run-2 is cancelled (it waited: ci.log changes)." in cancelled.stdout
         for words in (["cancel", "2"], ["resume", "run-1"], ["show", "9"], ["show", "x\n"], ["list", "--state", "x"]):

@@ -128,9 +128,12 @@ def test_garbage_leaves_no_line_anywhere_and_the_server_goes_on(place: Stage) ->
     with serving(place) as (child, printed):
         address = ("127.0.0.1", int(printed["url"].rpartition(":")[2]))
         for data in (
-            b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n: x\r\n\r\n", b"x" * 70_000,
-            b"POST /rpc HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"GET / HTTP/1.1\r\nA\0: \xff\r\n\r\n",
-        ):  # fmt: skip
+            b"\x16\x03\x01\x02\x00\x01",
+            b"GET / HTTP/1.1\r\n: x\r\n\r\n",
+            b"x" * 70_000,
+            b"POST /rpc HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+            b"GET / HTTP/1.1\r\nA\0: \xff\r\n\r\n",
+        ):
             with socket.create_connection(address, SECONDS) as one, suppress(ConnectionError):
                 one.sendall(data)
                 one.shutdown(socket.SHUT_WR)
@@ -168,10 +171,14 @@ def test_every_start_has_a_token_of_its_own(place: Stage) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--host", "a..b"), ("--port", "70000"), ("--port", "x"), ("--socket", ""), ("--socket", "s", "--port", "1"),
+        ("--host", "a..b"),
+        ("--port", "70000"),
+        ("--port", "x"),
+        ("--socket", ""),
+        ("--socket", "s", "--port", "1"),
         ("--allow", "plan"),
     ],
-)  # fmt: skip
+)
 def test_wrong_options_are_one_line(place: Stage, arguments: tuple[str, ...]) -> None:
     done = place.run("serve", *arguments)
     assert done.status == 2 and len(done.told) == 1 and done.stdout == b""

@@ -74,9 +74,9 @@ def test_a_scene_over_processes_of_which_one_is_killed(tmp_path: Path) -> None:
         place.script(lambda body: play(body) if whose(body) == "Ana" else {"text": "late", "delay": 60})
         assert place.run("space", "post", SPACE, "@Ana get the figures").text == "msg-1\n"
         child = place.begin("serve", "--once")
-        assert until(lambda: len(said(place, "Sarah")) == 2 and any(
-            whose(one.body) == "Bob" for one in place.server.requests
-        ))  # fmt: skip
+        assert until(
+            lambda: len(said(place, "Sarah")) == 2 and any(whose(one.body) == "Bob" for one in place.server.requests)
+        )
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         end(child)

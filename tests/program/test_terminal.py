@@ -34,10 +34,12 @@ def approved(root: Path) -> dict[str, Any]:
         child.send("n leave it\r")
         rest = child.finish()
         return {
-            "first": first, "rest": rest, "status": child.exitstatus,
+            "first": first,
+            "rest": rest,
+            "status": child.exitstatus,
             "left": sorted(path.name for path in place.folder.iterdir()),
             "sent": str(place.server.requests[-1].body),
-        }  # fmt: skip
+        }
 
 
 def interrupted(root: Path) -> dict[str, Any]:

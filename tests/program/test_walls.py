@@ -32,18 +32,25 @@ def levels(root: Path) -> dict[str, Any]:
         with stage(root / level) as place:
             out = place.home / "out"
             batch = calls(
-                bash("ls"), ("write_file", {"path": "edited", "content": "x"}), bash("touch made"),
-                bash(f"touch {out}"), bash("touch never"), bash("touch net", network=True),
-                bash("touch beyond", outside="it must"), bash("env"),
-            )  # fmt: skip
+                bash("ls"),
+                ("write_file", {"path": "edited", "content": "x"}),
+                bash("touch made"),
+                bash(f"touch {out}"),
+                bash("touch never"),
+                bash("touch net", network=True),
+                bash("touch beyond", outside="it must"),
+                bash("env"),
+            )
             place.script([batch, "done"])
             place.settings(QUICK + PRICED + '[rules]\ndeny = ["bash(touch never)"]\n')
             done = place.ask("--json", "--allow", level, "hi", env={"GH_TOKEN": "hunter2"})
             shown[level] = {
-                "done": done, "left": sorted(path.name for path in place.folder.iterdir()), "out": out.exists(),
+                "done": done,
+                "left": sorted(path.name for path in place.folder.iterdir()),
+                "out": out.exists(),
                 "results": tool_results(place),
                 "refused": {row["subject"]: row["allow"] for row in done.result["denied"]},
-            }  # fmt: skip
+            }
     return shown
 
 

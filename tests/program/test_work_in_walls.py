@@ -28,39 +28,63 @@ class Language(NamedTuple):
 
 LANGUAGES = {
     "python": Language(
-        sys.executable, f"{shlex.quote(sys.executable)} -m pytest -q -p no:randomly", "calc.py",
-        {"calc.py": "def add(a, b):\n    return a - b\n",
-         "test_calc.py": "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n"},
+        sys.executable,
+        f"{shlex.quote(sys.executable)} -m pytest -q -p no:randomly",
+        "calc.py",
+        {
+            "calc.py": "def add(a, b):\n    return a - b\n",
+            "test_calc.py": "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n",
+        },
     ),
     "node": Language(
-        "node", "node --test", "calc.js",
-        {"calc.js": "exports.add = (a, b) => a - b\n",
-         "calc.test.js": "const { equal } = require('assert')\n"
-         "require('node:test')('add', () => equal(require('./calc').add(2, 3), 5))\n"},
+        "node",
+        "node --test",
+        "calc.js",
+        {
+            "calc.js": "exports.add = (a, b) => a - b\n",
+            "calc.test.js": "const { equal } = require('assert')\n"
+            "require('node:test')('add', () => equal(require('./calc').add(2, 3), 5))\n",
+        },
     ),
     "npm": Language(
-        "npm", "npm test --silent", "calc.js",
-        {"calc.js": "const add = (a, b) => a - b\nif (add(2, 3) !== 5) throw 'FAILED'\n",
-         "package.json": '{"name": "calc", "version": "1.0.0", "scripts": {"test": "node calc.js"}}\n'},
+        "npm",
+        "npm test --silent",
+        "calc.js",
+        {
+            "calc.js": "const add = (a, b) => a - b\nif (add(2, 3) !== 5) throw 'FAILED'\n",
+            "package.json": '{"name": "calc", "version": "1.0.0", "scripts": {"test": "node calc.js"}}\n',
+        },
     ),
     "cargo": Language(
-        "cargo", "cargo test -q --lib", "src/lib.rs",
-        {"src/lib.rs": "pub fn add(a: i32, b: i32) -> i32 { a - b }\n#[test]\nfn adds() { assert_eq!(add(2, 3), 5) }\n",
-         "Cargo.toml": '[package]\nname = "calc"\nversion = "0.1.0"\nedition = "2021"\n'},
+        "cargo",
+        "cargo test -q --lib",
+        "src/lib.rs",
+        {
+            "src/lib.rs": "pub fn add(a: i32, b: i32) -> i32 { a - b }\n#[test]\nfn adds() { assert_eq!(add(2, 3), 5) }\n",
+            "Cargo.toml": '[package]\nname = "calc"\nversion = "0.1.0"\nedition = "2021"\n',
+        },
     ),
     "go": Language(
-        "go", "go test ./...", "calc.go",
-        {"calc.go": "package calc\n\nfunc Add(a, b int) int { return a - b }\n",
-         "calc_test.go": 'package calc\n\nimport "testing"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n'
-         '\t\tt.Fatal("FAILED")\n\t}\n}\n',
-         "go.mod": "module calc\n\ngo 1.19\n"},
+        "go",
+        "go test ./...",
+        "calc.go",
+        {
+            "calc.go": "package calc\n\nfunc Add(a, b int) int { return a - b }\n",
+            "calc_test.go": 'package calc\n\nimport "testing"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n'
+            '\t\tt.Fatal("FAILED")\n\t}\n}\n',
+            "go.mod": "module calc\n\ngo 1.19\n",
+        },
     ),
     "make": Language(
-        "make", "make -s test", "calc.mk",
-        {"calc.mk": "SUM = $(shell echo $$((2 - 3))) # a - b\n",
-         "Makefile": "include calc.mk\ntest:\n\t@grep -q 'a + b' calc.mk\n"},
+        "make",
+        "make -s test",
+        "calc.mk",
+        {
+            "calc.mk": "SUM = $(shell echo $$((2 - 3))) # a - b\n",
+            "Makefile": "include calc.mk\ntest:\n\t@grep -q 'a + b' calc.mk\n",
+        },
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=["bwrap", "landlock"])

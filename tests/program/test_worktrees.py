@@ -105,9 +105,7 @@ def test_sessions_know_their_worktree(place: Stage) -> None:
     place.script(["plain"])
     place.ask("in the project")
     every = place.run("sessions", "list", "--all", "--json").result["sessions"]
-    assert [(one["worktree"], one["project"]) for one in every] == [
-        ("", str(place.folder)), ("fix", str(place.folder))
-    ]  # fmt: skip
+    assert [(one["worktree"], one["project"]) for one in every] == [("", str(place.folder)), ("fix", str(place.folder))]
     assert every[1]["folder"] == worktrees(place)[0]["folder"]
     listed = place.run("sessions", "list", "--worktree", "fix", "--json").result
     assert [one["id"] for one in listed["sessions"]] == [every[1]["id"]] and listed["total"] == 1
@@ -183,12 +181,16 @@ def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("ask", "-w", "a/b", "hi"), "no worktree 'a/b'"), (("ask", "--worktree=", "hi"), "its value is empty"),
-        (("ask", "-w", "-x", "hi"), "no worktree '-x'"), (("worktree", "diff", "none"), "no worktree none"),
-        (("worktree", "apply", "../.."), "no worktree"), (("worktree", "remove", "x" * 99), "more than 60"),
-        (("worktree",), "command is missing"), (("worktree", "lst"), "nexus worktree list"),
+        (("ask", "-w", "a/b", "hi"), "no worktree 'a/b'"),
+        (("ask", "--worktree=", "hi"), "its value is empty"),
+        (("ask", "-w", "-x", "hi"), "no worktree '-x'"),
+        (("worktree", "diff", "none"), "no worktree none"),
+        (("worktree", "apply", "../.."), "no worktree"),
+        (("worktree", "remove", "x" * 99), "more than 60"),
+        (("worktree",), "command is missing"),
+        (("worktree", "lst"), "nexus worktree list"),
     ],
-)  # fmt: skip
+)
 def test_wrong_names_are_one_line_and_exit_status_2(place: Stage, arguments: tuple[str, ...], why: str) -> None:
     done = place.run(*arguments)
     assert (done.status, done.stdout, len(done.told)) == (2, b"", 1) and why in done.told[0], done

@@ -49,9 +49,13 @@ def test_names_with_a_prefix_go_where_litellm_sends_them() -> None:
 
 
 LONG = [
-    "gpt-5.4", "gemini/gemini-2.5-pro", "anthropic/claude-sonnet-4-5", "xai/grok-4", "dashscope/qwen-flash",
+    "gpt-5.4",
+    "gemini/gemini-2.5-pro",
+    "anthropic/claude-sonnet-4-5",
+    "xai/grok-4",
+    "dashscope/qwen-flash",
     "deepseek/deepseek-chat",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name", LONG)

@@ -15,8 +15,12 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.litellm_backend import LitellmBackend
 
-KEYED = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GOOGLE_API_KEY",
-         "hosted_vllm": "HOSTED_VLLM_API_KEY"}  # fmt: skip
+KEYED = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GOOGLE_API_KEY",
+    "hosted_vllm": "HOSTED_VLLM_API_KEY",
+}
 BLANKS = st.text(" \t\r\n", min_size=1)
 TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1)
 
@@ -57,10 +61,15 @@ def test_a_token_that_is_sent_in_another_header_is_not_made_a_key() -> None:
 @pytest.mark.parametrize(
     "address", ["notaurl", "ftp://x", "http://", "http://x:99999", "127.0.0.1:8000/v1", "http://a b/v1", "http://[::1"]
 )
-@pytest.mark.parametrize(("model", "name"), [
-    ("openai/m", "OPENAI_API_BASE"), ("anthropic/m", "ANTHROPIC_BASE_URL"), ("ollama_chat/m", "OLLAMA_API_BASE"),
-    ("deepseek/m", "DEEPSEEK_API_BASE"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("openai/m", "OPENAI_API_BASE"),
+        ("anthropic/m", "ANTHROPIC_BASE_URL"),
+        ("ollama_chat/m", "OLLAMA_API_BASE"),
+        ("deepseek/m", "DEEPSEEK_API_BASE"),
+    ],
+)
 def test_an_address_that_is_none_is_wrong_configuration(address: str, model: str, name: str) -> None:
     keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "DEEPSEEK_API_KEY": "k"}
     with pytest.raises(ProviderError) as raised:

@@ -128,11 +128,14 @@ def test_a_network_error_is_found_behind_the_500_that_litellm_makes_of_it(cause:
     ("module", "said", "package"),
     [
         ("google", "No module named 'google'\nTraceback (most recent call last):\n  File x", "google-auth"),
-        ("vertexai", 'vertexai import failed please run `pip install -U "google-cloud-aiplatform>=1.38"`.',
-         "google-cloud-aiplatform"),
+        (
+            "vertexai",
+            'vertexai import failed please run `pip install -U "google-cloud-aiplatform>=1.38"`.',
+            "google-cloud-aiplatform",
+        ),
         ("boto3", "no boto3", "boto3"),
     ],
-)  # fmt: skip
+)
 def test_a_missing_package_is_named_and_not_tried_again(module: str, said: str, package: str) -> None:
     class APIConnectionError(Said):
         pass

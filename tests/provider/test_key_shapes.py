@@ -9,10 +9,15 @@ from nexus_cli.provider.endpoint import KEY_VARIABLES
 from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
 
 GOOD = {
-    "openai": "sk-proj-0123456789", "anthropic": "sk-ant-0123456789", "gemini": "AIza0123456789",
-    "mistral": "0123456789abcdef", "deepseek": "sk-0123456789", "xai": "xai-0123456789",
-    "openrouter": "sk-or-0123456789", "groq": "gsk_0123456789",
-}  # fmt: skip
+    "openai": "sk-proj-0123456789",
+    "anthropic": "sk-ant-0123456789",
+    "gemini": "AIza0123456789",
+    "mistral": "0123456789abcdef",
+    "deepseek": "sk-0123456789",
+    "xai": "xai-0123456789",
+    "openrouter": "sk-or-0123456789",
+    "groq": "gsk_0123456789",
+}
 
 
 def test_every_key_fits_its_own_provider_and_no_other_of_another_form() -> None:
@@ -31,9 +36,15 @@ def test_every_key_fits_its_own_provider_and_no_other_of_another_form() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["sk-0123456789\n", "  sk-0123456789 ", '"sk-0123456789"', "OPENAI_API_KEY=sk-0123456789",
-     "export OPENAI_API_KEY='sk-0123456789'", "OPENAI_API_KEY: sk-0123456789"],
-)  # fmt: skip
+    [
+        "sk-0123456789\n",
+        "  sk-0123456789 ",
+        '"sk-0123456789"',
+        "OPENAI_API_KEY=sk-0123456789",
+        "export OPENAI_API_KEY='sk-0123456789'",
+        "OPENAI_API_KEY: sk-0123456789",
+    ],
+)
 def test_what_surrounds_a_pasted_key_is_taken_off(text: str) -> None:
     assert clean_key("openai", text, {}) == "sk-0123456789"
 

@@ -65,11 +65,22 @@ def test_prefixes_dates_and_tags_do_not_hide_a_model(name: str, like: str) -> No
 @pytest.mark.parametrize(
     "form",
     [
-        "{}", "{}-20250514", "{}-0", "anthropic/{}", "anthropic/{}-latest", "openrouter/anthropic/{}", "vertex_ai/{}",
-        "openrouter/anthropic/{}:beta", "vertex_ai/{}@20250514", "bedrock/{}", "bedrock/anthropic.{}-20250514-v1:0",
-        "bedrock/eu.anthropic.{}-20250514-v1:0", "bedrock/us-east-1/anthropic.{}-20250514-v1:0", "azure_ai/{}",
+        "{}",
+        "{}-20250514",
+        "{}-0",
+        "anthropic/{}",
+        "anthropic/{}-latest",
+        "openrouter/anthropic/{}",
+        "vertex_ai/{}",
+        "openrouter/anthropic/{}:beta",
+        "vertex_ai/{}@20250514",
+        "bedrock/{}",
+        "bedrock/anthropic.{}-20250514-v1:0",
+        "bedrock/eu.anthropic.{}-20250514-v1:0",
+        "bedrock/us-east-1/anthropic.{}-20250514-v1:0",
+        "azure_ai/{}",
     ],
-)  # fmt: skip
+)
 def test_a_window_that_needs_a_beta_header_is_not_promised_under_any_name_of_the_model(form: str, model: str) -> None:
     info = model_info(form.format(model))
     assert (info.window, info.known) == (200_000, True)

@@ -46,8 +46,9 @@ def test_the_record_stands_beside_its_message_and_is_shown(tmp_path: Path) -> No
     records = [one.to_json() for one in FILES]
     assert [memo.value["files"] for memo in memos] == [records, [STEERED.to_json()]]
     assert value["attachments"] == [
-        *({"entry": memos[0].entry, **one} for one in records), {"entry": memos[1].entry, **STEERED.to_json()}
-    ]  # fmt: skip
+        *({"entry": memos[0].entry, **one} for one in records),
+        {"entry": memos[1].entry, **STEERED.to_json()},
+    ]
     assert records[0] == {"path": "a.py", "type": "text", "bytes": 20, "lines": [3, 5], "of": 40}
     for width in (80, 40):
         short, whole = (form(value, width) for form in (context_summary_text, context_text))

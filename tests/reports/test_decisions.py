@@ -151,8 +151,11 @@ def test_a_call_without_a_record_was_let_through_by_the_level_or_could_not_run(t
         calls = [call.id for entry in ledger.log(session.id).read(1, 2) for call in entry.message.tool_calls]
     glob, _, unknown = (explained(session, call) for call in calls)
     assert (glob["decision"], glob["from"], glob["subject"], glob["bound_by"]) == (
-        "allow", "level read", "*", "command line",
-    )  # fmt: skip
+        "allow",
+        "level read",
+        "*",
+        "command line",
+    )
     assert unknown["decision"] is None and "no tool 'nothing'" in unknown["why"]
     assert "not decided" in decision_text(unknown, 80)
 

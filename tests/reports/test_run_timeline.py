@@ -54,16 +54,32 @@ def play(ledger: Ledger) -> tuple[int, Space]:
     session = ledger.create_session(folder="/p", project="/p", model="m", recipe="tick_event", at=at(2)).id
     ledger.runs.attach(run, session)
     facts = {"source": "space", "facts": dict(run.trigger)}
-    append(ledger, session, 2, Kind.USER, f"Husam (human, {husam.id})", "pull the Q4 numbers", ("trigger", facts),
-           ("run", {"run": key, "signals": []}))  # fmt: skip
+    append(
+        ledger,
+        session,
+        2,
+        Kind.USER,
+        f"Husam (human, {husam.id})",
+        "pull the Q4 numbers",
+        ("trigger", facts),
+        ("run", {"run": key, "signals": []}),
+    )
     asked = ledger.spaces.post(space, agent, "@Ahmad which quarter?", at(3), waits=True).message
     wait = Wait("reply", "a reply of Ahmad", {"space": space.key, "message": asked.key, "from": [ahmad.key]}, 1.8e9)
     append(ledger, session, 3, Kind.ASSISTANT, "agent", "I ask Ahmad", ("wait", {"wait": wait.to_json()}))
     ledger.spaces.post(space, ahmad, "the fourth", at(5))
     (signal,) = ledger.runs.signals(key)
     assert ledger.runs.claim(key, "there:9", 60.0, at(6)) is not None
-    append(ledger, session, 6, Kind.USER, f"Ahmad (human, {ahmad.id})", "the fourth",
-           ("trigger", {"source": "resume"}), ("run", {"run": key, "signals": [signal.key]}))  # fmt: skip
+    append(
+        ledger,
+        session,
+        6,
+        Kind.USER,
+        f"Ahmad (human, {ahmad.id})",
+        "the fourth",
+        ("trigger", {"source": "resume"}),
+        ("run", {"run": key, "signals": [signal.key]}),
+    )
     return key, space
 
 
@@ -72,8 +88,17 @@ def test_a_run_is_queued_claimed_waits_is_signalled_and_ends(ledger: Ledger) -> 
     value = run_timeline(ledger, f"run-{key}", {})
     kinds = [row["kind"] for row in value["rows"]]
     assert kinds == [
-        "queued", "start", "user", "claimed", "assistant", "waiting", "signal", "user", "resumed", "running",
-    ]  # fmt: skip
+        "queued",
+        "start",
+        "user",
+        "claimed",
+        "assistant",
+        "waiting",
+        "signal",
+        "user",
+        "resumed",
+        "running",
+    ]
     rows = dict(zip(kinds, value["rows"], strict=True))
     assert rows["queued"]["actor"] == {"id": "ent-1", "name": "Husam", "type": "human"}
     assert rows["queued"]["trigger"]["type"] == "space_message" and rows["queued"]["why"] == "mention"
@@ -103,7 +128,7 @@ def test_a_run_is_queued_claimed_waits_is_signalled_and_ends(ledger: Ledger) -> 
     whole_session = session_timeline(ledger, run.session, {})
     assert [row["kind"] for row in whole_session["rows"]] == [
         kind for kind in kinds if kind not in ("queued", "signal", "running")
-    ]  # fmt: skip
+    ]
 
 
 def test_a_run_without_a_session_has_its_states(ledger: Ledger) -> None:
@@ -132,7 +157,7 @@ def test_a_space_says_who_said_what_what_is_new_and_whom_it_triggered(ledger: Le
     assert asked["waits"] is True and report["origin"] == carried and 'asked "tell the others"' in report["why"]
     assert [row["seen"] for row in value["rows"]] == [
         number <= ledger.spaces.seen(space, ahmad) for number in range(1, 5)
-    ]  # fmt: skip
+    ]
     ledger.spaces.mark_seen(space.key, ahmad.key, 3)
     value = space_timeline(ledger, space, ahmad)
     assert [row["seen"] for row in value["rows"]] == [True, True, True, False]

@@ -188,8 +188,9 @@ def test_a_turn_with_calls_drops_and_costs(tmp_path: Path) -> None:
     assert (end["text"], end["seen"], end["trigger"]) == ("all", False, None)
     first = rows_of(value, "assistant")[0]
     assert [(call["name"], call["subject"]) for call in first["calls"]] == [
-        ("bash", "seq 20000"), ("bash", "echo no; exit 3"),
-    ]  # fmt: skip
+        ("bash", "seq 20000"),
+        ("bash", "echo no; exit 3"),
+    ]
     results = {row["subject"]: row for row in rows_of(value, "tool")}
     assert {row["actor"]["type"] for row in results.values()} == {"tool"}
     assert results["seq 20000"]["outcome"] == "ok" and results["echo no; exit 3"]["outcome"] == "exit 3"
@@ -213,8 +214,12 @@ def test_what_began_a_turn_is_named_and_who_sent_it(tmp_path: Path) -> None:
     value = timeline(session.id)
     begun = [(row["trigger"]["type"], row["actor"]["type"]) for row in rows_of(value, "user")]
     assert begun == [
-        ("ask", "human"), ("stdin", "human"), ("client", "human"), ("worker", "agent"), ("service", "nexus"),
-    ]  # fmt: skip
+        ("ask", "human"),
+        ("stdin", "human"),
+        ("client", "human"),
+        ("worker", "agent"),
+        ("service", "nexus"),
+    ]
     told = told_timeline_text(value, 80)
     for words in (" You: do it\n", " You (stdin): do it\n", " Client: do it\n", " Agent (worker): do it\n"):
         assert words in told, words

@@ -41,8 +41,13 @@ def test_outputs_and_messages_are_whole_where_the_request_had_a_part(tmp_path: P
     assert results[0].split("\n")[:20_000] == [str(number) for number in range(1, 20_001)]
     assert results[1].startswith(quoted), "what an output quotes is no hole in it"
     text = transcript_text(value, 60)
-    for part in ("* bash seq 20000\n    1\n    2\n", "    19999\n    20000\n", "> look at this\n  x y z\n",
-                 "-> write_file a.txt\n    content:\n    one\n    two\n", "all [bold]done[/bold]"):  # fmt: skip
+    for part in (
+        "* bash seq 20000\n    1\n    2\n",
+        "    19999\n    20000\n",
+        "> look at this\n  x y z\n",
+        "-> write_file a.txt\n    content:\n    one\n    two\n",
+        "all [bold]done[/bold]",
+    ):
         assert part in text, part
     assert text.startswith(f"session {session.id} · openai/played · ") and "\n\n\n" not in text
 

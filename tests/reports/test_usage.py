@@ -54,11 +54,13 @@ def test_the_sums_come_out_by_day_model_and_project(ledger: Ledger) -> None:
     assert (total["sessions"], total["requests"], total["input"], total["output"]) == (3, 5, 3500, 350)
     assert (total["cost_usd"], total["known_usd"], total["unpriced"]) == (None, 0.75, 1)
     assert [(day["day"], day["requests"], day["cost_usd"]) for day in value["days"]] == [
-        ("2026-01-01", 1, 0.25), ("2026-01-02", 4, None),
-    ]  # fmt: skip
+        ("2026-01-01", 1, 0.25),
+        ("2026-01-02", 4, None),
+    ]
     assert [(one["model"], one["sessions"], one["known_usd"]) for one in value["models"]] == [
-        ("openai/gpt-5", 2, 0.75), ("local/odd", 1, 0),
-    ]  # fmt: skip
+        ("openai/gpt-5", 2, 0.75),
+        ("local/odd", 1, 0),
+    ]
     assert [(one["project"], one["requests"]) for one in value["projects"]] == [("/shop", 3), ("/page", 2)]
     for key in ("days", "models", "projects"):
         for figure in ("requests", "input", "output", "cache_read", "known_usd", "unpriced"):

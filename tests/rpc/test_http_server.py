@@ -66,10 +66,19 @@ async def status(served: Served, *headers: str, path: str = "/rpc", body: str = 
 @pytest.mark.parametrize(
     "given",
     [
-        None, "", TOKEN, "Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}",
-        f"Bearer {TOKEN.upper()}", "Bearer \u00e9\u00ff", f"Token {TOKEN}",
+        None,
+        "",
+        TOKEN,
+        "Bearer",
+        "Bearer ",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        f"Basic {TOKEN}",
+        f"Bearer {TOKEN.upper()}",
+        "Bearer \u00e9\u00ff",
+        f"Token {TOKEN}",
     ],
-)  # fmt: skip
+)
 async def test_without_the_token_nobody_comes_in(tmp_path: Path, given: str | None) -> None:
     async with serving(tmp_path) as served:
         headers = ["Host: 127.0.0.1"] + ([] if given is None else [f"Authorization: {given}"])
@@ -102,7 +111,7 @@ async def test_without_the_token_nobody_comes_in(tmp_path: Path, given: str | No
         (("Host: 127.0.0.1", "Origin: http://[::1"), 403),
         (("Host: 127.0.0.1", "Origin: //localhost"), 403),
     ],
-)  # fmt: skip
+)
 async def test_a_foreign_host_or_origin_is_turned_away(tmp_path: Path, headers: tuple[str, ...], wanted: int) -> None:
     async with serving(tmp_path) as served:
         assert await status(served, *headers, f"Authorization: {RIGHT}") in ({wanted} if headers else {400, 403})
@@ -258,21 +267,34 @@ def _listeners_of(served: Served, agent_id: str) -> bool:
 
 
 GARBAGE = (
-    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\0" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
-    b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"\xff\xfe / HTTP/1.1\r\n\r\n",
-    b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"GET // HTTP/1.1\r\nHost: [\r\n\r\n", b"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"\0" * 100,
+    b"GET\r\n\r\n",
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    b"\xff\xfe / HTTP/1.1\r\n\r\n",
+    b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET // HTTP/1.1\r\nHost: [\r\n\r\n",
+    b"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
     b"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    b"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"A" * 70_000,
-    b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 70_000 + b"\r\n\r\n", b"GET / HTTP/1.1\r\n: x\r\n\r\n",
-    b"GET / HTTP/1.1\r\nA b: x\r\n\r\n", b"GET / HTTP/1.1\nHost: x\n\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"A" * 70_000,
+    b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 70_000 + b"\r\n\r\n",
+    b"GET / HTTP/1.1\r\n: x\r\n\r\n",
+    b"GET / HTTP/1.1\r\nA b: x\r\n\r\n",
+    b"GET / HTTP/1.1\nHost: x\n\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n\x81\x85abcd",
-    b"GET / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nExpect: y\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\nExpect: y\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: x\r\nCookie: \x01=\x02\r\nAuthorization: \xff\r\n\r\n",
-    b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: x\r\n\r\nrest", b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: x\r\n\r\nrest",
+    b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
     b"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=\xff\r\n"
     b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
-)  # fmt: skip
+)
 
 
 async def test_what_is_no_request_is_refused_without_a_word_in_a_log(

@@ -38,7 +38,7 @@ PARSE, REQUEST, METHOD, PARAMS = -32700, -32600, -32601, -32602
         (b"{}", REQUEST),
         (json.dumps([CALL] * (MOST_CALLS + 1)).encode(), REQUEST),
     ],
-)  # fmt: skip
+)
 async def test_what_is_no_call_at_all_is_answered_by_the_codes_of_the_standard(
     tmp_path: Path, body: bytes, code: int
 ) -> None:
@@ -92,7 +92,7 @@ async def test_what_is_no_call_at_all_is_answered_by_the_codes_of_the_standard(
         ({"method": "create_agent", "params": {"recipe": "nonsense"}}, PARAMS, 1),
         ({"method": "destroy_agent", "params": {"agent_id": "a"}}, -32001, 1),
     ],
-)  # fmt: skip
+)
 async def test_a_call_with_a_fault_is_answered_under_its_id(
     tmp_path: Path, change: dict[str, Any], code: int, key: int | None
 ) -> None:
@@ -129,8 +129,11 @@ async def test_a_batch_is_answered_call_by_call_without_its_notifications(tmp_pa
         status, answers = await served.post(json.dumps(batch))
         assert status == 200
         assert [(one["id"], one.get("error", {}).get("code")) for one in answers] == [
-            (1, None), (None, REQUEST), ("b", METHOD), (None, REQUEST)
-        ]  # fmt: skip
+            (1, None),
+            (None, REQUEST),
+            ("b", METHOD),
+            (None, REQUEST),
+        ]
 
 
 async def test_calls_of_a_batch_run_side_by_side(tmp_path: Path) -> None:

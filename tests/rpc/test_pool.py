@@ -146,8 +146,10 @@ async def test_there_is_a_most_of_agents_whether_they_have_names_or_not(
 async def test_what_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> None:
     pool = AgentPool(SharedComponents(provider=Answering(), config=SETTINGS, cwd=tmp_path))
     wrong = (
-        AgentConfig(cwd=tmp_path / "nowhere"), AgentConfig(recipe="nonsense"), AgentConfig(allow="everything"),
-    )  # fmt: skip
+        AgentConfig(cwd=tmp_path / "nowhere"),
+        AgentConfig(recipe="nonsense"),
+        AgentConfig(allow="everything"),
+    )
     for config in wrong:
         with pytest.raises(NexusError):
             await pool.create("a", config)

@@ -56,9 +56,7 @@ async def calling(folder: Path) -> AsyncIterator[Caller]:
     ledger = Ledger.open(places().ledger)
     services, problems = load_services(TABLES, folder)
     assert not problems
-    async with (
-        serving(folder, triggers=TriggerDoor(ledger, services)) as served, aiohttp.ClientSession() as http
-    ):  # fmt: skip
+    async with serving(folder, triggers=TriggerDoor(ledger, services)) as served, aiohttp.ClientSession() as http:
         yield Caller(served.url, http, services, ledger)
     ledger.close()
 
@@ -74,14 +72,17 @@ def called(folder: Path, script: Callable[[Caller], Coroutine[Any, Any, None]]) 
 def test_a_trigger_queues_a_run_with_the_options_of_its_service(tmp_path: Path) -> None:
     async def script(caller: Caller) -> None:
         assert await caller.post("ci", json.dumps({"issue": "PROJ-123"}), Content_Type="application/json") == (
-            202, {"run": "run-1"},
-        )  # fmt: skip
+            202,
+            {"run": "run-1"},
+        )
         assert await caller.post("jira", "plain words", Content_Type="text/plain") == (202, {"run": "run-2"})
         first, second = caller.runs()
         assert first.trigger == {
-            "type": "service", "service": "ci", "instruction": "Find out why it failed.",
+            "type": "service",
+            "service": "ci",
+            "instruction": "Find out why it failed.",
             "payload": {"issue": "PROJ-123"},
-        }  # fmt: skip
+        }
         assert (first.state, first.options["allow"], first.options["max_cost"]) == ("queued", "edit", 0.3)
         assert first.options["recipe"] == "tick_event" and first.options["folder"] == str(tmp_path)
         assert (second.trigger["payload"], second.options["allow"]) == ("plain words", "read")

@@ -441,8 +441,9 @@ async def test_tokens_context_and_messages_are_those_of_the_session(tmp_path: Pa
         found = await served.client.get_messages("a", 1, 2)
         assert found["total"] == 6
         assert [(one["role"], one["content"]) for one in found["messages"]] == [
-            ("assistant", "echo say 0"), ("user", "say 1")
-        ]  # fmt: skip
+            ("assistant", "echo say 0"),
+            ("user", "say 1"),
+        ]
         assert (await served.client.get_messages("a", 6))["messages"] == []
         assert len((await served.client.get_messages("a"))["messages"]) == 6
 

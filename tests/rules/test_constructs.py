@@ -19,12 +19,33 @@ FREE = st.sampled_from(["ls", "cat README.md", "grep -rn x src", "git status", "
 OTHER = st.sampled_from(["make", "npm test", "touch x", "./x", "python3 -c 1", "sort -o a b", "find . -delete", "$x"])
 JOIN = st.sampled_from([" && ", " || ", "; ", " | ", " |& ", "\n", " & "])
 WRAP = (
-    "{}", "({})", "{{ {}; }}", "! {}", "time {}", "if true; then {}; fi", "for i in a; do {}; done",
-    "while {}; do break; done", "f() {{ {}; }}; f", "echo $({})", 'echo "$({})"', "echo `{}`", "cat <({})",
-    "x=$({}) ls", "cat <<E\n$({})\nE", 'cat <<< "$({})"', "case a in a) {};; esac", "echo ${{x:-$({})}}",
-    "timeout 5 {}", "nice {}", "{} &", "coproc {}", "[[ -n $({}) ]]", "ls > >({})", "echo $(( $({}) ))",
+    "{}",
+    "({})",
+    "{{ {}; }}",
+    "! {}",
+    "time {}",
+    "if true; then {}; fi",
+    "for i in a; do {}; done",
+    "while {}; do break; done",
+    "f() {{ {}; }}; f",
+    "echo $({})",
+    'echo "$({})"',
+    "echo `{}`",
+    "cat <({})",
+    "x=$({}) ls",
+    "cat <<E\n$({})\nE",
+    'cat <<< "$({})"',
+    "case a in a) {};; esac",
+    "echo ${{x:-$({})}}",
+    "timeout 5 {}",
+    "nice {}",
+    "{} &",
+    "coproc {}",
+    "[[ -n $({}) ]]",
+    "ls > >({})",
+    "echo $(( $({}) ))",
     "2>/dev/null {}",
-)  # fmt: skip
+)
 HERE = Path(__file__).parent
 
 
@@ -64,13 +85,37 @@ def test_a_denied_name_is_denied_however_it_is_quoted(how: random.Random, comman
 
 
 STORED = (
-    "eval {q}", "bash -c {q}", "sh -ec {q}", "bash <<< {q}", "bash <<'E'\n{c}\nE", "env {c}", "nohup {c}", "xargs {c}",
-    "find . -maxdepth 0 -exec {c} \\;", "echo {q} | bash", "trap {q} EXIT", "command {c}", "exec {c}", "! ! {c}",
-    "time ! {c}", "> /dev/null {c}", "x={q}; eval $x", "x='$({c})'; echo ${{x@P}}", "test -v 'a[$({c})]'",
-    "printf -v 'a[$({c})]' x", "source /dev/stdin <<< {q}", "coproc N {{ {c}; }}", "$(echo {c})",
+    "eval {q}",
+    "bash -c {q}",
+    "sh -ec {q}",
+    "bash <<< {q}",
+    "bash <<'E'\n{c}\nE",
+    "env {c}",
+    "nohup {c}",
+    "xargs {c}",
+    "find . -maxdepth 0 -exec {c} \\;",
+    "echo {q} | bash",
+    "trap {q} EXIT",
+    "command {c}",
+    "exec {c}",
+    "! ! {c}",
+    "time ! {c}",
+    "> /dev/null {c}",
+    "x={q}; eval $x",
+    "x='$({c})'; echo ${{x@P}}",
+    "test -v 'a[$({c})]'",
+    "printf -v 'a[$({c})]' x",
+    "source /dev/stdin <<< {q}",
+    "coproc N {{ {c}; }}",
+    "$(echo {c})",
     "PS4='$({c})'; set -x; :",
-    "cat <<A ; {c}\nx\nA", "echo ${{x:-`{c}`}}", "function f {{ {c}; }}; f", "timeout 5 {c}", "A=1 {c}", "ls # '\n{c}",
-)  # fmt: skip
+    "cat <<A ; {c}\nx\nA",
+    "echo ${{x:-`{c}`}}",
+    "function f {{ {c}; }}; f",
+    "timeout 5 {c}",
+    "A=1 {c}",
+    "ls # '\n{c}",
+)
 
 
 def test_what_bash_would_run_is_never_allowed(tmp_path: Path) -> None:

@@ -26,22 +26,39 @@ NONE = RuleSet()
 @pytest.mark.parametrize(
     ("command", "level", "decision", "profile"),
     [
-        ("ls", "read", "allow", "read"), ("ls", "run", "allow", "read"), ("ls", "all", "allow", "none"),
-        ("npm test -- -u", "read", "allow", "write"), ("npm test | tail -5", "edit", "allow", "write"),
-        ("timeout 60 npm test", "read", "allow", "write"), ("X=1 npm test", "read", "ask", "write"),
-        ("npm test > out", "edit", "ask", "write"), ("npm test > out", "run", "allow", "write"),
-        ("npm testing", "read", "ask", "write"), ("npm run x", "read", "ask", "write"),
-        ("npm run x", "edit", "ask", "write"), ("npm run x", "run", "allow", "write"),
-        ("./npm test", "read", "ask", "write"), ("./timeout 5 npm test", "read", "ask", "write"),
-        ("git commit -m x", "read", "ask", "write"), ("git commit -m x", "run", "ask", "write"),
-        ("git commit -m x", "all", "allow", "none"), ("git add .", "read", "allow", "write"),
-        ("git push", "run", "deny", "write"), ("git push", "all", "deny", "none"),
-        ("git $x", "run", "ask", "write"), ("$x push", "run", "ask", "write"), ("g?t push", "run", "ask", "write"),
-        ("npm $x", "run", "allow", "write"), ("for f in a; do npm run $f; done", "run", "allow", "write"),
-        ("ls ;; pwd", "run", "ask", "write"), ("ls\u202e", "run", "ask", "write"), ("ls\u202e", "all", "allow", "none"),
-        ("echo x | sh", "run", "ask", "write"), ("eval \"$x\"", "run", "ask", "write"),
+        ("ls", "read", "allow", "read"),
+        ("ls", "run", "allow", "read"),
+        ("ls", "all", "allow", "none"),
+        ("npm test -- -u", "read", "allow", "write"),
+        ("npm test | tail -5", "edit", "allow", "write"),
+        ("timeout 60 npm test", "read", "allow", "write"),
+        ("X=1 npm test", "read", "ask", "write"),
+        ("npm test > out", "edit", "ask", "write"),
+        ("npm test > out", "run", "allow", "write"),
+        ("npm testing", "read", "ask", "write"),
+        ("npm run x", "read", "ask", "write"),
+        ("npm run x", "edit", "ask", "write"),
+        ("npm run x", "run", "allow", "write"),
+        ("./npm test", "read", "ask", "write"),
+        ("./timeout 5 npm test", "read", "ask", "write"),
+        ("git commit -m x", "read", "ask", "write"),
+        ("git commit -m x", "run", "ask", "write"),
+        ("git commit -m x", "all", "allow", "none"),
+        ("git add .", "read", "allow", "write"),
+        ("git push", "run", "deny", "write"),
+        ("git push", "all", "deny", "none"),
+        ("git $x", "run", "ask", "write"),
+        ("$x push", "run", "ask", "write"),
+        ("g?t push", "run", "ask", "write"),
+        ("npm $x", "run", "allow", "write"),
+        ("for f in a; do npm run $f; done", "run", "allow", "write"),
+        ("ls ;; pwd", "run", "ask", "write"),
+        ("ls\u202e", "run", "ask", "write"),
+        ("ls\u202e", "all", "allow", "none"),
+        ("echo x | sh", "run", "ask", "write"),
+        ('eval "$x"', "run", "ask", "write"),
     ],
-)  # fmt: skip
+)
 def test_level_and_rules_decide_together(
     command: str, level: Level, decision: str, profile: str, tmp_path: Path
 ) -> None:
@@ -86,23 +103,56 @@ def test_the_json_names_each_part_and_what_decided_on_it(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("command", "stored"),
     [
-        ("npm test", ["bash(npm test *)"]), ("npm run build -- -u", ["bash(npm run build *)"]),
+        ("npm test", ["bash(npm test *)"]),
+        ("npm run build -- -u", ["bash(npm run build *)"]),
         ("python3 -m pytest tests/x.py -q", ["bash(python3 -m pytest *)"]),
         ("cargo build --release", ["bash(cargo build *)"]),
         ("git commit -m x && cargo test | tail", ["bash(git commit *)", "bash(cargo test *)"]),
-        ("pytest tests/x.py", ["bash(pytest *)"]), ("ls; npm test", ["bash(npm test *)"]),
-        ("mkdir -p x", ["bash(mkdir *)"]), ("docker compose up -d", ["bash(docker compose up *)"]),
-        *((command, []) for command in (
-            "bash x.sh", "sh -c 'npm test'", "python3 -c 1", "python3 x.py", "node -e 1", "ssh h npm test",
-            "sudo npm test", "env npm test", "xargs npm test", "npx x", "git -c a=b commit", "git config a b",
-            "rm -rf x",
-            "curl x", "make", "npm test && bash x", "npm test > x", "X=1 npm test", "npm $x",
-            "find . -delete", "sed -i s/a/b/ f", "./x",
-            "npm", "npm --prefix a run b", "eval x", "source x", "tee x", "git rebase -x id", "go run .", "uv run x",
-            "npm test\u200b", "/opt/npm test", "$x", "",
-        )),
+        ("pytest tests/x.py", ["bash(pytest *)"]),
+        ("ls; npm test", ["bash(npm test *)"]),
+        ("mkdir -p x", ["bash(mkdir *)"]),
+        ("docker compose up -d", ["bash(docker compose up *)"]),
+        *(
+            (command, [])
+            for command in (
+                "bash x.sh",
+                "sh -c 'npm test'",
+                "python3 -c 1",
+                "python3 x.py",
+                "node -e 1",
+                "ssh h npm test",
+                "sudo npm test",
+                "env npm test",
+                "xargs npm test",
+                "npx x",
+                "git -c a=b commit",
+                "git config a b",
+                "rm -rf x",
+                "curl x",
+                "make",
+                "npm test && bash x",
+                "npm test > x",
+                "X=1 npm test",
+                "npm $x",
+                "find . -delete",
+                "sed -i s/a/b/ f",
+                "./x",
+                "npm",
+                "npm --prefix a run b",
+                "eval x",
+                "source x",
+                "tee x",
+                "git rebase -x id",
+                "go run .",
+                "uv run x",
+                "npm test\u200b",
+                "/opt/npm test",
+                "$x",
+                "",
+            )
+        ),
     ],
-)  # fmt: skip
+)
 def test_always_stores_the_prefix_of_each_part_or_is_not_offered(
     command: str, stored: list[str], tmp_path: Path
 ) -> None:
@@ -124,16 +174,36 @@ def test_cd_is_followed_and_links_are_not_free(tmp_path: Path) -> None:
     (project / "a.py").write_text("x")
     (project / "out").symlink_to(tmp_path)
     (project / "link.txt").symlink_to(tmp_path / "secret")
-    free = ("cd src && cat ../a.py", "cd src; cd ..; ls", f"cd {project}/src && ls", f"cat {project}/a.py", "cat a*",
-            "cat sr*/x")  # fmt: skip
+    free = (
+        "cd src && cat ../a.py",
+        "cd src; cd ..; ls",
+        f"cd {project}/src && ls",
+        f"cat {project}/a.py",
+        "cat a*",
+        "cat sr*/x",
+    )
     asked = (
-        "cd src && cat ../../secret", "cd nosuch; cat ../secret", "cd nosuch; cd ..; cat secret", "cat link.txt",
-        "cat li*", "cat out/secret", "cat o*/secret", "cat */secret", "cd out && ls", "cd out/project && ls",
+        "cd src && cat ../../secret",
+        "cd nosuch; cat ../secret",
+        "cd nosuch; cd ..; cat secret",
+        "cat link.txt",
+        "cat li*",
+        "cat out/secret",
+        "cat o*/secret",
+        "cat */secret",
+        "cd out && ls",
+        "cd out/project && ls",
         "(cd src); cat ../secret",
-        "true || cd src; cat ../secret", "ls nosuch && cd src; cat ../secret", "cd src & cat ../secret",
+        "true || cd src; cat ../secret",
+        "ls nosuch && cd src; cat ../secret",
+        "cd src & cat ../secret",
         "cd nosuch; cd ..; ls",
-        "cat < link.txt", "grep x link.txt", f"cat {tmp_path}/secret", "cd ..", "cat src/../../secret",
-    )  # fmt: skip
+        "cat < link.txt",
+        "grep x link.txt",
+        f"cat {tmp_path}/secret",
+        "cd ..",
+        "cat src/../../secret",
+    )
     wrong = [one for one in free if decide(one, project, "read", NONE).decision != "allow"]
     wrong += [one for one in asked if decide(one, project, "read", NONE).decision != "ask"]
     assert not wrong
@@ -161,16 +231,26 @@ def test_credentials_that_a_variable_moves_into_the_project_are_not_free(
 
 
 HOSTILE = {
-    "one MB of text": "echo " + "a" * 1_000_000, "one MB of parts": "ls;" * 333_333, "a NUL": "ls\0rm x",
-    "10,000 parts": "true;" * 10_000 + "rm x", "100,000 brackets": "(" * 100_000, "60,000 brackets": "(" * 60_000,
-    "deep brackets": "(" * 30_000 + "rm x" + ")" * 30_000, "deep substitutions": "$(" * 15_000 + "rm x" + ")" * 15_000,
-    "backticks": "`" * 60_000 + "rm x", "here-documents": "cat <<A " * 7_000 + ";rm x",
+    "one MB of text": "echo " + "a" * 1_000_000,
+    "one MB of parts": "ls;" * 333_333,
+    "a NUL": "ls\0rm x",
+    "10,000 parts": "true;" * 10_000 + "rm x",
+    "100,000 brackets": "(" * 100_000,
+    "60,000 brackets": "(" * 60_000,
+    "deep brackets": "(" * 30_000 + "rm x" + ")" * 30_000,
+    "deep substitutions": "$(" * 15_000 + "rm x" + ")" * 15_000,
+    "backticks": "`" * 60_000 + "rm x",
+    "here-documents": "cat <<A " * 7_000 + ";rm x",
     "sudo": "sudo " * 12_000 + "rm x",
-    "eval": "eval " * 12_000 + "rm x", "many options": "git " + "-a " * 20_000 + "push", "surrogates": "\ud800rm x",
-    "continuations": "ls \\\n" * 12_000 + "; rm x", "finds": "find . " + "-exec " * 12_000 + "rm x",
-    "conditions": "if " * 20_000 + "rm x", "escapes": "echo $'" + "\\x" * 20_000 + "'; rm x",
+    "eval": "eval " * 12_000 + "rm x",
+    "many options": "git " + "-a " * 20_000 + "push",
+    "surrogates": "\ud800rm x",
+    "continuations": "ls \\\n" * 12_000 + "; rm x",
+    "finds": "find . " + "-exec " * 12_000 + "rm x",
+    "conditions": "if " * 20_000 + "rm x",
+    "escapes": "echo $'" + "\\x" * 20_000 + "'; rm x",
     "backticks in a here-document": "cat <<E\n" + "`ls`\n" * 2_000 + "`rm x`\nE",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(

@@ -103,11 +103,14 @@ def test_no_free_command_writes_or_connects(project: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text",
     [
-        "[diff]\n\texternal = ./evil", '[diff "x"] textconv=./evil', "[include]\n path = x",
+        "[diff]\n\texternal = ./evil",
+        '[diff "x"] textconv=./evil',
+        "[include]\n path = x",
         '[filter "x"]\n Clean = ./evil',
-        '[filter "x"]\n process = y', '[includeIf "gitdir:x"]\n path = y',
+        '[filter "x"]\n process = y',
+        '[includeIf "gitdir:x"]\n path = y',
     ],
-)  # fmt: skip
+)
 def test_git_is_not_free_where_the_repository_names_a_program(text: str, project: Path) -> None:
     assert decide("git diff", project).decision == "allow"
     with (project / ".git" / "config").open("a") as config:
@@ -142,19 +145,49 @@ def test_the_globs_of_a_line_list_no_more_than_one_may(tmp_path: Path) -> None:
 
 def test_the_table_has_no_option_that_is_known_to_write_or_run() -> None:
     never = {
-        "sort": "oST", "tree": "oRl", "file": "Cmfzp", "date": "sfr", "rg": "zfL", "grep": "fR", "tail": "fF",
-        "xxd": "r", "ls": "LH",
-        "du": "L", "git-grep": "Of", "git-diff": "O", "git-log": "O", "sed": "if", "jq": "fL",
-        "git-branch": "dDmf", "git-tag": "dafm", "uniq": "o", "fd": "xXlL",
-        "diff": "rN", "base64": "o",
-    }  # fmt: skip
+        "sort": "oST",
+        "tree": "oRl",
+        "file": "Cmfzp",
+        "date": "sfr",
+        "rg": "zfL",
+        "grep": "fR",
+        "tail": "fF",
+        "xxd": "r",
+        "ls": "LH",
+        "du": "L",
+        "git-grep": "Of",
+        "git-diff": "O",
+        "git-log": "O",
+        "sed": "if",
+        "jq": "fL",
+        "git-branch": "dDmf",
+        "git-tag": "dafm",
+        "uniq": "o",
+        "fd": "xXlL",
+        "diff": "rN",
+        "base64": "o",
+    }
     for name, letters in never.items():
         has = set(letters) & set(FREE[name].short + FREE[name].valued)
         assert not has, f"{name} {has}"
     long = {option.rstrip("=?") for name, row in FREE.items() for option in row.long if name != "before-stdbuf"}
     writing = {  # each of them writes a file, runs a program or follows links
-        "output", "ext-diff", "textconv", "open-files-in-pager", "compress-program", "files0-from", "pre", "search-zip",
-        "hostname-bin", "in-place", "exec", "paginate", "show-signature", "slurpfile", "rawfile", "from-file",
+        "output",
+        "ext-diff",
+        "textconv",
+        "open-files-in-pager",
+        "compress-program",
+        "files0-from",
+        "pre",
+        "search-zip",
+        "hostname-bin",
+        "in-place",
+        "exec",
+        "paginate",
+        "show-signature",
+        "slurpfile",
+        "rawfile",
+        "from-file",
         "follow-link",
-    }  # fmt: skip
+    }
     assert not long & writing, long & writing

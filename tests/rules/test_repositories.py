@@ -17,8 +17,14 @@ from nexus_cli.rules.rule_set import RuleSet
 
 NONE = RuleSet()
 READS = (
-    "git status", "git diff", "git log -p -1", "git show HEAD", "git --no-pager log", "git ls-files -m", "git blame f",
-)  # fmt: skip
+    "git status",
+    "git diff",
+    "git log -p -1",
+    "git show HEAD",
+    "git --no-pager log",
+    "git ls-files -m",
+    "git blame f",
+)
 
 
 def git(folder: Path, *words: str) -> None:
@@ -140,24 +146,32 @@ def setting(text: str) -> Callable[[Path, Path], Path]:
 
 
 PLANTED: dict[str, Callable[[Path, Path], Path]] = {
-    "a mark before the section": plant_mark, "a worktree's own configuration": plant_worktree_config,
-    "a repository in the index": plant_linked, "a repository around the folder": plant_nested_below,
-    "a bare repository": plant_bare, "a bare one beside an empty .git": plant_bare_at_the_top,
-    "another work tree": plant_worktree_elsewhere, "a .git file": plant_git_file, "a .git link": plant_git_link,
-    "linked objects": plant_object_link, "alternates": plant_alternates,
-    "a pretty format": setting('[format]\n\tpretty = %GG\n[gpg]\n\tprogram = x\n'),
-    "a named format": setting('[pretty]\n\tevil = %GG\n'),
+    "a mark before the section": plant_mark,
+    "a worktree's own configuration": plant_worktree_config,
+    "a repository in the index": plant_linked,
+    "a repository around the folder": plant_nested_below,
+    "a bare repository": plant_bare,
+    "a bare one beside an empty .git": plant_bare_at_the_top,
+    "another work tree": plant_worktree_elsewhere,
+    "a .git file": plant_git_file,
+    "a .git link": plant_git_link,
+    "linked objects": plant_object_link,
+    "alternates": plant_alternates,
+    "a pretty format": setting("[format]\n\tpretty = %GG\n[gpg]\n\tprogram = x\n"),
+    "a named format": setting("[pretty]\n\tevil = %GG\n"),
     "upload-pack": setting('[remote "o"]\n\turl = .\n\tpromisor = true\n\tuploadpack = x\n'),
-    "a remote helper": setting('[remote "o"]\n\tvcs = x\n'), "a pager": setting("[pager]\n\tlog = x\n"),
-    "a merge driver": setting('[merge "x"]\n\tdriver = x\n'), "an include": setting("[include]\n\tpath = x\n"),
+    "a remote helper": setting('[remote "o"]\n\tvcs = x\n'),
+    "a pager": setting("[pager]\n\tlog = x\n"),
+    "a merge driver": setting('[merge "x"]\n\tdriver = x\n'),
+    "an include": setting("[include]\n\tpath = x\n"),
     "on the section's line": setting('[diff "x"] textconv = x # ]\n'),
     "attributes": setting("[core]\n attributesFile = /x\n"),
-    "a continued line": setting('[user]\n\tname = a\\\n[diff]\n\texternal = x\n'),
+    "a continued line": setting("[user]\n\tname = a\\\n[diff]\n\texternal = x\n"),
     "a dotted section": setting("[diff.x]\n\ttextconv = x\n"),
     "an extension of lfs": setting('[lfs "extension.x"]\n\tclean = x\n'),
     "revisions elsewhere": setting("[blame]\n\tignoreRevsFile = ../../x\n"),
     "mailmap": setting("[mailmap]\n\tfile = /x\n"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -171,9 +185,13 @@ def test_git_asks_in_a_repository_that_is_not_plain(name: str, project: Path, tm
 
 @pytest.mark.parametrize(
     "name",
-    ["a mark before the section", "a worktree's own configuration", "a repository in the index",
-     "a repository around the folder"],
-)  # fmt: skip
+    [
+        "a mark before the section",
+        "a worktree's own configuration",
+        "a repository in the index",
+        "a repository around the folder",
+    ],
+)
 def test_what_asks_there_is_what_git_would_run(name: str, project: Path, tmp_path: Path) -> None:
     folder = PLANTED[name](project, tmp_path / "ran")
     env = {key: value for key, value in os.environ.items() if key not in UNSET} | {**ENVIRONMENT}
@@ -185,9 +203,16 @@ def test_git_is_free_in_an_ordinary_clone(project: Path) -> None:
     clone = project.parent / "clone"
     git(project.parent, "clone", "-q", str(project), str(clone))
     for words in (
-        "user.email a@b.c", "branch.main.rebase true", "core.sshCommand ssh", "pull.rebase true", "alias.st status",
-        "remote.origin.gh-resolved base", "credential.helper store", "blame.ignoreRevsFile f", "core.hooksPath .husky",
-    ):  # fmt: skip
+        "user.email a@b.c",
+        "branch.main.rebase true",
+        "core.sshCommand ssh",
+        "pull.rebase true",
+        "alias.st status",
+        "remote.origin.gh-resolved base",
+        "credential.helper store",
+        "blame.ignoreRevsFile f",
+        "core.hooksPath .husky",
+    ):
         git(clone, "config", *words.split(" ", 1))
     git(clone, "branch", "topic", "--track", "main")
     (clone / "src").mkdir()

@@ -27,8 +27,11 @@ def test_every_row_gets_its_decision(name: str, tmp_path: Path) -> None:
 
 def test_a_hostile_line_asks_and_its_harmless_likes_are_free(tmp_path: Path) -> None:
     found = {command: decide(command, tmp_path, "read", RuleSet()) for command, _ in read_rows("hostile.tsv")}
-    wrong = [f"{one}: {found[one].decision} ({found[one].why})" for one, expected in read_rows("hostile.tsv")
-             if found[one].decision != expected]  # fmt: skip
+    wrong = [
+        f"{one}: {found[one].decision} ({found[one].why})"
+        for one, expected in read_rows("hostile.tsv")
+        if found[one].decision != expected
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -28,15 +28,28 @@ def read(text: str, project: Path) -> RuleSet:
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ("", "no rule"), ("bash(", "no rule"), ("bash)", "no rule"), ("npm test", "no rule"), ("bsh(x)",
-        "nearest is bash"),
-        ("bash()", "empty pattern"), ("bash(npm:*)", "write bash(npm *)"), ("bash(npm test*)", "alone"),
-        ("bash(* x)", "alone"), ("bash(a && b)", "single command"), ("bash(a | b *)", "single command"),
-        ("bash(X=1 a)", "single command"), ("bash($x)", "single command"), ("bash(a > b)", "single command"),
-        ("bash('a)", "single command"), ("bash(ls\u202e)", "no rule"), ("read_flie(x)", "nearest is read_file"),
-        ("bash(a; b)", "single command"), ("bash(`a`)", "single command"), ("nothing_like_it", "names no tool"),
+        ("", "no rule"),
+        ("bash(", "no rule"),
+        ("bash)", "no rule"),
+        ("npm test", "no rule"),
+        ("bsh(x)", "nearest is bash"),
+        ("bash()", "empty pattern"),
+        ("bash(npm:*)", "write bash(npm *)"),
+        ("bash(npm test*)", "alone"),
+        ("bash(* x)", "alone"),
+        ("bash(a && b)", "single command"),
+        ("bash(a | b *)", "single command"),
+        ("bash(X=1 a)", "single command"),
+        ("bash($x)", "single command"),
+        ("bash(a > b)", "single command"),
+        ("bash('a)", "single command"),
+        ("bash(ls\u202e)", "no rule"),
+        ("read_flie(x)", "nearest is read_file"),
+        ("bash(a; b)", "single command"),
+        ("bash(`a`)", "single command"),
+        ("nothing_like_it", "names no tool"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_rule_says_why(text: str, facts: str) -> None:
     with pytest.raises(ValueError, match=r"\S") as caught:
         parse_rule("allow", text, TOOLS)
@@ -46,20 +59,32 @@ def test_what_is_no_rule_says_why(text: str, facts: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "command", "fits"),
     [
-        ("npm test *", "npm test", True), ("npm test *", "npm test -- -u", True), ("npm test *", "npm testing", False),
-        ("npm test", "npm test", True), ("npm test", "npm test -u", False), ("npm *", "npm run x", True),
-        ("'a b' *", "'a b' c", True), ("a b *", "'a b' c", False), ("*", "anything at all", True),
-        ("npm test *", "/usr/bin/npm test", True), ("npm test *", "./npm test", False), ("npm test *",
-        "/tmp/npm test", False),
-        ("./x.sh *", "./x.sh a", True), ("npm test *", "npm $x", False), ("npm test *", "npm te*", False),
-        ("npm test *", "N=1 npm test", False), ("npm test *", "npm test && make", False), ("npm test *",
-        "npm test & make", False),
-        ("npm test *", "npm test $(make)", False), ("npm test *", "npm test > x", False), ("npm test *",
-        "sudo npm test", False),
-        ("npm test *", "nice npm test", True), ("npm test *", "bash -c 'npm test'", False), ("cd *",
-        "cd /; cat x", False),
+        ("npm test *", "npm test", True),
+        ("npm test *", "npm test -- -u", True),
+        ("npm test *", "npm testing", False),
+        ("npm test", "npm test", True),
+        ("npm test", "npm test -u", False),
+        ("npm *", "npm run x", True),
+        ("'a b' *", "'a b' c", True),
+        ("a b *", "'a b' c", False),
+        ("*", "anything at all", True),
+        ("npm test *", "/usr/bin/npm test", True),
+        ("npm test *", "./npm test", False),
+        ("npm test *", "/tmp/npm test", False),
+        ("./x.sh *", "./x.sh a", True),
+        ("npm test *", "npm $x", False),
+        ("npm test *", "npm te*", False),
+        ("npm test *", "N=1 npm test", False),
+        ("npm test *", "npm test && make", False),
+        ("npm test *", "npm test & make", False),
+        ("npm test *", "npm test $(make)", False),
+        ("npm test *", "npm test > x", False),
+        ("npm test *", "sudo npm test", False),
+        ("npm test *", "nice npm test", True),
+        ("npm test *", "bash -c 'npm test'", False),
+        ("cd *", "cd /; cat x", False),
     ],
-)  # fmt: skip
+)
 def test_an_allow_rule_matches_words_and_never_text(pattern: str, command: str, fits: bool, tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("allow", f"bash({pattern})", TOOLS),))
     assert (decide(command, tmp_path, "read", rules).decision == "allow") is fits
@@ -70,8 +95,10 @@ def test_rules_know_their_file_and_line(tmp_path: Path) -> None:
     text += 'deny = ["bash(npm test -u)"]\n'
     rules = read(text, tmp_path)
     assert [(rule.decision, rule.text, rule.line) for rule in rules.rules] == [
-        ("deny", "bash(npm test -u)", 7), ("allow", "bash(npm test *)", 4), ("allow", 'bash(make "a b")', 5),
-    ]  # fmt: skip
+        ("deny", "bash(npm test -u)", 7),
+        ("allow", "bash(npm test *)", 4),
+        ("allow", 'bash(make "a b")', 5),
+    ]
     assert not rules.problems and rules.rules[0].origin.endswith("config.toml line 7")
     assert decide("npm test -u", tmp_path, "read", rules).decision == "deny", "deny before allow, whatever the order"
 
@@ -90,10 +117,12 @@ def test_a_deny_rule_that_cannot_be_read_makes_every_command_ask(tmp_path: Path)
 @pytest.mark.parametrize(
     "text",
     [
-        'allow = ["bash(a b *)"]\ndeny = ["bash(a b *)"]', 'allow = ["bash(a b)"]\ndeny = ["bash(a *)"]',
-        'allow = ["bash(a)"]\nask = ["bash"]', 'ask = ["read_file(x)"]\ndeny = ["read_file(x)"]',
+        'allow = ["bash(a b *)"]\ndeny = ["bash(a b *)"]',
+        'allow = ["bash(a b)"]\ndeny = ["bash(a *)"]',
+        'allow = ["bash(a)"]\nask = ["bash"]',
+        'ask = ["read_file(x)"]\ndeny = ["read_file(x)"]',
     ],
-)  # fmt: skip
+)
 def test_a_rule_that_another_contradicts_is_named_with_both_lines(text: str, tmp_path: Path) -> None:
     (problem,) = read("[rules]\n" + text, tmp_path).problems
     assert "contradicts" in problem and "line 2" in problem and "line 3" in problem
@@ -158,8 +187,10 @@ def test_a_project_only_tightens_and_only_once_it_is_trusted(tmp_path: Path) -> 
     trust.trust(tmp_path)
     rules = read(mine, tmp_path)
     assert [(rule.decision, rule.text) for rule in rules.rules] == [
-        ("allow", "bash(npm test *)"), ("deny", "bash(ls *)"), ("ask", "bash(cat *)"),
-    ]  # fmt: skip
+        ("allow", "bash(npm test *)"),
+        ("deny", "bash(ls *)"),
+        ("ask", "bash(cat *)"),
+    ]
     decisions = [decide(one, tmp_path, "read", rules).decision for one in ("make", "ls", "cat x", "npm test")]
     assert decisions == ["ask", "deny", "ask", "allow"]
 
@@ -177,14 +208,27 @@ def test_rules_of_a_project_stay_in_force_when_something_else_in_it_changes(tmp_
 @pytest.mark.parametrize(
     ("pattern", "path", "fits"),
     [
-        ("secrets/**", "secrets/a/b", True), ("secrets/**", "secrets", True), ("secrets/**", "secretsx", False),
-        ("secrets/**", "a/secrets/b", False), ("secrets", "a/secrets/b", True),
-        ("*.pem", "a/b/c.pem", True), ("*.pem", "a/b/c.pen", False), ("src/*.py", "src/a.py", True),
-        ("src/*.py", "src/b/a.py", False), ("src/**/*.py", "src/b/a.py", True), ("src/**/*.py", "src/a.py", True),
-        ("./src", "src/a", True), ("src/", "src/a", True), (".env", "x/.env", True), ("a?c", "abc", True),
-        ("a+b", "a+b", True), ("/etc/**", "/etc/passwd", True), ("/etc/**", "etc/passwd", False), ("~/x", "x", False),
+        ("secrets/**", "secrets/a/b", True),
+        ("secrets/**", "secrets", True),
+        ("secrets/**", "secretsx", False),
+        ("secrets/**", "a/secrets/b", False),
+        ("secrets", "a/secrets/b", True),
+        ("*.pem", "a/b/c.pem", True),
+        ("*.pem", "a/b/c.pen", False),
+        ("src/*.py", "src/a.py", True),
+        ("src/*.py", "src/b/a.py", False),
+        ("src/**/*.py", "src/b/a.py", True),
+        ("src/**/*.py", "src/a.py", True),
+        ("./src", "src/a", True),
+        ("src/", "src/a", True),
+        (".env", "x/.env", True),
+        ("a?c", "abc", True),
+        ("a+b", "a+b", True),
+        ("/etc/**", "/etc/passwd", True),
+        ("/etc/**", "etc/passwd", False),
+        ("~/x", "x", False),
     ],
-)  # fmt: skip
+)
 def test_a_path_pattern_names_files_and_folders(pattern: str, path: str, fits: bool, tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("deny", f"read_file({pattern})", TOOLS),))
     assert (rules.find_for_path("read_file", [tmp_path / path], tmp_path) is not None) is fits
@@ -194,10 +238,13 @@ def test_a_path_pattern_names_files_and_folders(pattern: str, path: str, fits: b
 @pytest.mark.parametrize(
     ("pattern", "path"),
     [
-        (".env", "x/.ENV"), ("Secrets/**", "secrets/a"), ("secrets/**", "SECRETS./a"), ("*.pem", "a.PEM "),
+        (".env", "x/.ENV"),
+        ("Secrets/**", "secrets/a"),
+        ("secrets/**", "SECRETS./a"),
+        ("*.pem", "a.PEM "),
         ("notes/\u00c9t\u00e9", "notes/e\u0301te\u0301"),
     ],
-)  # fmt: skip
+)
 def test_deny_and_ask_read_names_as_a_lenient_file_system_does_and_allow_exactly(
     pattern: str, path: str, tmp_path: Path
 ) -> None:
@@ -234,10 +281,16 @@ deny = ["bash(make *)"]
 """
     rules = read(text, folder)
     assert decide("make", folder, "all", rules).decision == "deny"
-    for tool, name, decision in (("read_file", ".env", "deny"), ("read_file", "keys/a.pem", "deny"),
-                                 ("read_file", "sub/token", "deny"), ("read_file", "sub/.env", ""),
-                                 ("read_file", "keys/sub/a.pem", ""), ("edit_file", "any", "ask"),
-                                 ("write_file", "x", ""), ("write_file", "free", "")):  # fmt: skip
+    for tool, name, decision in (
+        ("read_file", ".env", "deny"),
+        ("read_file", "keys/a.pem", "deny"),
+        ("read_file", "sub/token", "deny"),
+        ("read_file", "sub/.env", ""),
+        ("read_file", "keys/sub/a.pem", ""),
+        ("edit_file", "any", "ask"),
+        ("write_file", "x", ""),
+        ("write_file", "free", ""),
+    ):
         found = rules.find_for_path(tool, [folder / name], folder)
         assert (found.decision if found else "") == decision, name
     (folder / "keys").mkdir()

@@ -102,5 +102,3 @@ def test_no_kill_around_a_commit_loses_a_run_or_does_anything_twice(phase: str, 
         if not killed:
             break
     assert 8 < kills < MOST - 1
-
-

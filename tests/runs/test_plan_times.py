@@ -14,10 +14,26 @@ from nexus_cli.core.duration import parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.runs.plan_times import CronTimes, first_time, local_zone
 
-ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "America/Havana",
-         "Asia/Kathmandu")  # fmt: skip
-CHANGES = ("2026-03-29", "2026-10-25", "2026-03-08", "2026-11-01", "2026-04-05", "2026-10-04", "2026-04-24",
-           "2026-10-30", "2026-07-01")  # fmt: skip
+ZONES = (
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Africa/Cairo",
+    "America/Havana",
+    "Asia/Kathmandu",
+)
+CHANGES = (
+    "2026-03-29",
+    "2026-10-25",
+    "2026-03-08",
+    "2026-11-01",
+    "2026-04-05",
+    "2026-10-04",
+    "2026-04-24",
+    "2026-10-30",
+    "2026-07-01",
+)
 """Days on which clocks are set in one of the zones, and one on which none is."""
 
 
@@ -108,14 +124,27 @@ def test_times_and_their_number_are_those_of_an_oracle_that_looks_at_every_minut
     assert times.count(first, last) == (len(wanted), wanted[-1] if wanted else first)
 
 
-@pytest.mark.parametrize(("cron", "zone", "before", "wanted"), [
-    ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", ["2026-03-29T01:00:00+00:00", "2026-03-30T00:30:00+00:00"]),
-    ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", ["2026-10-25T00:30:00+00:00", "2026-10-26T01:30:00+00:00"]),
-    ("30 2 * * *", "America/New_York", "2026-03-07T12:00", ["2026-03-08T07:00:00+00:00", "2026-03-09T06:30:00+00:00"]),
-    ("30 1 * * *", "America/New_York", "2026-10-31T12:00", ["2026-11-01T05:30:00+00:00", "2026-11-02T06:30:00+00:00"]),
-    ("0 * * * *", "Europe/Berlin", "2026-10-25T01:59", ["2026-10-25T00:00:00+00:00", "2026-10-25T01:00:00+00:00"]),
-    ("0 0 29 2 *", "UTC", "2026-01-01T00:00", ["2028-02-29T00:00:00+00:00", "2032-02-29T00:00:00+00:00"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cron", "zone", "before", "wanted"),
+    [
+        ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", ["2026-03-29T01:00:00+00:00", "2026-03-30T00:30:00+00:00"]),
+        ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", ["2026-10-25T00:30:00+00:00", "2026-10-26T01:30:00+00:00"]),
+        (
+            "30 2 * * *",
+            "America/New_York",
+            "2026-03-07T12:00",
+            ["2026-03-08T07:00:00+00:00", "2026-03-09T06:30:00+00:00"],
+        ),
+        (
+            "30 1 * * *",
+            "America/New_York",
+            "2026-10-31T12:00",
+            ["2026-11-01T05:30:00+00:00", "2026-11-02T06:30:00+00:00"],
+        ),
+        ("0 * * * *", "Europe/Berlin", "2026-10-25T01:59", ["2026-10-25T00:00:00+00:00", "2026-10-25T01:00:00+00:00"]),
+        ("0 0 29 2 *", "UTC", "2026-01-01T00:00", ["2028-02-29T00:00:00+00:00", "2032-02-29T00:00:00+00:00"]),
+    ],
+)
 def test_a_time_that_does_not_exist_is_the_next_moment_and_one_that_comes_twice_comes_once(
     cron: str, zone: str, before: str, wanted: list[str]
 ) -> None:
@@ -141,20 +170,52 @@ def test_a_single_time_is_read_as_cron_reads_one() -> None:
     assert first_time(now, within="1d 2h").next_at == now + 93600
 
 
-@pytest.mark.parametrize("given", [
-    {"cron": "0 0 31 2 *"}, {"cron": "0 0 30 2 *"}, {"cron": "* * * * * *"}, {"cron": "* * * *"},
-    {"cron": "60 * * * *"}, {"cron": "@daily"}, {"cron": "a b c d e"}, {"cron": "*/0 * * * *"}, {"cron": "5-1 * * * *"},
-    {"cron": f"{'9' * 5000} * * * *"}, {"cron": "² * * * *"}, {"cron": "\0 * * * *"}, {"cron": "* * * * 1L2"},
-    {"cron": "0 9 * * *", "zone": "Mars/Olympus"}, {"within": "2 hours", "zone": "Mars/Olympus"},
-    {"cron": "0 9 * * *", "zone": "../../etc/passwd"},
-    {"cron": "0 9 * * *", "zone": "/etc/passwd"}, {"cron": "0 9 * * *", "zone": "a\0b"},
-    {"cron": "0 9 * * *", "zone": "Europe"}, {"cron": "0 9 * * *", "zone": "x" * 5000},
-    {"at": "2027-02-30"}, {"at": "25:00"}, {"at": "9:5:1"}, {"at": "tomorrow"}, {"at": "9999-12-31"},
-    {"at": "1970-01-01"}, {"at": "2026-01-01"}, {"at": "2999-01-01"}, {"at": "::"}, {"at": "0001-01-01T00:00+14:00"},
-    {"within": "0m"}, {"within": "5"}, {"within": "5 years"}, {"within": "-1h"}, {"within": "9999999 weeks"},
-    {"within": "1h foo"}, {"within": "1d 2"}, {"within": "hours"}, {"within": "1e3 h"},
-    {}, {"at": "18:00", "within": "2h"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"cron": "0 0 31 2 *"},
+        {"cron": "0 0 30 2 *"},
+        {"cron": "* * * * * *"},
+        {"cron": "* * * *"},
+        {"cron": "60 * * * *"},
+        {"cron": "@daily"},
+        {"cron": "a b c d e"},
+        {"cron": "*/0 * * * *"},
+        {"cron": "5-1 * * * *"},
+        {"cron": f"{'9' * 5000} * * * *"},
+        {"cron": "² * * * *"},
+        {"cron": "\0 * * * *"},
+        {"cron": "* * * * 1L2"},
+        {"cron": "0 9 * * *", "zone": "Mars/Olympus"},
+        {"within": "2 hours", "zone": "Mars/Olympus"},
+        {"cron": "0 9 * * *", "zone": "../../etc/passwd"},
+        {"cron": "0 9 * * *", "zone": "/etc/passwd"},
+        {"cron": "0 9 * * *", "zone": "a\0b"},
+        {"cron": "0 9 * * *", "zone": "Europe"},
+        {"cron": "0 9 * * *", "zone": "x" * 5000},
+        {"at": "2027-02-30"},
+        {"at": "25:00"},
+        {"at": "9:5:1"},
+        {"at": "tomorrow"},
+        {"at": "9999-12-31"},
+        {"at": "1970-01-01"},
+        {"at": "2026-01-01"},
+        {"at": "2999-01-01"},
+        {"at": "::"},
+        {"at": "0001-01-01T00:00+14:00"},
+        {"within": "0m"},
+        {"within": "5"},
+        {"within": "5 years"},
+        {"within": "-1h"},
+        {"within": "9999999 weeks"},
+        {"within": "1h foo"},
+        {"within": "1d 2"},
+        {"within": "hours"},
+        {"within": "1e3 h"},
+        {},
+        {"at": "18:00", "within": "2h"},
+    ],
+)
 def test_what_is_no_time_is_one_line(given: dict[str, str]) -> None:
     with pytest.raises(NexusError) as refused:
         first_time(at("2026-11-21T12:00", "UTC"), **given)
@@ -193,8 +254,13 @@ def test_missed_times_are_counted_by_days_and_listed_only_where_clocks_are_set(m
 
 def test_durations_are_read() -> None:
     assert [parse_duration(text) for text in ("90m", "2 hours", "1d 2h", "1 day and 2 hours", "1.5h", "1h,30 min")] == [
-        5400, 7200, 93600, 93600, 5400, 5400,
-    ]  # fmt: skip
+        5400,
+        7200,
+        93600,
+        93600,
+        5400,
+        5400,
+    ]
 
 
 def test_the_zone_of_this_machine_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

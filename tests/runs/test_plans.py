@@ -89,9 +89,11 @@ def test_the_trigger_has_the_keys_of_the_seed(ledger: Ledger, tmp_path: Path) ->
     assert made.next_at is not None
     facts = decide_firing(made, made.next_at).facts
     assert facts is not None and facts == {
-        "type": "plan", "plan": {"name": "Daily Report", "id": "plan-1"}, "instruction": "work",
+        "type": "plan",
+        "plan": {"name": "Daily Report", "id": "plan-1"},
+        "instruction": "work",
         "scheduledAt": facts["scheduledAt"],
-    }  # fmt: skip
+    }
     assert facts["scheduledAt"].endswith("T09:00:00.000Z")
 
 
@@ -191,11 +193,16 @@ def plans_of(calls: list[dict[str, Any]], folder: Path, **more: Any) -> tuple[li
 
 
 def test_an_agents_plan_has_no_more_rights_than_its_session_and_the_person_sees_it(tmp_path: Path) -> None:
-    results, ledger = plans_of([
-        {"action": "add", "prompt": "look again", "in": "2 hours"},
-        {"action": "add", "prompt": "each morning", "cron": "0 9 * * *"},
-        {"action": "list"}, {"action": "remove", "id": "plan-1"}, {"action": "list"},
-    ], tmp_path)  # fmt: skip
+    results, ledger = plans_of(
+        [
+            {"action": "add", "prompt": "look again", "in": "2 hours"},
+            {"action": "add", "prompt": "each morning", "cron": "0 9 * * *"},
+            {"action": "list"},
+            {"action": "remove", "id": "plan-1"},
+            {"action": "list"},
+        ],
+        tmp_path,
+    )
     assert "plan-1" in results[0] and "each morning" in results[2] and "look again" not in results[4]
     (value,) = plans_report(ledger)["plans"]
     assert (value["by"], value["allow"], value["folder"]) == ("agent", "edit", str(tmp_path)) and value["session"]
@@ -207,11 +214,17 @@ def test_an_agents_plan_has_no_more_rights_than_its_session_and_the_person_sees_
 
 def test_what_an_agent_may_not_plan_is_an_error_that_it_can_read(ledger: Ledger, tmp_path: Path) -> None:
     theirs = planned(ledger, tmp_path, within="1h")
-    results, _ = plans_of([
-        {"action": "add", "prompt": "x", "cron": "* * * * *"}, {"action": "add", "prompt": "x"},
-        {"action": "add", "prompt": "x", "at": "1999-01-01"}, {"action": "add", "in": "1h"},
-        {"action": "remove", "id": theirs.id}, {"action": "remove", "id": "plan-99"},
-    ], tmp_path)  # fmt: skip
+    results, _ = plans_of(
+        [
+            {"action": "add", "prompt": "x", "cron": "* * * * *"},
+            {"action": "add", "prompt": "x"},
+            {"action": "add", "prompt": "x", "at": "1999-01-01"},
+            {"action": "add", "in": "1h"},
+            {"action": "remove", "id": theirs.id},
+            {"action": "remove", "id": "plan-99"},
+        ],
+        tmp_path,
+    )
     for result, words in zip(
         results, ("1 min", "no time", "past", "prompt is missing", "the person made it", "no such"), strict=True
     ):

@@ -42,9 +42,11 @@ def test_a_session_that_waits_for_a_file_goes_on_in_another_process_and_folder(
     monkeypatch.chdir(tmp_path)
     (run,) = run_due(provider)
     assert (run.state, run.report, run.resumes) == ("done", "all is done", 1)
-    recap = str(provider.seen[-1].messages[1]["content"]) if provider.seen[-1].messages[0]["role"] == "system" else str(
-        provider.seen[-1].messages[0]["content"]
-    )  # fmt: skip
+    recap = (
+        str(provider.seen[-1].messages[1]["content"])
+        if provider.seen[-1].messages[0]["role"] == "system"
+        else str(provider.seen[-1].messages[0]["content"])
+    )
     assert 'Person: "Tell me how CI ends."' in recap
     assert 'You: called wait_for("ci.log", timeout: "2 hours") -> This run sleeps until ci.log changes' in recap
     assert "After 0 s" not in last(provider.seen[-1]) and 'waited: "0 s"' not in last(provider.seen[-1])
@@ -55,9 +57,11 @@ def test_a_session_that_waits_for_a_file_goes_on_in_another_process_and_folder(
 
 def test_what_holds_already_is_not_waited_for(folder: Path) -> None:
     (folder / "there").write_text("x")
-    provider = Played(lambda request: "good" if "no need to wait" in sent(request) else [
-        ("wait_for", {"file": "there", "event": "appears"})
-    ])  # fmt: skip
+    provider = Played(
+        lambda request: (
+            "good" if "no need to wait" in sent(request) else [("wait_for", {"file": "there", "event": "appears"})]
+        )
+    )
     assert say(opened(provider, folder), "wait").ok
     ledger = Ledger.open(places().ledger)
     assert ledger.runs.list_runs() == []

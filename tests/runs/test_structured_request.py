@@ -120,14 +120,16 @@ def test_a_resumed_run_reads_its_space_as_one_timeline_however_often_it_waits(fo
     said = [re.sub(r"^  \[20(?!26-02)[^]]*\]", "  [now]", line) for line in lines]
     assert said[:12] == [
         'SPACE HISTORY ("Project Alpha"):',
-        f"  [msg:1] {at} Husam (human, id:ent-1): {posed[0]}", *posed[1:],
+        f"  [msg:1] {at} Husam (human, id:ent-1): {posed[0]}",
+        *posed[1:],
         f'  [msg:2] {at} Husam (human, id:ent-1): "@Ana ask Sarah"  [SEEN] {TRIGGER_MARK}',
         '  [now] You: called send_message("@Sarah 0?", wait: true) -> msg-3 is posted in "Project Alpha".',
         f'  [msg:4] {at} Husam (human, id:ent-1): "take your time"  [SEEN]',
-        f"  [msg:5] {at} Sarah (human, id:ent-2): {posed[0]}", *posed[1:],
+        f"  [msg:5] {at} Sarah (human, id:ent-2): {posed[0]}",
+        *posed[1:],
         f'  [msg:6] {at} Husam (human, id:ent-1): "@Sarah thanks"  [SEEN]',
         said[11],
-    ]  # fmt: skip
+    ]
     assert "You waited for this" in said[11]
     assert said[12:14] == [
         '  [now] You: called send_message("@Sarah 1?", wait: true) -> msg-7 is posted in "Project Alpha".',

@@ -24,18 +24,33 @@ from nexus_cli.config.protected_places import PROTECTED_FILES, PROTECTED_FOLDERS
 SECRET = "planted-secret-7f3a"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 PLAIN_GIT = {
-    "PATH": SYSTEM_PATH, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
-    "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org",
-    "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org",
-}  # fmt: skip
+    "PATH": SYSTEM_PATH,
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@example.org",
+    "GIT_COMMITTER_NAME": "A",
+    "GIT_COMMITTER_EMAIL": "a@example.org",
+}
 CANARIES = {
-    "home/.ssh/id_rsa": SECRET, "home/.netrc": SECRET, "home/.config/gh/hosts.yml": SECRET, "home/.bashrc": "# mine\n",
-    "home/.profile": "# mine\n", "home/.gitconfig": "[user]\n\tname = A\n", "home/.config/autostart/one": "x",
-    "home/.local/bin/tool": "#!/bin/sh\n", "home/plain": "plain\n",
-    "out/file": "text\n", "out/long": "0123456789\n", "out/folder/one": "1\n", "out/folder/two": "2\n",
-    "others/file": "of another user\n", "others/deep/file": "x\n",
-    "nexus/data/old": SECRET, "nexus/config/config.toml": '[rules]\nallow = ["bash(make *)"]\n',
-}  # fmt: skip
+    "home/.ssh/id_rsa": SECRET,
+    "home/.netrc": SECRET,
+    "home/.config/gh/hosts.yml": SECRET,
+    "home/.bashrc": "# mine\n",
+    "home/.profile": "# mine\n",
+    "home/.gitconfig": "[user]\n\tname = A\n",
+    "home/.config/autostart/one": "x",
+    "home/.local/bin/tool": "#!/bin/sh\n",
+    "home/plain": "plain\n",
+    "out/file": "text\n",
+    "out/long": "0123456789\n",
+    "out/folder/one": "1\n",
+    "out/folder/two": "2\n",
+    "others/file": "of another user\n",
+    "others/deep/file": "x\n",
+    "nexus/data/old": SECRET,
+    "nexus/config/config.toml": '[rules]\nallow = ["bash(make *)"]\n',
+}
 """Files around the project. The personal rule lets `make` run unasked in the profile `write`, at every level."""
 
 Snapshot = dict[str, tuple[object, ...]]
@@ -53,9 +68,11 @@ def snapshot(folder: Path, *, modes: bool = True, times: bool = False) -> Snapsh
         elif stat.S_ISLNK(about.st_mode):
             content = os.readlink(path)
         found[str(path.relative_to(folder))] = (
-            kind, content, (about.st_mode, about.st_uid) if modes else (),
+            kind,
+            content,
+            (about.st_mode, about.st_uid) if modes else (),
             about.st_mtime_ns if times and stat.S_ISREG(kind) else 0,
-        )  # fmt: skip
+        )
     return found
 
 
@@ -204,11 +221,19 @@ class World:
     def environ(self) -> dict[str, str]:
         """Return the environment that nexus is started in."""
         return {
-            "PATH": SYSTEM_PATH, "HOME": str(self.base / "home"), "NEXUS_HOME": str(self.base / "nexus"),
-            "LANG": "C.UTF-8", "PLANTED_API_KEY": SECRET, "OUT": str(self.out), "OTHERS": str(self.base / "others"),
-            "PROJECT": str(self.project), "PORT": str(self.listeners.port), "MARK": self.mark,
-            "VICTIM": str(self.victim.pid), "NEXUS": str(os.getpid()),
-        }  # fmt: skip
+            "PATH": SYSTEM_PATH,
+            "HOME": str(self.base / "home"),
+            "NEXUS_HOME": str(self.base / "nexus"),
+            "LANG": "C.UTF-8",
+            "PLANTED_API_KEY": SECRET,
+            "OUT": str(self.out),
+            "OTHERS": str(self.base / "others"),
+            "PROJECT": str(self.project),
+            "PORT": str(self.listeners.port),
+            "MARK": self.mark,
+            "VICTIM": str(self.victim.pid),
+            "NEXUS": str(os.getpid()),
+        }
 
     def renew_project(self) -> None:
         """Make the project as it was at first."""
@@ -229,8 +254,11 @@ class World:
         """Return in words what was done to the surroundings since they were made."""
         found = [f"a connection: {name}" for name in self.listeners.collect()]
         now = self.around()
-        found += [f"changed outside: {name}" for name in sorted({*now, *self.before})
-                  if now.get(name) != self.before.get(name)]  # fmt: skip
+        found += [
+            f"changed outside: {name}"
+            for name in sorted({*now, *self.before})
+            if now.get(name) != self.before.get(name)
+        ]
         found += [f"still running: {line}" for line in self.running()]
         if self.victim.poll() is not None:
             found.append("a stranger was killed")

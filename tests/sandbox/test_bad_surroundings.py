@@ -75,9 +75,11 @@ def test_a_project_with_pipes_and_sockets_holds_nothing_up(tmp_path: Path, backe
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(tmp_path / ".mcp.json"))
         calls = [
-            ("bash", {"command": "echo x > made && rm -f .envrc; ls", "timeout": 20}), ("read_file", {"path": "pipe"}),
-            ("write_file", {"path": "pipe", "content": "x"}), ("grep", {"pattern": "x"}),
-        ]  # fmt: skip
+            ("bash", {"command": "echo x > made && rm -f .envrc; ls", "timeout": 20}),
+            ("read_file", {"path": "pipe"}),
+            ("write_file", {"path": "pipe", "content": "x"}),
+            ("grep", {"pattern": "x"}),
+        ]
         results, _ = run(tmp_path, backend, calls=calls)
     assert (tmp_path / "made").exists() and "exit status 0" in results[0]
     assert all("FIFO" in result for result in results[1:3])

@@ -26,19 +26,50 @@ from nexus_cli.sandbox.profile import ProfileName, make_profile
 
 once_each = pytest.mark.parametrize("ground", ONE_EACH, ids=lambda ground: ground.name, indirect=True)
 SHARED = (
-    ".cache/pypoetry/virtualenvs/x/bin/python", ".cache/pypoetry/artifacts/x.whl", ".cache/uv/environments-v2/x/bin/p",
-    ".cache/uv/archive-v0/x/p.py", ".cache/uv/wheels-v5/x", ".cache/pip/wheels/x.whl", ".cache/pip/http-v2/x",
-    ".cache/pdm/packages/x/p.py", ".cache/go-build/00/x-d", ".cache/golangci-lint/x", ".cache/yarn/v6/x/index.js",
-    ".cache/pnpm/dlx/x/index.js", ".cache/node-gyp/18/include/node.h", ".cache/deno/deps/x", ".cache/ccache/x",
-    ".cache/sccache/x", ".cache/zig/o/x", ".cache/composer/files/x.zip", ".cache/pre-commit/repo/bin/x",
-    "go/pkg/mod/example.org/lib@v0/lib.go", "go/pkg/mod/cache/download/x.zip", "go/bin/x",
-    ".cargo/registry/src/x/lib.rs", ".cargo/registry/cache/x.crate", ".cargo/registry/index/x", ".cargo/git/db/x",
-    ".cargo/bin/x", ".cargo/env", ".rustup/settings.toml", ".rustup/toolchains/x/bin/rustc",
+    ".cache/pypoetry/virtualenvs/x/bin/python",
+    ".cache/pypoetry/artifacts/x.whl",
+    ".cache/uv/environments-v2/x/bin/p",
+    ".cache/uv/archive-v0/x/p.py",
+    ".cache/uv/wheels-v5/x",
+    ".cache/pip/wheels/x.whl",
+    ".cache/pip/http-v2/x",
+    ".cache/pdm/packages/x/p.py",
+    ".cache/go-build/00/x-d",
+    ".cache/golangci-lint/x",
+    ".cache/yarn/v6/x/index.js",
+    ".cache/pnpm/dlx/x/index.js",
+    ".cache/node-gyp/18/include/node.h",
+    ".cache/deno/deps/x",
+    ".cache/ccache/x",
+    ".cache/sccache/x",
+    ".cache/zig/o/x",
+    ".cache/composer/files/x.zip",
+    ".cache/pre-commit/repo/bin/x",
+    "go/pkg/mod/example.org/lib@v0/lib.go",
+    "go/pkg/mod/cache/download/x.zip",
+    "go/bin/x",
+    ".cargo/registry/src/x/lib.rs",
+    ".cargo/registry/cache/x.crate",
+    ".cargo/registry/index/x",
+    ".cargo/git/db/x",
+    ".cargo/bin/x",
+    ".cargo/env",
+    ".rustup/settings.toml",
+    ".rustup/toolchains/x/bin/rustc",
     ".npm/_cacache/content-v2/x",
-    ".npm/_npx/x/index.js", ".m2/repository/a/b.jar", ".gradle/caches/modules-2/x.jar", ".gradle/wrapper/dists/x",
-    ".gradle/daemon/registry.bin", ".ivy2/cache/x.jar", ".sbt/boot/x.jar", ".nuget/packages/x.dll",
-    ".local/share/pnpm/store/v3/files/x", ".local/bin/x", ".local/share/uv/tools/x", "Library/Caches/pip/x",
-)  # fmt: skip
+    ".npm/_npx/x/index.js",
+    ".m2/repository/a/b.jar",
+    ".gradle/caches/modules-2/x.jar",
+    ".gradle/wrapper/dists/x",
+    ".gradle/daemon/registry.bin",
+    ".ivy2/cache/x.jar",
+    ".sbt/boot/x.jar",
+    ".nuget/packages/x.dll",
+    ".local/share/pnpm/store/v3/files/x",
+    ".local/bin/x",
+    ".local/share/uv/tools/x",
+    "Library/Caches/pip/x",
+)
 
 
 def fill(scene: Scene) -> None:
@@ -57,8 +88,11 @@ def test_no_cache_that_other_projects_use_is_written(ground: Ground) -> None:
         profiles: tuple[ProfileName, ...] = ("write", "net")
         read = [scene.text(words, scene.profile(name)) for name in profiles]
         assert set("".join(read).split()) <= {"theirs"} and "theirs" in read[0]
-        return [name for name in SHARED if (scene.home / name).read_text() != "theirs\n"
-                or (scene.home / f"{name}.new").exists()]  # fmt: skip
+        return [
+            name
+            for name in SHARED
+            if (scene.home / name).read_text() != "theirs\n" or (scene.home / f"{name}.new").exists()
+        ]
 
     assert in_scene(ground, act) == []
 
@@ -94,8 +128,15 @@ def test_caches_are_moved_by_variables_and_those_the_person_opened_stay(tmp_path
 
     def env(name: ProfileName, project: str = "p", write: tuple[str, ...] = ()) -> dict[str, str]:
         (tmp_path / project).mkdir(exist_ok=True)
-        made = make_profile(name, project=tmp_path / project, cwd=tmp_path / project, own=own, temp=tmp_path / "t",
-                            environ=environ, write=write)  # fmt: skip
+        made = make_profile(
+            name,
+            project=tmp_path / project,
+            cwd=tmp_path / project,
+            own=own,
+            temp=tmp_path / "t",
+            environ=environ,
+            write=write,
+        )
         return child_environment_for(made, environ)[0]
 
     always = {"GOCACHE", "UV_CACHE_DIR", "PIP_CACHE_DIR", "GRADLE_USER_HOME"}
@@ -180,13 +221,22 @@ def test_npm_installs_offline_from_the_cache_of_the_home_folder(ground: Ground) 
 @contextmanager
 def registry(crate: bytes) -> Iterator[str]:
     """Serve one crate on loopback as a registry of cargo."""
-    entry = {"name": "warmlib", "vers": "0.1.0", "deps": [], "cksum": hashlib.sha256(crate).hexdigest(), "features": {},
-             "yanked": False}  # fmt: skip
+    entry = {
+        "name": "warmlib",
+        "vers": "0.1.0",
+        "deps": [],
+        "cksum": hashlib.sha256(crate).hexdigest(),
+        "features": {},
+        "yanked": False,
+    }
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            there = {"/config.json": json.dumps({"dl": f"{base}/dl"}).encode(), "/dl/warmlib/0.1.0/download": crate,
-                     "/wa/rm/warmlib": json.dumps(entry).encode() + b"\n"}  # fmt: skip
+            there = {
+                "/config.json": json.dumps({"dl": f"{base}/dl"}).encode(),
+                "/dl/warmlib/0.1.0/download": crate,
+                "/wa/rm/warmlib": json.dumps(entry).encode() + b"\n",
+            }
             body = there.get(self.path, b"")
             self.send_response(200 if body else 404)
             self.send_header("Content-Length", str(len(body)))

@@ -74,9 +74,14 @@ def test_the_exit_statuses_of_a_pipe_come_out_of_the_walls(ground: Ground) -> No
         try:
             with record_pipe_statuses("/bin/bash", words, env) as statuses:
                 done = run_process(
-                    ["/bin/bash", "-c", words], cwd=scene.project, env={**env, **statuses.variables}, stop=StopFlag(),
-                    seconds=60, confinement=confinement, pass_fds=statuses.pass_fds,
-                )  # fmt: skip
+                    ["/bin/bash", "-c", words],
+                    cwd=scene.project,
+                    env={**env, **statuses.variables},
+                    stop=StopFlag(),
+                    seconds=60,
+                    confinement=confinement,
+                    pass_fds=statuses.pass_fds,
+                )
                 return statuses.read(), done.output
         finally:
             confinement.close()
@@ -248,9 +253,11 @@ def test_skills_can_be_read_in_every_profile_and_nothing_else_of_our_own_folders
     def act(scene: Scene) -> list[str]:
         own = scene.own
         for path, text in (
-            (own.config / "skills/deploy/SKILL.md", "GUIDE"), (own.data / "trust.json", "RECORD"),
-            (own.config / "config.toml", "SECRET"), (own.data / "ledger.db", "SECRET"),
-        ):  # fmt: skip
+            (own.config / "skills/deploy/SKILL.md", "GUIDE"),
+            (own.data / "trust.json", "RECORD"),
+            (own.config / "config.toml", "SECRET"),
+            (own.data / "ledger.db", "SECRET"),
+        ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         words = f"cat {own.config}/skills/*/SKILL.md {own.data}/trust.json; cat {own.config}/*.toml {own.data}/*.db"
@@ -342,16 +349,36 @@ def test_personal_skills_are_shown_and_nothing_else_of_our_own_folders(ground: G
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
-        ("OPENAI_API_KEY", True), ("ANTHROPIC_AUTH_TOKEN", True), ("AWS_SECRET_ACCESS_KEY", True), ("PGPASSWORD", True),
-        ("AWS_ACCESS_KEY_ID", True), ("npm_token", True), ("CLIENT_SECRET", True), ("DB_PASSWORD_FILE", True),
-        ("SECRET_KEY_BASE", True), ("MYSQL_PWD", True), ("OPENAI_APIKEY", True), ("API_KEY_2", True),
-        ("AUTHTOKEN", True), ("npm_config__auth", True), ("COMPOSER_AUTH", True), ("BW_SESSION", True),
+        ("OPENAI_API_KEY", True),
+        ("ANTHROPIC_AUTH_TOKEN", True),
+        ("AWS_SECRET_ACCESS_KEY", True),
+        ("PGPASSWORD", True),
+        ("AWS_ACCESS_KEY_ID", True),
+        ("npm_token", True),
+        ("CLIENT_SECRET", True),
+        ("DB_PASSWORD_FILE", True),
+        ("SECRET_KEY_BASE", True),
+        ("MYSQL_PWD", True),
+        ("OPENAI_APIKEY", True),
+        ("API_KEY_2", True),
+        ("AUTHTOKEN", True),
+        ("npm_config__auth", True),
+        ("COMPOSER_AUTH", True),
+        ("BW_SESSION", True),
         ("OP_SESSION_my", True),
-        ("PWD", False), ("OLDPWD", False), ("SESSION_MANAGER", False), ("XAUTHORITY", False),
-        ("PATH", False), ("KEYBOARD", False), ("TOKENIZERS_PARALLELISM", False), ("SSH_AUTH_SOCK", False),
-        ("GIT_ASKPASS", False), ("MONKEY", False), ("COMPASS", False),
+        ("PWD", False),
+        ("OLDPWD", False),
+        ("SESSION_MANAGER", False),
+        ("XAUTHORITY", False),
+        ("PATH", False),
+        ("KEYBOARD", False),
+        ("TOKENIZERS_PARALLELISM", False),
+        ("SSH_AUTH_SOCK", False),
+        ("GIT_ASKPASS", False),
+        ("MONKEY", False),
+        ("COMPASS", False),
     ],
-)  # fmt: skip
+)
 def test_variables_are_secrets_by_their_names(name: str, secret: bool) -> None:
     assert is_secret(name, "x") is secret and not is_secret(name, "")
 

@@ -11,9 +11,14 @@ from nexus_cli.sandbox.denial import describe_denial
 from nexus_cli.sandbox.profile import Profile
 
 WRITE = Profile(
-    "write", Path("/p"), Path("/p/sub"), writable=(Path("/p"),), hidden=(Path("/h/.ssh"),),
-    guarded=(Path("/p"), Path("/p/sub")), temp=Path("/t"),
-)  # fmt: skip
+    "write",
+    Path("/p"),
+    Path("/p/sub"),
+    writable=(Path("/p"),),
+    hidden=(Path("/h/.ssh"),),
+    guarded=(Path("/p"), Path("/p/sub")),
+    temp=Path("/t"),
+)
 SOCKET = 'File "/usr/lib/python3.11/socket.py", line 232, in __init__\n    _socket.socket()\nPermissionError: [Errno 1]'
 
 

@@ -96,7 +96,7 @@ HARM = {
     "a folder that is too deep for a path": "mkdir plain/.idea; cd plain/.idea; n=$(printf %0200d 1); "
     "for i in $(seq 30); do mkdir $n; cd $n; done; echo evil > x; chmod 0 .",
     "other letters": "mkdir -p plain/.Vscode; echo evil > plain/.Vscode/x; echo evil > plain/.GIT",
-}  # fmt: skip
+}
 
 
 @cache
@@ -157,9 +157,15 @@ def test_what_a_command_makes_of_its_own_stays(ground: Ground) -> None:
         "cp -r src copy; echo x > copy/AGENTS.md; echo x > node_modules/x/AGENTS.md; git worktree add -q tree"
     )
     kept = (
-        "clone/.git/hooks/pre-commit", "clone/.git/config", "new/one/.git/config", "made/.vscode/a", "made/AGENTS.md",
-        "copy/AGENTS.md", "node_modules/x/AGENTS.md", "tree/.git",
-    )  # fmt: skip
+        "clone/.git/hooks/pre-commit",
+        "clone/.git/config",
+        "new/one/.git/config",
+        "made/.vscode/a",
+        "made/AGENTS.md",
+        "copy/AGENTS.md",
+        "node_modules/x/AGENTS.md",
+        "tree/.git",
+    )
 
     def act() -> tuple[tuple[str, ...], list[str], str]:
         with open_scene(ground) as scene:

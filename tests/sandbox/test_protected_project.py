@@ -55,8 +55,11 @@ def shape(folder: Path) -> dict[str, tuple[int, bytes]]:
         if name.startswith(("a/", ".git/i2")) or name == ".git/info/exclude":
             continue  # what a command made of its own, and what it may change
         if name.startswith((".git/objects", ".git/logs", ".git/refs")) or name in (
-            ".git/index", ".git/HEAD", ".git/COMMIT_EDITMSG", ".git/ORIG_HEAD",
-        ):  # fmt: skip
+            ".git/index",
+            ".git/HEAD",
+            ".git/COMMIT_EDITMSG",
+            ".git/ORIG_HEAD",
+        ):
             continue
         if name.startswith(".") or path.name.isupper() or ".md" in name:
             about = path.lstat()
@@ -175,9 +178,11 @@ def test_a_new_submodule_stays_without_what_runs_programs(ground: Ground) -> Non
         with open_scene(ground) as scene:
             scene.run(words)
             modules = scene.project / ".git/modules"
-            return (modules / "n/hooks/pre-commit").exists(), (modules / "n/config").exists(), (
-                modules / "m/config"
-            ).exists()
+            return (
+                (modules / "n/hooks/pre-commit").exists(),
+                (modules / "n/config").exists(),
+                (modules / "m/config").exists(),
+            )
 
     assert in_user(ground.user, act) == (False, False, True)
 

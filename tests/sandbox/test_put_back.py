@@ -97,18 +97,50 @@ def test_nothing_outside_the_project_changes_whatever_leads_there(ground: Ground
 
 
 PIECES = (
-    "ln -s ~{} {}", "mkdir -p {}", "mv {} {}", "rm -rf {}", "cp -r {} {}", "echo evil > {}", "ln {} {}",
+    "ln -s ~{} {}",
+    "mkdir -p {}",
+    "mv {} {}",
+    "rm -rf {}",
+    "cp -r {} {}",
+    "echo evil > {}",
+    "ln {} {}",
     "(cd {} && [[ $(pwd -P) == $P* ]] && chmod {mode} .)",
-    "printf '[include]\\npath = {}\\n' >> {}/config", "printf '[core]\\nhooksPath = {}\\n' >> .git/config",
-    "printf 'gitdir: {}' > {}", "git init -q {}", "git add -f {}", "git worktree add -q {}", "ln -s {} {}",
-    "mkfifo {}", "git update-index --split-index",
-)  # fmt: skip
+    "printf '[include]\\npath = {}\\n' >> {}/config",
+    "printf '[core]\\nhooksPath = {}\\n' >> .git/config",
+    "printf 'gitdir: {}' > {}",
+    "git init -q {}",
+    "git add -f {}",
+    "git worktree add -q {}",
+    "ln -s {} {}",
+    "mkfifo {}",
+    "git update-index --split-index",
+)
 NAMES = ("", "/Documents", "/.git", "/.ssh/config", "/hooks")
 PLACES = (
-    "sub", "sub/.git", "sub/.vscode", "sub/deep", "sub/deep/.git", ".git", ".git/hooks", ".git/info", ".git/modules",
-    ".git/modules/m", ".vscode", "AGENTS.md", "sub/AGENTS.md", "h", "h/Documents", ".own", ".own/hooks", "../out", ".",
-    ".git/config", ".git/worktrees/x", "vendor/x", "~/Documents",
-)  # fmt: skip
+    "sub",
+    "sub/.git",
+    "sub/.vscode",
+    "sub/deep",
+    "sub/deep/.git",
+    ".git",
+    ".git/hooks",
+    ".git/info",
+    ".git/modules",
+    ".git/modules/m",
+    ".vscode",
+    "AGENTS.md",
+    "sub/AGENTS.md",
+    "h",
+    "h/Documents",
+    ".own",
+    ".own/hooks",
+    "../out",
+    ".",
+    ".git/config",
+    ".git/worktrees/x",
+    "vendor/x",
+    "~/Documents",
+)
 
 
 def random_words(seed: int) -> str:
@@ -548,8 +580,15 @@ def test_what_a_configuration_of_git_says_is_read_in_one_pass() -> None:
     hostile = b" " * 3_000_000 + b"x\n" + b"[" * 1_000_000 + b"\n" + b'[remote "' * 200_000
     assert not is_plain(hostile, of_submodule=False) and list(named_files(hostile)) == []
     assert is_plain(b'[core]\n\tbare = false ; x\n[remote "o"]\n\turl = /x\n', of_submodule=False)
-    for line in (b'[remote "a"] uploadpack = "x]', b"[core] fsmonitor = x]", b"\xef\xbb\xbf[core]", b"[core]\n x = y",
-                 b"[user]\nname = a\\\n", b"[include]\n", b"[core]\nworktree = ../x\n"):  # fmt: skip
+    for line in (
+        b'[remote "a"] uploadpack = "x]',
+        b"[core] fsmonitor = x]",
+        b"\xef\xbb\xbf[core]",
+        b"[core]\n x = y",
+        b"[user]\nname = a\\\n",
+        b"[include]\n",
+        b"[core]\nworktree = ../x\n",
+    ):
         assert not is_plain(line, of_submodule=False), line
     named = b'[includeIf "gitdir:=x"] path = a # b\n[core]\n hooksPath = "b c" \n[include]path=d;e\n[x "]"] PATH = f\n'
     assert list(named_files(named)) == ["a", "b c", "d", "f"]

@@ -74,8 +74,9 @@ def test_numbers_are_those_of_the_kernel(machine: str) -> None:
     listed = dict(re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)$", Path(HEADERS[machine]).read_text(), re.M))
     own = {name: numbers[list(MACHINES).index(machine)] for name, numbers in CALLS.items()}
     known = max(map(int, listed.values()))
-    assert {name: number for name, number in own.items() if str(number) != listed.get(name, "0") and number <= known
-            } == {}  # fmt: skip
+    assert {
+        name: number for name, number in own.items() if str(number) != listed.get(name, "0") and number <= known
+    } == {}
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -230,15 +230,34 @@ def test_nothing_outside_is_changed_by_all_of_them(ground: Ground) -> None:
 
 
 NEVER = {
-    "inherited", "an inherited descriptor in the shell", "keys in its own environment", "dns", "icmp", "tcp6", "x32",
-    "bpf", "a key by /proc/1/root", "a service of the session",
-}  # fmt: skip
+    "inherited",
+    "an inherited descriptor in the shell",
+    "keys in its own environment",
+    "dns",
+    "icmp",
+    "tcp6",
+    "x32",
+    "bpf",
+    "a key by /proc/1/root",
+    "a service of the session",
+}
 """Attempts that fail without walls too: by the care of whoever starts the command, or on most systems."""
 ROOTS = {
-    "settings of the kernel", "other settings in /proc", "a device", "devices", "terminal", "raw", "packet",
-    "tables of cron", "chroot", "by handle", "a namespace",
-    "bwrap in bwrap", "dangerous capabilities", "io_uring",
-}  # fmt: skip
+    "settings of the kernel",
+    "other settings in /proc",
+    "a device",
+    "devices",
+    "terminal",
+    "raw",
+    "packet",
+    "tables of cron",
+    "chroot",
+    "by handle",
+    "a namespace",
+    "bwrap in bwrap",
+    "dangerous capabilities",
+    "io_uring",
+}
 """Attempts that need more than an ordinary user has, or a system that lets everybody."""
 
 

@@ -75,11 +75,16 @@ def test_commands_work_in_their_worktree_and_see_nothing_beside_it(ground: Groun
             )
             outside = scene.text(f"cat '{mine}/tracked'", scene.profile())
             return {
-                "text": text, "plain": plain, "outside": outside, "made": (mine / "sub/made").exists(),
-                "no": (mine / "sub/no").exists(), "git": (mine / ".git").read_text()[:7],
-                "rules": (mine / "AGENTS.md").read_text(), "other": sorted(os.listdir(other)),
+                "text": text,
+                "plain": plain,
+                "outside": outside,
+                "made": (mine / "sub/made").exists(),
+                "no": (mine / "sub/no").exists(),
+                "git": (mine / ".git").read_text()[:7],
+                "rules": (mine / "AGENTS.md").read_text(),
+                "other": sorted(os.listdir(other)),
                 "beside": (mine.parent / "new").exists(),
-            }  # fmt: skip
+            }
 
     seen = in_user(ground.user, act)
     assert "SECRET" not in str(seen)
@@ -87,8 +92,11 @@ def test_commands_work_in_their_worktree_and_see_nothing_beside_it(ground: Groun
     assert str(seen["plain"]).startswith("1\nmade\n") and not seen["no"] and seen["made"]
     assert not str(seen["outside"]).startswith("1\n")
     assert (seen["git"], seen["rules"], seen["other"], seen["beside"]) == (
-        "gitdir:", "Be careful.\n", ["secret"], False
-    )  # fmt: skip
+        "gitdir:",
+        "Be careful.\n",
+        ["secret"],
+        False,
+    )
 
 
 @each_ground
@@ -112,14 +120,25 @@ def test_file_tools_reach_the_worktree_and_nothing_beside_it(tmp_path: Path, mon
     monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "nexus"))
     own = Places(*(tmp_path / "nexus" / name for name in ("config", "data", "cache", "log")))
     mine, other = make_data(own, tmp_path / "project")
-    for path, is_open in {mine / "secret": True, mine / "sub/new": True, other / "secret": False,
-                          own.ledger: False, own.data / "history": False, own.data / "trust.json": False,
-                          mine.parent / f".{MINE}/record.json": False, own.keys / "x": False}.items():  # fmt: skip
+    for path, is_open in {
+        mine / "secret": True,
+        mine / "sub/new": True,
+        other / "secret": False,
+        own.ledger: False,
+        own.data / "history": False,
+        own.data / "trust.json": False,
+        mine.parent / f".{MINE}/record.json": False,
+        own.keys / "x": False,
+    }.items():
         for name in ("read_file", "edit_file"):
             verdict = decide(
-                discover_tools()[name], {"path": str(path), "edits": []}, allow="edit", cwd=mine, project=mine,
+                discover_tools()[name],
+                {"path": str(path), "edits": []},
+                allow="edit",
+                cwd=mine,
+                project=mine,
                 config_dirs=(own.config,),
-            )  # fmt: skip
+            )
             assert isinstance(verdict, Grant if is_open else Denial), (name, path, verdict)
     assert SecretPlaces(own, tmp_path / "project").find(mine / "secret") is not None
     assert not SecretPlaces(own, mine).are_below(mine)

@@ -123,8 +123,14 @@ def test_anthropic_blocks_can_be_open_at_once(model_server: ScriptedServer) -> N
     heard = once(model_server, "anthropic", CALLS | {"fragment": 4, "interleave": True})
     order = [(e["type"][14:], e["index"]) for e in heard.events if e["type"].startswith("content_block")]
     assert order == [
-        ("start", 0), ("start", 1), ("delta", 0), ("delta", 1), ("delta", 0), ("stop", 0), ("stop", 1),
-    ]  # fmt: skip
+        ("start", 0),
+        ("start", 1),
+        ("delta", 0),
+        ("delta", 1),
+        ("delta", 0),
+        ("stop", 0),
+        ("stop", 1),
+    ]
 
 
 @pytest.mark.parametrize("raw", ["", '{"a": ', "[1, 2]", '"{\\"a\\": 1}"'])

@@ -82,9 +82,13 @@ def _common(one: list[str], other: list[str]) -> int:
 
 
 def opened(
-    provider: Remembering, folder: Path, again: str = "", model: str = MODEL, settings: Settings = SETTINGS,
+    provider: Remembering,
+    folder: Path,
+    again: str = "",
+    model: str = MODEL,
+    settings: Settings = SETTINGS,
     steps: int = 80,
-) -> Session:  # fmt: skip
+) -> Session:
     """A session with this provider, at its time."""
     options = Options(folder, model, allow="all", limits=Limits(max_steps=steps), resume=again)
     return open_session(options, settings, approver=None, provider=provider, clock=provider.clock)

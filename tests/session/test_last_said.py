@@ -40,11 +40,14 @@ def window(session: Session) -> str:
     return session.context.lane.items[-1].message.content
 
 
-@pytest.mark.parametrize(("end", "kind", "mark"), [
-    (FinishDelta("length"), "length", "[cut off: the output limit was reached]"),
-    (FinishDelta("content_filter"), "refused", "[the reply broke off here]"),
-    (LOST, "network", "[the reply broke off here]"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("end", "kind", "mark"),
+    [
+        (FinishDelta("length"), "length", "[cut off: the output limit was reached]"),
+        (FinishDelta("content_filter"), "refused", "[the reply broke off here]"),
+        (LOST, "network", "[the reply broke off here]"),
+    ],
+)
 def test_the_mark_of_an_unfinished_answer_is_in_the_window_and_not_in_the_outcome(
     end: Delta | ProviderError, kind: str, mark: str, tmp_path: Path
 ) -> None:
@@ -55,9 +58,14 @@ def test_the_mark_of_an_unfinished_answer_is_in_the_window_and_not_in_the_outcom
     assert session.result(outcome)["text"] == "abc"
 
 
-@pytest.mark.parametrize(("last", "kind"), [
-    ((FinishDelta("stop"),), "provider"), ((WRONG_KEY,), "auth"), ((FinishDelta("length"),), "length"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [
+        ((FinishDelta("stop"),), "provider"),
+        ((WRONG_KEY,), "auth"),
+        ((FinishDelta("length"),), "length"),
+    ],
+)
 def test_a_last_step_that_said_nothing_does_not_get_the_words_of_the_one_before(
     last: tuple[Delta | ProviderError, ...], kind: str, tmp_path: Path
 ) -> None:

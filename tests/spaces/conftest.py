@@ -57,9 +57,17 @@ class Team:
     def open(self, run: Run, session: str = "", provider: Any = None, **more: Any) -> Session:
         """The session of a run."""
         options = Options(
-            self.folder, self.model, resume=session, allow="all", limits=Limits(max_steps=9), recipe="tick_event",
-            require_save=True, run_facts=lambda: run_facts(self.ledger, run), answers=True, **more,
-        )  # fmt: skip
+            self.folder,
+            self.model,
+            resume=session,
+            allow="all",
+            limits=Limits(max_steps=9),
+            recipe="tick_event",
+            require_save=True,
+            run_facts=lambda: run_facts(self.ledger, run),
+            answers=True,
+            **more,
+        )
         settings = Settings(models={self.model: {"window": self.window}})
         return open_session(options, settings, approver=None, provider=provider or self.provider, ledger=self.ledger)
 
@@ -80,8 +88,9 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
     folder.mkdir()
     ledger = Ledger.open(places().ledger)
     names = (("Husam", HUMAN), ("Ahmad", HUMAN), ("Designer", AGENT), ("DataAnalyst", AGENT))
-    everybody = [ledger.spaces.entity(name, kind, {"folder": str(folder)} if kind == AGENT else None)
-                 for name, kind in names]  # fmt: skip
+    everybody = [
+        ledger.spaces.entity(name, kind, {"folder": str(folder)} if kind == AGENT else None) for name, kind in names
+    ]
     space = ledger.spaces.create("Project Alpha", f"{DAY}10:00:00.000Z", members=everybody)
     husam, ahmad, designer, analyst = everybody
     yield Team(ledger, folder, husam, ahmad, designer, analyst, space)

@@ -145,13 +145,15 @@ def test_a_space_of_a_million_messages_is_read_as_fast_as_a_small_one(ledger: Le
 
     ledger.db.connection.execute(
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200)"
-        " INSERT INTO messages (space, sender, at, text) SELECT ?, ?, ?, 'x' FROM n", (space.key, husam.key, AT),
-    )  # fmt: skip
+        " INSERT INTO messages (space, sender, at, text) SELECT ?, ?, ?, 'x' FROM n",
+        (space.key, husam.key, AT),
+    )
     small = steps(use)
     ledger.db.connection.execute(
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200000)"
-        " INSERT INTO messages (space, sender, at, text) SELECT ?, ?, ?, 'x' FROM n", (space.key, husam.key, AT),
-    )  # fmt: skip
+        " INSERT INTO messages (space, sender, at, text) SELECT ?, ?, ?, 'x' FROM n",
+        (space.key, husam.key, AT),
+    )
     assert steps(use) < 1.5 * small
 
 
@@ -174,9 +176,14 @@ def test_the_rule_offers_by_name_and_by_topic(ledger: Ledger) -> None:
     space, (husam, sarah, ana, bob) = make_space(ledger, ["Husam", "Sarah"], ["Ana", "Bob"])
     rule = settings(ana=("deploy", "release notes"))
     for text, names in (
-        ("what would ana say?", ["Ana"]), ("Anatol was here", []), ("the Release Notes, please", ["Ana"]),
-        ("redeployed", []), ("bob or ana", ["Ana", "Bob"]), ("@Sarah ask Ana", []), ("nobody knows", []),
-    ):  # fmt: skip
+        ("what would ana say?", ["Ana"]),
+        ("Anatol was here", []),
+        ("the Release Notes, please", ["Ana"]),
+        ("redeployed", []),
+        ("bob or ana", ["Ana", "Bob"]),
+        ("@Sarah ask Ana", []),
+        ("nobody knows", []),
+    ):
         assert offered(rule, space, husam, text) == names, text
     assert offered(rule, space, ana, "bob?") == [], "messages of agents are offered to nobody"
     assert offered(settings("off", ana=("deploy",)), space, husam, "deploy") == []
@@ -196,8 +203,11 @@ def test_an_offer_is_a_run_that_nobody_expects_an_answer_of(ledger: Ledger) -> N
 def test_a_program_that_posts_for_an_agent_cannot_set_off_an_endless_exchange(ledger: Ledger) -> None:
     space, (husam, ana, bob) = make_space(ledger, ["Husam"], ["Ana", "Bob"])
     post_message(ledger, settings(), space, husam, "begin", print)
-    both = [post_message(ledger, settings(), space, who, f"@{to} x", print).triggered
-            for _ in range(10) for who, to in ((ana, "Bob"), (bob, "Ana"))]  # fmt: skip
+    both = [
+        post_message(ledger, settings(), space, who, f"@{to} x", print).triggered
+        for _ in range(10)
+        for who, to in ((ana, "Bob"), (bob, "Ana"))
+    ]
     assert sum(map(bool, both)) == 12
 
 
@@ -239,9 +249,11 @@ def test_a_model_that_fails_costs_too_much_or_takes_too_long_offers_nothing(
     monkeypatch.setattr(model_router, "make_provider", lambda made: slow)
     dear = {**PRICES, "openai/dear": {**PRICES["openai/small"], "output_price": 100.0}}
     for router, why in (
-        ("openai/small", "did not answer in time"), ("openai/dear", "may cost"), ("nobody/x/", "unknown model"),
+        ("openai/small", "did not answer in time"),
+        ("openai/dear", "may cost"),
+        ("nobody/x/", "unknown model"),
         ("openai/unpriced", "price is unknown"),
-    ):  # fmt: skip
+    ):
         warned: list[str] = []
         made = Settings(spaces=SpaceSettings(router=router), models=dear)
         assert list(choose_agents(made, space, husam, "help", warned.append)) == []

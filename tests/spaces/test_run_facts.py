@@ -22,8 +22,12 @@ from nexus_cli.session.session import Session
 from nexus_cli.spaces.run_facts import ACTIVE, MEMBERS, run_facts
 from nexus_cli.spaces.space_history import begin_space_run
 
-PLAN = {"type": "plan", "plan": {"id": "plan-1", "name": "Daily Report"}, "instruction": "Post the summary",
-        "scheduledAt": f"{DAY}09:00:00.000Z"}  # fmt: skip
+PLAN = {
+    "type": "plan",
+    "plan": {"id": "plan-1", "name": "Daily Report"},
+    "instruction": "Post the summary",
+    "scheduledAt": f"{DAY}09:00:00.000Z",
+}
 
 
 def queue(team: Team, trigger: dict[str, Any], **where: Any) -> Run:
@@ -59,8 +63,11 @@ def test_the_facts_of_a_run_in_a_space(team: Team) -> None:
     this, waiting = facts["runs"]
     assert (this["id"], this["this"], this["by"], this["space"]) == (run.id, True, "Husam", "Project Alpha")
     assert (waiting["id"], waiting["state"], waiting["space"], waiting["for"]) == (
-        other.id, "waiting_reply", "Daily Reports", "Sarah"
-    )  # fmt: skip
+        other.id,
+        "waiting_reply",
+        "Daily Reports",
+        "Sarah",
+    )
 
 
 def test_a_space_that_was_entered_is_the_active_one_and_one_that_was_left_is_none(team: Team) -> None:
@@ -97,11 +104,14 @@ def test_a_captured_request_has_the_blocks_of_the_seed_and_sends_them_once(team:
         def opened() -> Session:
             settings = Settings(models={around.model: {"window": 100_000}})
             options = Options(
-                team.folder, around.model, allow="all", limits=Limits(max_steps=9), recipe="tick_event",
+                team.folder,
+                around.model,
+                allow="all",
+                limits=Limits(max_steps=9),
+                recipe="tick_event",
                 run_facts=lambda: run_facts(team.ledger, run),
-            )  # fmt: skip
-            return open_session(options, settings, approver=None, clock=around.clock, ledger=team.ledger,
-                                provider=None)  # fmt: skip
+            )
+            return open_session(options, settings, approver=None, clock=around.clock, ledger=team.ledger, provider=None)
 
         session = opened()
         set_goal(session.state.lane_state.lane.timeline, "Complete Q4 revenue analysis", ["read the figures"])
@@ -121,10 +131,18 @@ def test_a_captured_request_has_the_blocks_of_the_seed_and_sends_them_once(team:
         bodies = [request.body for request in around.server.requests]
     first = [str(message["content"]) for message in bodies[0]["messages"]]
     assert [message["role"] for message in bodies[0]["messages"]] == ["system", "user", "user"]
-    at = [first[-1].index(name) for name in (
-        "IDENTITY:\n  name: ", "TRIGGER:\n  type: space_message", "ACTIVE SPACE: ", "YOUR SPACES:\n", "GOALS:\n",
-        "ACTIVE RUNS:\n", "[Husam (human)]\n  [msg:2]",
-    )]  # fmt: skip
+    at = [
+        first[-1].index(name)
+        for name in (
+            "IDENTITY:\n  name: ",
+            "TRIGGER:\n  type: space_message",
+            "ACTIVE SPACE: ",
+            "YOUR SPACES:\n",
+            "GOALS:\n",
+            "ACTIVE RUNS:\n",
+            "[Husam (human)]\n  [msg:2]",
+        )
+    ]
     assert at == sorted(at) and first[-1].endswith(TRIGGER_MARK)
     assert "Trigger: " not in first[-1] and "Goal g1" not in first[-1], "nothing comes twice"
     assert "INSTRUCTIONS:\n  - " in first[0] and first[1].startswith('SPACE HISTORY ("Project Alpha"):')

@@ -50,9 +50,12 @@ def call(tool: str, **arguments: Any) -> Answer:
 
 
 def opened(
-    model: Played, folder: Path, spaces: OpenSpaces | None = open_spaces, session: str = "",
+    model: Played,
+    folder: Path,
+    spaces: OpenSpaces | None = open_spaces,
+    session: str = "",
     ledger: Ledger | None = None,
-) -> Session:  # fmt: skip
+) -> Session:
     options = Options(folder, MODEL, resume=session, limits=Limits(max_steps=9), one_turn=True, allow="edit")
     services = SessionServices(spaces=spaces)
     return open_session(options, SETTINGS, approver=None, provider=model, services=services, ledger=ledger)
@@ -208,11 +211,17 @@ def test_an_agent_sees_no_space_of_others(ledger: Ledger, tmp_path: Path) -> Non
     secret = ledger.spaces.post(private, sarah, "a secret", AT).message
     claimed = triggered(ledger, here, husam, "look around")
     results, _ = work(
-        ledger, claimed, tmp_path,
-        [("send_message", {"text": "x", "space": "Private"}), ("read_messages", {"space": private.id}),
-         ("enter_space", {"space": "Private"}), ("send_reply", {"message_id": secret.id, "text": "x"}),
-         ("read_messages", {"before": secret.id})],
-    )  # fmt: skip
+        ledger,
+        claimed,
+        tmp_path,
+        [
+            ("send_message", {"text": "x", "space": "Private"}),
+            ("read_messages", {"space": private.id}),
+            ("enter_space", {"space": "Private"}),
+            ("send_reply", {"message_id": secret.id, "text": "x"}),
+            ("read_messages", {"before": secret.id}),
+        ],
+    )
     assert len(results) == 5 and all(one.error for one in results)
     assert all("secret" not in one.text and "Private" not in one.error.partition("yours")[2] for one in results)
     assert len(texts(ledger, private)) == 1

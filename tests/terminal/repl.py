@@ -112,9 +112,15 @@ class Repl(Terminal):
 
         def forked(terminal: int) -> Any:
             return born(
-                list(arguments), cwd=here.folder, env=environment, code=LEAD + bug, session=True,
-                stdin=terminal, stdout=terminal, stderr=terminal,
-            )  # fmt: skip
+                list(arguments),
+                cwd=here.folder,
+                env=environment,
+                code=LEAD + bug,
+                session=True,
+                stdin=terminal,
+                stdout=terminal,
+                stderr=terminal,
+            )
 
         if installed:
             super().__init__([NEXUS, *arguments], env=environment, cwd=here.folder, **options)

@@ -84,10 +84,19 @@ class Terminal:
         environment = dict(os.environ if env is None else env)
         environment.setdefault("TERM", "xterm-256color")
         try:
-            self._process = start(slave) if start else subprocess.Popen(
-                [sys.executable, "-I", "-S", LEADER, *([NEXUS] if argv is None else argv)],
-                stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=cwd, start_new_session=True,
-            )  # fmt: skip
+            self._process = (
+                start(slave)
+                if start
+                else subprocess.Popen(
+                    [sys.executable, "-I", "-S", LEADER, *([NEXUS] if argv is None else argv)],
+                    stdin=slave,
+                    stdout=slave,
+                    stderr=slave,
+                    env=environment,
+                    cwd=cwd,
+                    start_new_session=True,
+                )
+            )
         finally:
             os.close(slave)
         self._wake, self._woken = os.pipe()

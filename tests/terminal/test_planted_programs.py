@@ -40,9 +40,13 @@ def test_the_pager_and_the_editor_are_the_persons(repl: Opens, made: Place, tmp_
     at = repl(at=made, rows=20)
     at.say("hello")
     for keys, seen in (
-        ("/diff" + ENTER, "changed"), ("!seq 99" + ENTER, "exit status 0"), (ctrl("o"), "own less"),
-        ("/transcript" + ENTER, "own less"), (ctrl("g"), "own vi"), ("/copy" + ENTER, "copied"),
-    ):  # fmt: skip
+        ("/diff" + ENTER, "changed"),
+        ("!seq 99" + ENTER, "exit status 0"),
+        (ctrl("o"), "own less"),
+        ("/transcript" + ENTER, "own less"),
+        (ctrl("g"), "own vi"),
+        ("/copy" + ENTER, "copied"),
+    ):
         before = at.raw.count(seen.encode())
         at.send(keys)
         at.wait_for(lambda terminal: terminal.raw.count(seen.encode()) > before, 120)  # noqa: B023

@@ -18,8 +18,10 @@ SCRIPT: list[Any] = [
     "and its other half.",
 ]
 LOOKS: list[tuple[int, str, dict[str, str]]] = [
-    (60, "", {}), (100, "", {"NO_COLOR": "1"}), (160, '[ui]\ntheme = "light"\n', {}),
-]  # fmt: skip
+    (60, "", {}),
+    (100, "", {"NO_COLOR": "1"}),
+    (160, '[ui]\ntheme = "light"\n', {}),
+]
 
 
 def rows(made: Repl, begin: str) -> list[str]:

@@ -96,9 +96,20 @@ def test_the_status_line_says_who_works_and_who_waits(here: Place, ledger: Ledge
     assert run is not None and ledger.hold(run.id)
     made = repl(at=here, arguments=OPEN)
     made.wait_for("Ana works...")
-    ledger.runs.wait(run, Wait("reply", 'a reply of Husam in "Project Alpha"', {
-        "space": space.key, "message": 99, "from": [], "sender": 3,
-    }), AT)  # fmt: skip
+    ledger.runs.wait(
+        run,
+        Wait(
+            "reply",
+            'a reply of Husam in "Project Alpha"',
+            {
+                "space": space.key,
+                "message": 99,
+                "from": [],
+                "sender": 3,
+            },
+        ),
+        AT,
+    )
     made.wait_for("Ana waits for a reply of Husam")
     assert 'in "Project' not in status_line(made)
     ledger.runs.cancel(key, AT)
@@ -202,9 +213,13 @@ def test_who_leaves_waits_for_no_agent_and_its_run_goes_on_elsewhere(here: Place
 def test_a_signal_ends_it_in_a_pipe_while_an_agent_works(here: Place, ledger: Ledger) -> None:
     here.server.load(late)
     child = born(
-        list(OPEN), cwd=here.folder, env=here.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        list(OPEN),
+        cwd=here.folder,
+        env=here.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    )  # fmt: skip
+    )
     assert child.stdin is not None
     child.stdin.write(b"@Ana look\n")
     child.stdin.close()
@@ -220,9 +235,13 @@ def test_a_signal_ends_it_in_a_pipe_while_an_agent_works(here: Place, ledger: Le
 def piped(here: Place, text: bytes, *words: str) -> tuple[int, str, str]:
     """`nexus space open` with both streams in pipes: status, stdout, stderr."""
     child = born(
-        [*OPEN, *words], cwd=here.folder, env=here.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [*OPEN, *words],
+        cwd=here.folder,
+        env=here.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    )  # fmt: skip
+    )
     out, err = child.communicate(text, timeout=120)
     return child.wait(), out.decode(), err.decode()
 
@@ -248,9 +267,13 @@ def test_an_input_that_is_a_file_or_nothing_ends_by_itself(here: Place, ledger: 
     for name in (tmp_path / "in", Path(os.devnull)):
         with name.open() as stdin:
             child = born(
-                list(OPEN), cwd=here.folder, env=here.environment, stdin=stdin.fileno(), stdout=subprocess.PIPE,
+                list(OPEN),
+                cwd=here.folder,
+                env=here.environment,
+                stdin=stdin.fileno(),
+                stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-            )  # fmt: skip
+            )
             _, err = child.communicate(timeout=120)
             assert child.wait() == 0 and not err, err
     assert said(ledger)[1:] == ["Husam: from a file"]

@@ -148,10 +148,12 @@ def test_ctrl_c_twice_leaves_no_child_and_no_half_written_file(repl: Opens) -> N
     text = "0123456789\n" * 60_000
     command = "sleep 97531 & sleep 97532; wait"
     made = repl(
-        [{"calls": [{"name": "write_file", "arguments": {"path": "big.txt", "content": text}}], "fragment": 0},
-         call("bash", command=command)],
+        [
+            {"calls": [{"name": "write_file", "arguments": {"path": "big.txt", "content": text}}], "fragment": 0},
+            call("bash", command=command),
+        ],
         arguments=("--allow", "all"),
-    )  # fmt: skip
+    )
     made.say("go", ends=False)
     begun("sleep 97531", made)
     made.send(ctrl("c") * 2)

@@ -27,9 +27,7 @@ def nothing_ran(made: Repl) -> bool:
 
 @pytest.mark.parametrize(("columns", "dumb"), [(80, False), (40, False), (80, True)])
 @pytest.mark.parametrize("words", ["stop", "add a test first"])
-def test_the_first_words_that_come_to_mind_refuse_with_words(
-    repl: Opens, columns: int, dumb: bool, words: str
-) -> None:
+def test_the_first_words_that_come_to_mind_refuse_with_words(repl: Opens, columns: int, dumb: bool, words: str) -> None:
     made = repl(FIRST, columns=columns, env={"TERM": "dumb"} if dumb else None)
     made.say("mend it", ends=False)
     made.asked_about("bash")

@@ -126,9 +126,7 @@ def test_two_workers_work_side_by_side_while_a_person_types_and_their_diffs_are_
 
 
 @pytest.mark.parametrize("key", [ESCAPE, ctrl("c")], ids=["esc", "ctrl-c"])
-def test_a_stop_stops_the_workers_and_keeps_what_is_typed(
-    key: str, repl: Opens, places: Callable[..., Place]
-) -> None:
+def test_a_stop_stops_the_workers_and_keeps_what_is_typed(key: str, repl: Opens, places: Callable[..., Place]) -> None:
     made = begun(repl, places, columns=40)
     made.say("hand over", ends=False)
     made.wait_for(lambda one: sum("bash" in line for line in one.lines()) == 2)
@@ -155,9 +153,7 @@ def test_questions_of_two_workers_name_them_and_are_one_list(repl: Opens, places
     assert not any("asks you" in line for line in made.lines())
 
 
-def test_a_worker_in_the_background_is_counted_and_its_end_is_a_line(
-    repl: Opens, places: Callable[..., Place]
-) -> None:
+def test_a_worker_in_the_background_is_counted_and_its_end_is_a_line(repl: Opens, places: Callable[..., Place]) -> None:
     made = begun(repl, places, wait=False)
     made.say("hand over", ends=False)
     made.wait_for("Both tasks are done.")

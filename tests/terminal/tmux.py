@@ -38,8 +38,29 @@ class Tmux:
         self._status = Path(self._folder.name) / "status"
         inside = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items() if name != "TERM")
         command = f"env {inside} {shlex.join(argv)}; echo $? > {shlex.quote(str(self._status))}"
-        self._run("start-server", ";", "set", "-g", "history-limit", "50000", ";", "set", "-g", "status", "off", ";",
-                  "new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(cwd), command)  # fmt: skip
+        self._run(
+            "start-server",
+            ";",
+            "set",
+            "-g",
+            "history-limit",
+            "50000",
+            ";",
+            "set",
+            "-g",
+            "status",
+            "off",
+            ";",
+            "new-session",
+            "-d",
+            "-x",
+            str(columns),
+            "-y",
+            str(rows),
+            "-c",
+            str(cwd),
+            command,
+        )
 
     def _run(self, *arguments: str, given: bytes | None = None) -> str:
         done = subprocess.run([*self._tmux, *arguments], input=given, capture_output=True, timeout=PATIENCE)

@@ -83,6 +83,7 @@ def test_what_another_program_writes_while_the_file_is_compared_stays(
 ) -> None:
     path = tmp_path / "a"
     path.write_text("old")
+
     def read_then_changed(folder: int, name: str) -> Any:
         content = read_file_at(folder, name)
         status = os.stat(path)

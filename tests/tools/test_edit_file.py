@@ -80,7 +80,9 @@ def test_changes_far_apart_in_a_long_file_are_shown_to_the_model_and_to_the_pers
         "7169      pass\n7170  \n7171 +# here\n7172  def f2390():\n7173      pass"
     )
     assert [line for line in result.diff.split("\n")[2:] if line[:1] in ("+", "-")] == [
-        "-def f4():", "+def g4():", "+# here"
+        "-def f4():",
+        "+def g4():",
+        "+# here",
     ]
     assert path.read_text().count("\n") == 7201
 

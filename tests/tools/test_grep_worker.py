@@ -29,7 +29,6 @@ def test_a_link_that_appears_after_the_listing_is_not_followed(desk: Any, monkey
             list(grep_worker.lines_of(path))
 
 
-
 def test_a_file_is_searched_line_by_line_and_never_held_whole(desk: Any) -> None:
     path = desk.write("a", "ab\n" * 100_000 + "needle\n")
     job = grep_worker.SearchJob("needle", False, 2, 5, "")
@@ -43,7 +42,6 @@ def test_a_file_is_searched_line_by_line_and_never_held_whole(desk: Any) -> None
     assert peak < 200_000
 
 
-
 def test_lines_after_the_last_match_within_the_limit_are_shown_and_no_more_are_read(desk: Any) -> None:
     hits = grep_worker.FileHits(2, 1)
     lines = iter(["x1", "x2", "b", "c", "d"])
@@ -51,9 +49,7 @@ def test_lines_after_the_last_match_within_the_limit_are_shown_and_no_more_are_r
     assert (hits.matches, hits.more, list(lines)) == (1, True, ["d"])
 
 
-
 words = st.text("ab .(\\é\r", max_size=12)
-
 
 
 @given(st.lists(words, max_size=8), st.sampled_from(["a", "a.", "^a", "b$", r"\w b", "é", "[^a]b", r"\s"]))
@@ -68,11 +64,9 @@ def test_what_grep_finds_is_what_the_expression_matches_line_by_line(
     assert [row for row in shown if row] == [f"{i}:{x}" for i, x in enumerate(bare, 1) if re.search(pattern, x)]
 
 
-
 def test_the_search_is_a_program_of_the_standard_library_alone() -> None:
     code = f"import runpy, sys; runpy.run_path({grep_worker.__file__!r}, run_name='x')"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
-
 
 
 def test_files_that_could_not_be_searched_before_the_limit_are_a_lower_bound(desk: Any) -> None:

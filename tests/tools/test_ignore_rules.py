@@ -15,9 +15,38 @@ from nexus_cli.tools.listing import list_files
 
 NAMES = ("a", "b", "ab", "a.b", "[x]", "#h", "!n", " s", "c d", "x-y", "é")
 PIECES = (
-    "a", "b", "/", "*", "**", "**/", "/**", "?", "[ab]", "[!a]", "[^x]", "\\a", "\\", "[", "]", "[]x]", "[a-c]",
-    "[[:alpha:]]", "[[:x:]]", "ab", ".", " ", "\\ ", "-", "#", "x", "!", "[z-a]", "[\\]a]", "***", "\r",
-)  # fmt: skip
+    "a",
+    "b",
+    "/",
+    "*",
+    "**",
+    "**/",
+    "/**",
+    "?",
+    "[ab]",
+    "[!a]",
+    "[^x]",
+    "\\a",
+    "\\",
+    "[",
+    "]",
+    "[]x]",
+    "[a-c]",
+    "[[:alpha:]]",
+    "[[:x:]]",
+    "ab",
+    ".",
+    " ",
+    "\\ ",
+    "-",
+    "#",
+    "x",
+    "!",
+    "[z-a]",
+    "[\\]a]",
+    "***",
+    "\r",
+)
 
 
 def grow(folder: Path, how: random.Random) -> None:
@@ -74,7 +103,10 @@ def test_a_hostile_ignore_file_does_not_hang(pattern: str, tmp_path: Path) -> No
         (tmp_path / ("a" * 200 + str(number))).touch()
     (tmp_path / ".gitignore").write_text(pattern + "\n")
     done = subprocess.run(
-        [sys.executable, "-c", WALK, str(tmp_path)], capture_output=True, timeout=120, cwd=Path(__file__).parents[2],
+        [sys.executable, "-c", WALK, str(tmp_path)],
+        capture_output=True,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
         check=False,
-    )  # fmt: skip
+    )
     assert done.stdout == b"21\n", done.stderr.decode()

@@ -87,9 +87,7 @@ def run_racing(desk: Any, name: str, rounds: int, **arguments: Any) -> Counter[s
             except ToolError:
                 ends["failed"] += 1
                 continue
-            granted = decide(
-                tool, arguments, allow="edit", cwd=desk.project, project=desk.project, targets=targets
-            )  # fmt: skip
+            granted = decide(tool, arguments, allow="edit", cwd=desk.project, project=desk.project, targets=targets)
             if granted != Grant():
                 ends["asked"] += 1
                 continue

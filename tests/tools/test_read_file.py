@@ -143,7 +143,10 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest_one(desk: Any) ->
 @pytest.mark.parametrize("path", ["", "  "])
 def test_an_empty_path_is_an_error_of_every_tool(desk: Any, path: str) -> None:
     given: dict[str, dict[str, Any]] = {
-        "read_file": {}, "grep": {"pattern": "x"}, "glob": {"pattern": "x"}, "write_file": {"content": "x"},
+        "read_file": {},
+        "grep": {"pattern": "x"},
+        "glob": {"pattern": "x"},
+        "write_file": {"content": "x"},
         "edit_file": {"edits": [{"old": "x", "new": "y"}]},
-    }  # fmt: skip
+    }
     assert all("must not be empty" in desk.run(tool, path=path, **more).error for tool, more in given.items())

@@ -262,8 +262,15 @@ def test_all_definitions_together_stay_small() -> None:
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("Bash", "bash"), ("readFile", "read_file"), ("read", "read_file"), ("edit_fil", "edit_file"), ("grepp", "grep"),
-     ("zzz", None), ("", None)],
-)  # fmt: skip
+    [
+        ("Bash", "bash"),
+        ("readFile", "read_file"),
+        ("read", "read_file"),
+        ("edit_fil", "edit_file"),
+        ("grepp", "grep"),
+        ("zzz", None),
+        ("", None),
+    ],
+)
 def test_a_misspelt_name_leads_to_the_nearest(name: str, meant: str | None) -> None:
     assert ToolRegistry(TOOLS, {Recall: object(), SeenFileStore: object()}).nearest(name) == meant

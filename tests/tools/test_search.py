@@ -23,9 +23,10 @@ from nexus_cli.tools.patterns import PathPattern
 REAL_RG = shutil.which("rg")
 RG = {
     "none": None,
-    "everything": "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; printf '%s\\0' \"$@\"\n",
+    "everything": '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; printf \'%s\\0\' "$@"\n',
     "refuses": "#!/bin/sh\nexit 2\n",
-    "narrows": f"#!/bin/sh\n'''exec' '{sys.executable}' -IS \"$0\" \"$@\"\n' '''" + """
+    "narrows": f"#!/bin/sh\n'''exec' '{sys.executable}' -IS \"$0\" \"$@\"\n' '''"
+    + """
 import re, sys
 options, paths = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
 case = re.IGNORECASE if "-i" in options else 0
@@ -138,8 +139,10 @@ GREPS: list[tuple[dict[str, Any], str]] = [
     ({"pattern": "def"}, ALL_DEF),
     ({"pattern": "^def f.*:$"}, "src/a.py\n3:def first():"),
     ({"pattern": "lf$"}, "src/deep/c.txt\n2:def crlf"),
-    ({"pattern": "DEF", "ignore_case": True, "glob": "*.txt", "path": "src"},
-     "src/deep/c.txt\n1:Def upper\n2:def crlf"),
+    (
+        {"pattern": "DEF", "ignore_case": True, "glob": "*.txt", "path": "src"},
+        "src/deep/c.txt\n1:Def upper\n2:def crlf",
+    ),
     ({"pattern": "pass", "context": 1}, "src/b.py\n1-def second():\n2:    pass"),
     ({"pattern": "import|return", "path": "src/a.py"}, "src/a.py\n1:import os\n4:    return 1  # todox"),
     ({"pattern": "caf.", "path": "latin.txt"}, "latin.txt\n1:def café"),
@@ -148,9 +151,11 @@ GREPS: list[tuple[dict[str, Any], str]] = [
     ({"pattern": r"\Adef second"}, "src/b.py\n1:def second():"),
     ({"pattern": "def", "path": "build"}, "build/out.py\n1:def ignored(): pass"),
     ({"pattern": "def", "path": "src/x.log"}, "src/x.log\n1:def ignored"),
-    ({"pattern": "def", "glob": "src/**/*.{py,txt}", "limit": 2},
-     "src/a.py\n3:def first():\n\nsrc/b.py\n1:def second():\n"
-     "[the first 2 matches; there are more: narrow the search or raise `limit`]"),
+    (
+        {"pattern": "def", "glob": "src/**/*.{py,txt}", "limit": 2},
+        "src/a.py\n3:def first():\n\nsrc/b.py\n1:def second():\n"
+        "[the first 2 matches; there are more: narrow the search or raise `limit`]",
+    ),
     ({"pattern": "no such text"}, "no matches"),
     ({"pattern": "binary"}, "no matches"),
     ({"pattern": "root", "path": ".", "glob": "out/**"}, "no matches: none of 11 files fits `glob`"),
@@ -159,7 +164,7 @@ GREPS: list[tuple[dict[str, Any], str]] = [
     ({"pattern": "cafe\u0301$"}, "latin.txt\n1:def café"),
     ({"pattern": "CAFÉ", "ignore_case": True, "glob": "*.py, *.{txt, c}"}, "latin.txt\n1:def café"),
     ({"pattern": "binary", "path": "bin.dat"}, "[bin.dat is binary: it was not searched]"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("listed", "helper"), [*(("git", name) for name in RG), ("walk", "none"), ("walk", "narrows")])
@@ -426,9 +431,10 @@ def test_glob_of_an_ignored_file_by_its_name_finds_it_and_of_a_folder_says_so(tr
 @pytest.mark.parametrize("encoding", ["utf-16", "cp1250", "cp1252", "utf-8-sig", "koi8_r", "gb18030"])
 def test_grep_finds_what_read_file_shows_in_any_encoding(desk: Any, encoding: str) -> None:
     texts = {
-        "koi8_r": "Правила проекта: всегда запускать тесты", "gb18030": "请先阅读说明文件，然后运行测试。",
+        "koi8_r": "Правила проекта: всегда запускать тесты",
+        "gb18030": "请先阅读说明文件，然后运行测试。",
         "cp1250": "Właściwości pliku są określone, użytkownik może je zmienić",
-    }  # fmt: skip
+    }
     text = texts.get(encoding, "Règles : le café préféré de l'élève, créé à Noël")
     desk.write("a.txt", f"one\r\n{text}\r\n".encode(encoding))
     assert text in desk.run("read_file", path="a.txt").output

@@ -60,11 +60,14 @@ def test_a_file_is_waited_for_as_it_was_then(tmp_path: Path) -> None:
         ("x", lambda: path.write_text("longer"), "has changed"),
         ("longer", lambda: os.utime(path, ns=(1, 1)), "has changed"),
         ("longer", path.unlink, "has disappeared"),
-    ):  # fmt: skip
+    ):
         wait = wait_of(call(tmp_path, file="a"))
         assert {**wait["value"], "machine": ""} == {
-            "path": str(path), "event": "changes", "before": file_state(path), "machine": "",
-        }, before  # fmt: skip
+            "path": str(path),
+            "event": "changes",
+            "before": file_state(path),
+            "machine": "",
+        }, before
         assert look("file", wait["value"]) is None
         change()
         came = look("file", wait["value"])

@@ -59,11 +59,12 @@ def test_what_a_command_changes_is_named(tmp_path: Path, command: str, changed: 
 
 
 def test_a_command_deletes_what_a_tool_has_made(tmp_path: Path) -> None:
-    steps = [[("bash", {"command": "true"})], [("write_file", {"path": "new.txt", "content": "x"})],
-             [("bash", {"command": "rm new.txt"})]]  # fmt: skip
-    session = opened(
-        Played(lambda request: steps.pop(0) if steps else "done"), repository(tmp_path)
-    )
+    steps = [
+        [("bash", {"command": "true"})],
+        [("write_file", {"path": "new.txt", "content": "x"})],
+        [("bash", {"command": "rm new.txt"})],
+    ]
+    session = opened(Played(lambda request: steps.pop(0) if steps else "done"), repository(tmp_path))
     assert say(session, "go")[1].changed == ("new.txt",)
     with the_ledger() as ledger:
         noted = [memo.value for memo in ledger.log(session.id).memos(WORK)]
@@ -90,8 +91,10 @@ def test_nothing_of_the_project_runs_for_it(tmp_path: Path) -> None:
     folder = repository(tmp_path)
     ran = tmp_path.parent / f"{tmp_path.name}-ran"
     for name, value in {
-        "core.fsmonitor": f"touch {ran}", "filter.x.clean": f"touch {ran}; cat", "core.hooksPath": str(tmp_path),
-    }.items():  # fmt: skip
+        "core.fsmonitor": f"touch {ran}",
+        "filter.x.clean": f"touch {ran}; cat",
+        "core.hooksPath": str(tmp_path),
+    }.items():
         subprocess.run(["git", "-C", str(folder), "config", name, value], check=True)
     (folder / ".gitattributes").write_text("* filter=x\n")
     assert changed_by(folder, "echo new > edited.txt", "echo newer > edited.txt") == ("edited.txt",)

@@ -53,9 +53,15 @@ def read(path: str, **more: int) -> tuple[str, dict[str, Any]]:
     return "read_file", {"path": path, **more}
 
 
-@pytest.mark.parametrize(("window", "cap", "file_cap"), [
-    (24_000, 3000, 3000), (64_000, 8000, 8000), (128_000, 8000, 16_000), (1_000_000, 8000, 16_000),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("window", "cap", "file_cap"),
+    [
+        (24_000, 3000, 3000),
+        (64_000, 8000, 8000),
+        (128_000, 8000, 16_000),
+        (1_000_000, 8000, 16_000),
+    ],
+)
 def test_a_file_may_take_an_eighth_of_the_window_and_twice_the_cap(window: int, cap: int, file_cap: int) -> None:
     budget = TokenBudget.of(window)
     assert (budget.output_cap, budget.file_cap) == (cap, file_cap)

@@ -93,9 +93,15 @@ def doing(*steps: Reply) -> Callable[[Request], Reply]:
 
 
 def crewed(
-    crew: Crew, folder: Path, session: str = "", *, approver: Approver | None = None, settings: Settings = SETTINGS,
-    limits: Limits | None = None, **more: Any,
-) -> Session:  # fmt: skip
+    crew: Crew,
+    folder: Path,
+    session: str = "",
+    *,
+    approver: Approver | None = None,
+    settings: Settings = SETTINGS,
+    limits: Limits | None = None,
+    **more: Any,
+) -> Session:
     """A session that may have workers."""
     options = Options(folder, MODEL, resume=session, limits=limits or Limits(max_steps=40), **{"allow": "all", **more})
     return open_session(options, settings, approver=approver, provider=crew, services=SessionServices(SessionWorkers))

@@ -428,10 +428,13 @@ def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compacti
     project = tmp_path / "project"
     make_project(project)
     one = doing(
-        [("write_file", {"path": "by_worker.txt", "content": "x"}), ("bash", {"command": "echo 1 failed; exit 4"}),
-         ("agent", {"task": "INNER"})],
+        [
+            ("write_file", {"path": "by_worker.txt", "content": "x"}),
+            ("bash", {"command": "echo 1 failed; exit 4"}),
+            ("agent", {"task": "INNER"}),
+        ],
         "all is well",
-    )  # fmt: skip
+    )
     inner = doing([("bash", {"command": "false | cat"})], "fine")
     apart = doing([("write_file", {"path": "apart.txt", "content": "x"})], "fine")
     tasks: list[str | dict[str, Any]] = ["ONE", {"task": "APART", "worktree": True}]
@@ -458,7 +461,7 @@ def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compacti
 
     record = asyncio.run(live()).rpartition("Record of the work")[2]
     assert "- by_worker.txt (changed by w1)" in record and "- apart.txt in worktree " in record
-    assert '- echo 1 failed; exit 4 (run by w1) -> exit 4: 1 failed' in record
+    assert "- echo 1 failed; exit 4 (run by w1) -> exit 4: 1 failed" in record
     assert "- false | cat (run by w1.1) -> exit 0 (pipe: 1 0)" in record
 
 
@@ -476,9 +479,13 @@ def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_
     project = make_project(tmp_path / "project")
     (project / "sub/b.txt").write_text("two\n")
     write = [("write_file", {"path": "c.txt", "content": "changed\n"}), ("bash", {"command": "cat b.txt"})]
-    crew = Crew({"ONE": doing(write, "did it"), "TWO": doing("only looked"), "root": handing(
-        {"task": "ONE", "worktree": True}, {"task": "TWO", "worktree": True}
-    )})  # fmt: skip
+    crew = Crew(
+        {
+            "ONE": doing(write, "did it"),
+            "TWO": doing("only looked"),
+            "root": handing({"task": "ONE", "worktree": True}, {"task": "TWO", "worktree": True}),
+        }
+    )
     session = crewed(crew, project / "sub")
     events, outcome = run(session, "root")
     one, two = results(events)

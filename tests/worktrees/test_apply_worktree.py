@@ -101,14 +101,16 @@ CHANGES: dict[str, Act] = {
     "file becomes a link": lambda folder: put_link(folder / "old.txt", "x"),
     "rename": lambda folder: (folder / "app.py").rename(folder / "sub/moved.py"),
     "rename by git, committed": lambda folder: (
-        git(folder, "mv", "app.py", "moved.py"), git(folder, "commit", "-qm", "x")),
+        git(folder, "mv", "app.py", "moved.py"),
+        git(folder, "commit", "-qm", "x"),
+    ),
     "file becomes a folder": file_to_folder,
     "folder becomes a file": folder_to_file,
     "folder becomes a link": folder_to_link,
     "odd names": all_of(put("a \u00e9\n\t\"'.txt", "x"), put(os.fsdecode(b"\xff\xfe"), "y"), put("-rf", "z")),
     "line ends": put("app.py", "line 0\r\nline 1\r\n"),
     "large": put("large.bin", os.urandom(3 << 20)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", CHANGES)
@@ -162,17 +164,20 @@ CLASHES: dict[str, tuple[Act, Act, str]] = {
     "link": (relink, lambda folder: put_link(folder / "link", "mine"), "link"),
     "a file where a folder is": (put("place", "theirs"), put("place/mine", "mine"), "place"),
     "a folder where a file is": (put("place/theirs", "x"), put("place", "mine"), "place/theirs"),
-    "a link in the way": (
-        put("way/theirs", "x"), lambda folder: put_link(folder / "way", folder.parent), "way/theirs"),
-    "a link out of the project in the way of a change": (
-        put("sub/data.bin", b"x"), move_out,
-        "sub/data.bin"),
+    "a link in the way": (put("way/theirs", "x"), lambda folder: put_link(folder / "way", folder.parent), "way/theirs"),
+    "a link out of the project in the way of a change": (put("sub/data.bin", b"x"), move_out, "sub/data.bin"),
     "renamed onto a file": (
-        lambda folder: (folder / "app.py").rename(folder / "moved.py"), put("moved.py", "mine"), "moved.py"),
+        lambda folder: (folder / "app.py").rename(folder / "moved.py"),
+        put("moved.py", "mine"),
+        "moved.py",
+    ),
     "renamed there, deleted here": (
-        lambda folder: (folder / "app.py").rename(folder / "moved.py"), delete("app.py"), "moved.py"),
+        lambda folder: (folder / "app.py").rename(folder / "moved.py"),
+        delete("app.py"),
+        "moved.py",
+    ),
     "a special file": (put("old.txt", "theirs"), put_pipe, "old.txt"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", CLASHES)

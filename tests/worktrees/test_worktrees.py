@@ -93,8 +93,15 @@ def test_nothing_that_the_repository_names_is_run(project: Path, tmp_path: Path)
     (project / ".gitattributes").write_text("*.py filter=trap diff=trap\n")
     for hook in ("post-checkout", "reference-transaction", "post-index-change", "pre-commit", "fsmonitor-watchman"):
         shutil.copy(trap, project / ".git/hooks" / hook)
-    for key in ("filter.trap.clean", "filter.trap.smudge", "filter.trap.process", "core.fsmonitor", "diff.trap.command",
-                "diff.trap.textconv", "core.hooksPath"):  # fmt: skip
+    for key in (
+        "filter.trap.clean",
+        "filter.trap.smudge",
+        "filter.trap.process",
+        "core.fsmonitor",
+        "diff.trap.command",
+        "diff.trap.textconv",
+        "core.hooksPath",
+    ):
         git(project, "config", key, str(trap) if key != "core.hooksPath" else ".git/hooks")
     git(project, "config", "filter.trap.required", "true")
     (project / "app.py").write_text("changed\n")
@@ -132,24 +139,38 @@ WORK: dict[str, Callable[[Path], object]] = {
     "an ignored folder": put_ignored_folder,
     "a commit": lambda folder: git(folder, "commit", "-qm", "x", "--allow-empty"),
     "a commit that was reset": lambda folder: (
-        git(folder, "commit", "-qm", "x", "--allow-empty"), git(folder, "reset", "-q", "--hard", "HEAD~")),
+        git(folder, "commit", "-qm", "x", "--allow-empty"),
+        git(folder, "reset", "-q", "--hard", "HEAD~"),
+    ),
     "another branch": lambda folder: (
-        git(folder, "switch", "-qc", "b"), git(folder, "commit", "-qm", "x", "--allow-empty")),
-    "a reference of its own": lambda folder: (
-        git(folder, "update-ref", "refs/worktree/mine", git(folder, "commit-tree", "-m", "x", "HEAD^{tree}").strip())),
+        git(folder, "switch", "-qc", "b"),
+        git(folder, "commit", "-qm", "x", "--allow-empty"),
+    ),
+    "a reference of its own": lambda folder: git(
+        folder, "update-ref", "refs/worktree/mine", git(folder, "commit-tree", "-m", "x", "HEAD^{tree}").strip()
+    ),
     "a repository": lambda folder: make_project(folder / "inner"),
     "a repository without commits": lambda folder: git(folder, "init", "-q", "inner"),
     "staged and deleted": lambda folder: (
-        (folder / "made").write_text("x"), git(folder, "add", "made"),
-        (folder / "made").rename(folder.parent / "gone")),
+        (folder / "made").write_text("x"),
+        git(folder, "add", "made"),
+        (folder / "made").rename(folder.parent / "gone"),
+    ),
     "staged and put back": lambda folder: (
-        (folder / "old.txt").write_text("x"), git(folder, "add", "old.txt"), (folder / "old.txt").write_text("old\n")),
+        (folder / "old.txt").write_text("x"),
+        git(folder, "add", "old.txt"),
+        (folder / "old.txt").write_text("old\n"),
+    ),
     "a broken link to the repository": lambda folder: (folder / ".git").unlink(),
     "a file that git was told to forget": lambda folder: (
-        git(folder, "update-index", "--assume-unchanged", "app.py"), (folder / "app.py").write_text("x")),
+        git(folder, "update-index", "--assume-unchanged", "app.py"),
+        (folder / "app.py").write_text("x"),
+    ),
     "a file out of the index": lambda folder: (
-        git(folder, "rm", "-q", "--cached", "app.py"), (folder / "app.py").write_text("x")),
-}  # fmt: skip
+        git(folder, "rm", "-q", "--cached", "app.py"),
+        (folder / "app.py").write_text("x"),
+    ),
+}
 
 
 @pytest.mark.parametrize("kind", WORK)
@@ -464,8 +485,10 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_empty(project: Path, mo
     real = shutil.which("git")
     program = project.parent / "bin/git"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\ncase "$*" in *"ls-files -o"*) echo "warning: could not open directory" >&2;; esac\n'
-                       f'exec {real} "$@"\n')  # fmt: skip
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *"ls-files -o"*) echo "warning: could not open directory" >&2;; esac\n'
+        f'exec {real} "$@"\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     assert "could not open directory" in stay.leave() and stay.record.folder.is_dir()

@@ -24,8 +24,12 @@ from nexus_cli.core.errors import NexusError
 WINDOW = 16_000
 """Tokens: so few that the window is full within a few steps."""
 MODEL_VALUES: Mapping[str, SettingValue] = {
-    "window": WINDOW, "max_output": 2000, "input_price": 3.0, "output_price": 15.0, "cache_read_price": 0.3,
-}  # fmt: skip
+    "window": WINDOW,
+    "max_output": 2000,
+    "input_price": 3.0,
+    "output_price": 15.0,
+    "cache_read_price": 0.3,
+}
 """The prices are those of an ordinary model; nobody pays them."""
 LOG_LINES, LOG_ERROR = 420, 205
 """The only error of the log is in its middle, where a long text is cut."""

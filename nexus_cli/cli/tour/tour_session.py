@@ -81,9 +81,14 @@ class TourSession:
     def open(self, *, allow: str = "read", resume: str = "") -> None:
         """Open a new session, or the one named by `resume`."""
         options = Options(
-            cwd=self.sandbox.project, model=MODEL, recipe="chat", allow=allow, resume=resume, require_save=True,
+            cwd=self.sandbox.project,
+            model=MODEL,
+            recipe="chat",
+            allow=allow,
+            resume=resume,
+            require_save=True,
             interactive=self.asks,
-        )  # fmt: skip
+        )
         approver: Approver = self
         if self.asks:
             approver = PersonApprover(

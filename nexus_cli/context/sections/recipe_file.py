@@ -27,9 +27,18 @@ WIDENING = ("contributors", "overrides")
 """Keys with which a project could remove or replace instructions of the person or of nexus."""
 KEPT_PHASES = ("constraint", "persona", "event")
 KEPT = (
-    *KEPT_PHASES, "contract", "identity", "preferences", "instructions", "environment", "user_memory", "clock",
-    "notices", "session_start", "trigger",
-)  # fmt: skip
+    *KEPT_PHASES,
+    "contract",
+    "identity",
+    "preferences",
+    "instructions",
+    "environment",
+    "user_memory",
+    "clock",
+    "notices",
+    "session_start",
+    "trigger",
+)
 """Phases, and their contributors, that a project may not shrink."""
 LEAST_BUDGET = 8_192
 """Least tokens that a project must leave for the static sections, so that those in `KEPT` fit."""

@@ -281,9 +281,12 @@ class TokenEstimator:
             self._learned.ratios = self._learned.ratios.doubted()
         self._learn_ratios(None if far or doubt else before, last, counted, reported)
         self._learned.calibration = replace(
-            old, factor=_clamp(reported / counted), reports=old.reports + 1, ratios=self._learned.ratios.values,
+            old,
+            factor=_clamp(reported / counted),
+            reports=old.reports + 1,
+            ratios=self._learned.ratios.values,
             misses=(*old.misses, round(miss, 4))[-KEPT:],
-        )  # fmt: skip
+        )
         return self.calibration
 
     def _learn_ratios(self, before: Anchor | None, last: int, counted: int, reported: int) -> None:

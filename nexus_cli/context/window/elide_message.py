@@ -50,8 +50,7 @@ class MessageElider:
         return replace(item, form=form, message=short, tokens=tokens)
 
     def _elide_call(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
-        """Return `call` with its longest strings cut; if that is not enough, with one marker instead of the arguments.
-        """
+        """Return `call` with its longest strings cut; if that is not enough, with one marker instead of the arguments."""
         whole = self.count(compact(call.arguments))
         if whole <= cap:
             return call

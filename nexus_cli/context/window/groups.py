@@ -91,8 +91,7 @@ def group_tokens(group: Group) -> int:
 
 
 def newest_entry_id(groups: Iterable[Group]) -> int:
-    """Return the newest entry in these groups: results that ran together are recorded in the order in which they ended.
-    """
+    """Return the newest entry in these groups: results that ran together are recorded in the order in which they ended."""
     return max(item.entry for group in groups for item in group)
 
 

@@ -30,9 +30,17 @@ READS, CHANGES = frozenset({"read_file"}), frozenset({"edit_file", "write_file"}
 LISTINGS: Mapping[str, str] = {"glob": "listed", "grep": "searched"}
 KNOWN = READS | CHANGES | frozenset(LISTINGS)
 FAILED = (
-    "arguments are no JSON object", "bad arguments for", "Declined", "interrupted while it ran", "not permitted",
-    "not run", "outcome unknown", "the person said no", "there is no tool", "tools are switched off",
-)  # fmt: skip
+    "arguments are no JSON object",
+    "bad arguments for",
+    "Declined",
+    "interrupted while it ran",
+    "not permitted",
+    "not run",
+    "outcome unknown",
+    "the person said no",
+    "there is no tool",
+    "tools are switched off",
+)
 """Beginnings of results of calls that could not run, or did not end."""
 
 

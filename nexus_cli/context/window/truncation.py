@@ -84,10 +84,7 @@ def truncate_window(
         first = next(index for index in kept if lean[index][0].message.role is Role.USER)
         kept = [index for index in kept if index >= first]
     elided = tuple(
-        (old, new)
-        for index in kept
-        for old, new in zip(groups[index], lean[index], strict=True)
-        if old is not new
+        (old, new) for index in kept for old, new in zip(groups[index], lean[index], strict=True) if old is not new
     )
     return Truncation(tuple(lean[i] for i in kept), tuple(_holes(everything, [places[i] for i in kept])), elided)
 

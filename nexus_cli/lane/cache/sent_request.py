@@ -100,9 +100,16 @@ def compare_requests(
         new = sum(item.tokens for item in items if item.entry > before.last)
         fresh = round(usage.input * new / max(1, now.fixed + sum(item.tokens for item in items)))
     facts = CacheFacts(
-        now.life, usage.input, usage.cache_read, before.tokens, shared, age, fresh=fresh, proven=proven,
+        now.life,
+        usage.input,
+        usage.cache_read,
+        before.tokens,
+        shared,
+        age,
+        fresh=fresh,
+        proven=proven,
         former=before.life,
-    )  # fmt: skip
+    )
     found = differ() if diagnose(facts).missed else None
     if found is None:
         return facts

@@ -200,10 +200,15 @@ async def _accept(
     kept |= {"rules": len(rules.kept), "source": choice.source, "source_why": choice.why}
     more = Additions(
         fitted.text(missing_line(len(fitted.left), "older item", record_drop, recalls)),
-        [(pin.id, name) for pin, name in crowded], recalls, unseen,
-        _unquoted(plan, plan.quotes, said), _unquoted(plan, plan.answers, lane_state.work.answers),
-        find_others(lane, [quote.entry for quote in plan.quotes]), rules.shown, cut_drop,
-    )  # fmt: skip
+        [(pin.id, name) for pin, name in crowded],
+        recalls,
+        unseen,
+        _unquoted(plan, plan.quotes, said),
+        _unquoted(plan, plan.answers, lane_state.work.answers),
+        find_others(lane, [quote.entry for quote in plan.quotes]),
+        rules.shown,
+        cut_drop,
+    )
     items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.context.measure, more=more)
     _require_smaller(items, lane_state, lane.epoch.system_tokens + lane.epoch.tools_tokens)
     planned = await lane_state.prompt.draft_epoch(lane_state)

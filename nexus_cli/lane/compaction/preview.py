@@ -59,18 +59,25 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     value |= {
         "after": min(_afterwards(lane_state, plan, after + waiting).most, before),
         "goes": {
-            **_part(flatten(plan.gone)), "first": plan.entries[0], "last": plan.entries[1],
-            "without": list(plan.staying), "recall": can_recall(lane_state),
+            **_part(flatten(plan.gone)),
+            "first": plan.entries[0],
+            "last": plan.entries[1],
+            "without": list(plan.staying),
+            "recall": can_recall(lane_state),
         },
         "stays": _part(plan.kept),
         "words": _words(plan),
         "own_words": [_line(words) for words in plan.own_words],
         "answers": len(plan.answers),
         "record": {"most": plan.record_room},
-        "summary": {"most": plan.summary_cap, "source": choice.source, "why": choice.why,
-                    "model": choice.model.info.name},
+        "summary": {
+            "most": plan.summary_cap,
+            "source": choice.source,
+            "why": choice.why,
+            "model": choice.model.info.name,
+        },
         "cost": _cost_value(lane_state, plan, choice, after),
-    }  # fmt: skip
+    }
     return value
 
 
@@ -131,10 +138,15 @@ def _pin_rows(lane_state: LaneState, plan: planning.CompactionPlan | None) -> li
     """Return every pin with its place afterwards."""
     count = lane_state.context.counter.count
     return [
-        {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count),
-         "where": _where(pin, plan), "text": _line(pin.text)}
+        {
+            "id": pin.id,
+            "entry": pin.entry,
+            "tokens": pin.tokens(count),
+            "where": _where(pin, plan),
+            "text": _line(pin.text),
+        }
         for pin in list_pins(lane_state.lane.timeline)
-    ]  # fmt: skip
+    ]
 
 
 def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:

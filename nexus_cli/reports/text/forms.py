@@ -32,9 +32,23 @@ from nexus_cli.reports.text.look import ReportStyle
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 _MODULES = (
-    compaction, context, context_summary, memory, permissions, plan, runs, schedule, sessions, spaces, status, timeline,
-    transcript, usage, workers, worktrees,
-)  # fmt: skip
+    compaction,
+    context,
+    context_summary,
+    memory,
+    permissions,
+    plan,
+    runs,
+    schedule,
+    sessions,
+    spaces,
+    status,
+    timeline,
+    transcript,
+    usage,
+    workers,
+    worktrees,
+)
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     {name.removesuffix("_text"): form for one in _MODULES for name, form in vars(one).items() if name.endswith("_text")}
 )

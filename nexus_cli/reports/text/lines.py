@@ -224,9 +224,23 @@ def block(title: str, rows: Sequence[Sequence[str]], width: int, *, whole: bool 
 
 
 NUMBERS = frozenset(
-    {"tokens", "value", "requests", "input", "output", "cached", "cost", "turns", "window", "cold", "saved", "missed",
-     "expected", "written"}
-)  # fmt: skip
+    {
+        "tokens",
+        "value",
+        "requests",
+        "input",
+        "output",
+        "cached",
+        "cost",
+        "turns",
+        "window",
+        "cold",
+        "saved",
+        "missed",
+        "expected",
+        "written",
+    }
+)
 """Headings of right-aligned columns."""
 
 

@@ -1,5 +1,4 @@
-"""`nexus memory`, `/memory`, `/goal` and `/reflect`. Proposals are shown in full, so that nothing is accepted unread.
-"""
+"""`nexus memory`, `/memory`, `/goal` and `/reflect`. Proposals are shown in full, so that nothing is accepted unread."""
 
 from __future__ import annotations
 

@@ -10,9 +10,19 @@ from nexus_cli.reports.text.lines import Value, cut_line, filled, folded, number
 from nexus_cli.reports.text.workers import worker_lines
 
 HEAD = (
-    "id", "name", "folder", "worktree", "model", "recipe", "created", "updated", "turns", "parent", "spawner",
+    "id",
+    "name",
+    "folder",
+    "worktree",
+    "model",
+    "recipe",
+    "created",
+    "updated",
+    "turns",
+    "parent",
+    "spawner",
     "cost_usd",
-)  # fmt: skip
+)
 TITLE = 200
 """Most columns of a title on lines that are otherwise as long as their content."""
 WIDE = 1000

@@ -31,9 +31,10 @@ STANDS = {
 FRONTS = ("ask", "chat")
 """Recipes that everybody has: those of `nexus ask` and of sessions."""
 SINCE = {
-    "changed": "Changed since it was trusted", "new": "New since this was trusted",
+    "changed": "Changed since it was trusted",
+    "new": "New since this was trusted",
     "removed": "Removed since it was trusted",
-}  # fmt: skip
+}
 NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
 NO_MODEL = "No model is usable yet: there is no key and no local server. `nexus login PROVIDER` stores a key."
 PRICES = (

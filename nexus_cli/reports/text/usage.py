@@ -94,8 +94,7 @@ def _summary(total: Value) -> str:
 
 
 def _fit_table(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
-    """Return the table of some requests without the columns that do not fit into `width`; all columns if no table fits.
-    """
+    """Return the table of some requests without the columns that do not fit into `width`; all columns if no table fits."""
     made = every = [HEADING, *map(_row, rows)]
     for name in ("", *LEAVES):
         place = made[0].index(name) if name else len(HEADING)
@@ -124,9 +123,15 @@ def _row(row: Value) -> tuple[str, ...]:
     missed = number(row["missed"]) if row["missed"] else "-"
     whose = "ours: " if row["ours"] else ""
     return (
-        str(row["step"]), number(row["input"]), number(row["expected"]), share(row["read"], row["input"]),
-        number(row["written"]), missed, cost, whose + str(row["why"]),
-    )  # fmt: skip
+        str(row["step"]),
+        number(row["input"]),
+        number(row["expected"]),
+        share(row["read"], row["input"]),
+        number(row["written"]),
+        missed,
+        cost,
+        whose + str(row["why"]),
+    )
 
 
 def _rewrite(one: Value) -> tuple[str, ...]:

@@ -20,9 +20,7 @@ MOST_STEPS = 12
 LONGEST = 300
 """Characters of a goal or a step."""
 LISTED = re.compile(r"^\s*(?:[-*+•]|\(?\d{1,3}[.):]|[Ss]tep \d{1,3}[.:)]|\[[ xX]?\])\s*(?:\[[ xX]?\]\s*)?")
-EMPHASIS = re.compile(
-    r"(?<![^\s(\[])(\*{1,3}|_{1,3})(?=[\w`\"'(\[])(.+?)(?<=[\w`\"')\].,:;!?*])\1(?![\w*/])"
-)
+EMPHASIS = re.compile(r"(?<![^\s(\[])(\*{1,3}|_{1,3})(?=[\w`\"'(\[])(.+?)(?<=[\w`\"')\].,:;!?*])\1(?![\w*/])")
 """Marks around words, not those of patterns (`*.py`) and names (`__init__`)."""
 HEADING = re.compile(r"^\s*(?:#{1,6}\s|```|\*\*[^*]*:?\*\*:?\s*$)|:\s*$")
 NAMES = ("step", "text", "title", "description", "goal", "task", "name")

@@ -83,10 +83,16 @@ class SessionFacts:
         self._require_saving("kept")
         origin = find_origin(self.ledger.log(self.session), quote)
         return self.ledger.facts.add(
-            slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=format_utc(self.clock()),
-            actor=origin.actor, project=self.project, session=self.session, entry=origin.entry,
+            slot,
+            text,
+            state=FactState.KEPT if origin.is_person else FactState.PROPOSED,
+            at=format_utc(self.clock()),
+            actor=origin.actor,
+            project=self.project,
+            session=self.session,
+            entry=origin.entry,
             quote=" ".join((origin.words or quote).split())[:LONGEST_TOPIC],
-        )  # fmt: skip
+        )
 
     def forget(self, fact_id: str) -> Fact | None:
         """See `Facts`."""
@@ -153,9 +159,7 @@ def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, se
     Raise `NexusError("usage", ...)` if the text is empty or too long.
     """
     try:
-        return ledger.facts.add(
-            slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session
-        )
+        return ledger.facts.add(slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session)
     except ValueError as error:
         raise NexusError("usage", "this cannot be remembered", str(error), "Give a short sentence") from error
 

@@ -14,9 +14,13 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Return the worker's report, or that it works in the background."""
     workers: Workers = context.services[Workers]
     task = WorkerTask(
-        arguments["task"], arguments.get("recipe", ""), arguments.get("files", ()), arguments.get("worktree", False),
-        arguments.get("wait", True), arguments.get("limits", {}),
-    )  # fmt: skip
+        arguments["task"],
+        arguments.get("recipe", ""),
+        arguments.get("files", ()),
+        arguments.get("worktree", False),
+        arguments.get("wait", True),
+        arguments.get("limits", {}),
+    )
     return await workers.start(context.call_id, task, context.stopped)
 
 

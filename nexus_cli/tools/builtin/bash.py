@@ -63,10 +63,15 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         walls = context.walls() if context.walls else walls
         with record_pipe_statuses(shell, command, walls.env) as statuses:
             result = run_process(
-                [shell, "-c", command], cwd=context.cwd, env={**walls.env, "TERM": "dumb", **statuses.variables},
-                stop=stop, seconds=seconds, show=live.feed, confinement=walls.confinement,
+                [shell, "-c", command],
+                cwd=context.cwd,
+                env={**walls.env, "TERM": "dumb", **statuses.variables},
+                stop=stop,
+                seconds=seconds,
+                show=live.feed,
+                confinement=walls.confinement,
                 pass_fds=statuses.pass_fds,
-            )  # fmt: skip
+            )
             pipe = found if any((found := statuses.read())[:-1]) else ()
         return result
 

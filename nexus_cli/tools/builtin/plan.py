@@ -27,9 +27,12 @@ def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
 
 def _words(arguments: Mapping[str, Any]) -> dict[str, str]:
     return {
-        "prompt": arguments.get("prompt", ""), "at": arguments.get("at", ""), "in": arguments.get("in", ""),
-        "cron": arguments.get("cron", ""), "id": arguments.get("id", ""),
-    }  # fmt: skip
+        "prompt": arguments.get("prompt", ""),
+        "at": arguments.get("at", ""),
+        "in": arguments.get("in", ""),
+        "cron": arguments.get("cron", ""),
+        "id": arguments.get("id", ""),
+    }
 
 
 def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:

@@ -28,7 +28,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     service: Recall = context.services[Recall]
     text = service.original(drop)
     if text is None:
-        why = f"there is no drop {drop!r} here; ids are in the lines `[... left out: recall(\"d1\", ...) ...]`"
+        why = f'there is no drop {drop!r} here; ids are in the lines `[... left out: recall("d1", ...) ...]`'
         return ToolResult(error=why)
     try:
         start, end = _bounds(arguments.get("range", ":"), len(text))

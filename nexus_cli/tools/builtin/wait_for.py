@@ -76,9 +76,11 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
     if "url" in arguments:
         url, status = arguments["url"], arguments.get("status", 200)
         why = check_url(url)
-        return ToolResult(error=f"url: {why}", ran=False) if why else Wait(
-            "url", f"{url} answers {status}", {"url": url, "status": status}
-        )  # fmt: skip
+        return (
+            ToolResult(error=f"url: {why}", ran=False)
+            if why
+            else Wait("url", f"{url} answers {status}", {"url": url, "status": status})
+        )
     return _wait_for_time(arguments["time"], now)
 
 

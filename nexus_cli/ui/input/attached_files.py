@@ -244,9 +244,13 @@ def read_mentions(text: str, folder: Path) -> Mentions:
         else:
             found.mention(match["plain"], exact=False)
     return Mentions(
-        tuple(found.blocks), tuple(found.parts), tuple(found.notices), found.uncounted, tuple(found.files),
+        tuple(found.blocks),
+        tuple(found.parts),
+        tuple(found.notices),
+        found.uncounted,
+        tuple(found.files),
         tuple(found.missing),
-    )  # fmt: skip
+    )
 
 
 def _listing(written: str, path: str) -> tuple[str, int]:

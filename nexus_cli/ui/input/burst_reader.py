@@ -30,9 +30,11 @@ _LULL = 0.002
 """Seconds without input that end a burst."""
 _END = "\x1b[201~"
 MODIFIED_ENTER: dict[str, Keys | tuple[Keys, ...]] = {
-    "\x1b[13;2u": Keys.ControlJ, "\x1b[27;2;13~": Keys.ControlJ,
-    "\x1b[13;3u": (Keys.Escape, Keys.ControlM), "\x1b[27;3;13~": (Keys.Escape, Keys.ControlM),
-}  # fmt: skip
+    "\x1b[13;2u": Keys.ControlJ,
+    "\x1b[27;2;13~": Keys.ControlJ,
+    "\x1b[13;3u": (Keys.Escape, Keys.ControlM),
+    "\x1b[27;3;13~": (Keys.Escape, Keys.ControlM),
+}
 """Shift+Enter and Alt+Enter as terminals encode them: kitty's protocol, xterm's modifyOtherKeys."""
 ANSI_SEQUENCES |= MODIFIED_ENTER
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

@@ -41,8 +41,7 @@ class JsonLinesRenderer(JsonRenderer):
         self._numbers = EventNumbers(clock)
 
     def feed(self, event: Event) -> None:
-        """Print `event` on one line if its type is part of the stream's format; a queued call follows as `tool.call`.
-        """
+        """Print `event` on one line if its type is part of the stream's format; a queued call follows as `tool.call`."""
         if (value := self._numbers.event_line(event)) is not None:
             self._print(value)
 

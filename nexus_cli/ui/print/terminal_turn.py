@@ -25,10 +25,22 @@ STOP_KEY = "ctrl+c to stop"
 LEAST_ROWS = 6
 """Least rows of a terminal for showing running calls and open text above the spinner."""
 _SHOWN = (
-    e.TurnStart, e.StepStart, e.StepEnd, e.Text, e.Thinking, e.ToolQueue, e.ToolCallEvent, e.ToolOutput,
-    e.ToolResultEvent, e.ApprovalRequest, e.ApprovalAnswer, e.Retry, e.CompactionStart, e.TurnEnd,
+    e.TurnStart,
+    e.StepStart,
+    e.StepEnd,
+    e.Text,
+    e.Thinking,
+    e.ToolQueue,
+    e.ToolCallEvent,
+    e.ToolOutput,
+    e.ToolResultEvent,
+    e.ApprovalRequest,
+    e.ApprovalAnswer,
+    e.Retry,
+    e.CompactionStart,
+    e.TurnEnd,
     e.AgentEvent,
-)  # fmt: skip
+)
 _OF_QUESTION = (e.ApprovalRequest, e.ApprovalAnswer, e.TurnEnd)
 """Events of a worker that begin or end its question."""
 

@@ -34,12 +34,32 @@ SYNTAX_THEMES = {
 LONGEST = 4096
 """Longest line that is highlighted: longer ones are minified code, which is slow to lex."""
 _NAMES = {
-    "bzl": "python", "cc": "cpp", "cjs": "js", "cxx": "cpp", "dockerfile": "docker", "ex": "elixir", "exs": "elixir",
-    "gemspec": "ruby", "h": "c", "hh": "cpp", "hpp": "cpp", "htm": "html", "hxx": "cpp", "ipynb": "json",
-    "kt": "kotlin", "kts": "kotlin",
-    "makefile": "make", "mjs": "js", "mk": "make", "pyi": "python", "pyw": "python", "svg": "xml", "tf": "hcl",
-    "vue": "html", "yml": "yaml",
-}  # fmt: skip
+    "bzl": "python",
+    "cc": "cpp",
+    "cjs": "js",
+    "cxx": "cpp",
+    "dockerfile": "docker",
+    "ex": "elixir",
+    "exs": "elixir",
+    "gemspec": "ruby",
+    "h": "c",
+    "hh": "cpp",
+    "hpp": "cpp",
+    "htm": "html",
+    "hxx": "cpp",
+    "ipynb": "json",
+    "kt": "kotlin",
+    "kts": "kotlin",
+    "makefile": "make",
+    "mjs": "js",
+    "mk": "make",
+    "pyi": "python",
+    "pyw": "python",
+    "svg": "xml",
+    "tf": "hcl",
+    "vue": "html",
+    "yml": "yaml",
+}
 """Names of languages by file suffix, if the suffix is not a name."""
 _PARAMETERS = re.compile(r"\x1b\[([0-9;]+)m")
 

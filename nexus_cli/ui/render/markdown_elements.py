@@ -220,8 +220,10 @@ class ThemedTable(ThemedElement, TableElement):
         rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
         for text in (text for row in rows for text in row):
             _link_addresses(text, self.look)
-        widths = column_widths([max(_widest(row[column]) for row in [head, *rows]) for column in range(len(head))],
-                        options.max_width - GAP * (len(head) - 1))  # fmt: skip
+        widths = column_widths(
+            [max(_widest(row[column]) for row in [head, *rows]) for column in range(len(head))],
+            options.max_width - GAP * (len(head) - 1),
+        )
         if widths is None:
             yield from _records(head, rows)
             return

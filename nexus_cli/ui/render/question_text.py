@@ -44,8 +44,7 @@ class AnswerKey:
 
 
 def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:
-    """Return the keys of a question; `waiting` is the number of unanswered questions in its step, including this one.
-    """
+    """Return the keys of a question; `waiting` is the number of unanswered questions in its step, including this one."""
     session = AnswerKey("s", f"session: {one_line(question.always or 'this call')}")
     always = [AnswerKey("a", "always here")] if question.stores else []
     keys = [AnswerKey("y", "yes"), session, *always, AnswerKey("n", "no")]

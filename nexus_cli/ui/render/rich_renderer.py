@@ -144,8 +144,7 @@ class RichRenderer:
         self._show_group()
 
     def show_user_message(self, text: str) -> None:
-        """Show the person's message, called by its reader: `TurnStart` shows nothing, `SteeringMessage` its own text.
-        """
+        """Show the person's message, called by its reader: `TurnStart` shows nothing, `SteeringMessage` its own text."""
         self._show_held_drops()
         self._version += 1
         self._scrollback.add_user_message(text)
@@ -393,9 +392,11 @@ class RichRenderer:
         shown = self._asked.pop(event.call.id, None)
         alone, self._asked_alone = event.call.id == self._asked_alone, ""
         known = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
-        done = self._workers.complete(FinishedCall(
-            event.call, subject, result, event.seconds, known, self._address(event.call, result), self._whole, alone
-        ))  # fmt: skip
+        done = self._workers.complete(
+            FinishedCall(
+                event.call, subject, result, event.seconds, known, self._address(event.call, result), self._whole, alone
+            )
+        )
         if call is None:
             self._finish(done)
             return

@@ -25,9 +25,22 @@ class _Part:
 
 
 _LEAVES = (
-    "effort", "path", "recipe", "cache", "branch", "folder", "level", "why", "cost", "drops", "workers", "sandbox",
-    "waits", "model", "unsaved",
-)  # fmt: skip
+    "effort",
+    "path",
+    "recipe",
+    "cache",
+    "branch",
+    "folder",
+    "level",
+    "why",
+    "cost",
+    "drops",
+    "workers",
+    "sandbox",
+    "waits",
+    "model",
+    "unsaved",
+)
 """Parts in the order in which they are left out; the use of the window always stays."""
 
 

@@ -184,8 +184,9 @@ def choose_theme(setting: str, environ: Mapping[str, str], colour: bool, *, scre
     signs = UNICODE if _utf_8(environ) else ASCII
     if environ.get("TERM") == "dumb":
         signs = replace(signs, levels=ASCII.levels, shades=ASCII.shades, below=ASCII.below)
-    return Theme(name, colour, signs,
-                 links=screen and colour and takes_links(environ), attributes=screen and not colour)  # fmt: skip
+    return Theme(
+        name, colour, signs, links=screen and colour and takes_links(environ), attributes=screen and not colour
+    )
 
 
 _LINKING = {

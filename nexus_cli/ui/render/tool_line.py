@@ -215,8 +215,10 @@ def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
     shown = [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES:]]
     before = output.count("\n") - text.count("\n") if len(output) > _KEPT else 0
     more = len(lines) - len(shown) + before
-    return [cut(f"... {more:,} lines before{whole}", room, theme.signs.cut), *shown] if more > 1 else (
-        [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES - 1 :]]
+    return (
+        [cut(f"... {more:,} lines before{whole}", room, theme.signs.cut), *shown]
+        if more > 1
+        else ([cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES - 1 :]])
     )
 
 

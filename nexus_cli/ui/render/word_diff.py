@@ -33,9 +33,7 @@ def _end(lines: Sequence[tuple[str, str]], start: int, role: str) -> int:
     return next((place for place in range(start, len(lines)) if lines[place][0] != role), len(lines))
 
 
-def _mark(
-    lines: Sequence[tuple[str, str]], start: int, between: int, end: int, made: list[tuple[Range, ...]]
-) -> None:
+def _mark(lines: Sequence[tuple[str, str]], start: int, between: int, end: int, made: list[tuple[Range, ...]]) -> None:
     """Mark the differences in pairs of similar removed and added lines, in their order."""
     least = between
     equal = between - start == end - between

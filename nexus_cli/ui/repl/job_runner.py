@@ -1,5 +1,4 @@
-"""Run the work of a REPL: one job at a time, and small tasks in the background. A failure becomes a line on the screen.
-"""
+"""Run the work of a REPL: one job at a time, and small tasks in the background. A failure becomes a line on the screen."""
 
 from __future__ import annotations
 

@@ -305,8 +305,7 @@ class Repl:
     # Effects
 
     def start_next(self, text: str, *, typed: bool = False) -> None:
-        """Begin a turn when the current work has ended; "" resumes the open turn. Only `typed` text can mention files.
-        """
+        """Begin a turn when the current work has ended; "" resumes the open turn. Only `typed` text can mention files."""
         self._next = take_argument(self._command_typed, text) if typed else TypedMessage(text, "", (text,))
 
     def show_note(self, text: str, role: str = "dim") -> None:

@@ -55,9 +55,16 @@ class SpaceChat:
     """One space as seen by one member."""
 
     def __init__(
-        self, ledger: Ledger, settings: Settings, space: Space, member: Entity, view: ReplView, theme: Theme,
-        answer_agents: AnswerAgents, patience: float | None = LEAVE_SECONDS,
-    ) -> None:  # fmt: skip
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        space: Space,
+        member: Entity,
+        view: ReplView,
+        theme: Theme,
+        answer_agents: AnswerAgents,
+        patience: float | None = LEAVE_SECONDS,
+    ) -> None:
         """`patience` is the time in seconds that working agents have when the person leaves; None: no limit."""
         self._ledger, self._settings = ledger, settings
         self._space, self._member = space, member

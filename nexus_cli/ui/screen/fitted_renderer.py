@@ -25,13 +25,33 @@ UNDER_WAY, UNDER_WAY_TMUX = 0.02, 0.3
 """Seconds after which a terminal has certainly drawn its output in the size that it reported. tmux rewraps its own
 lines at once and notifies the program up to a quarter of a second later."""
 _VARIABLES = (
-    "TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "KONSOLE_VERSION", "ALACRITTY_WINDOW_ID", "WT_SESSION",
-    "GHOSTTY_RESOURCES_DIR", "TERM_PROGRAM", "LC_TERMINAL",
-)  # fmt: skip
+    "TMUX",
+    "VTE_VERSION",
+    "KITTY_WINDOW_ID",
+    "WEZTERM_PANE",
+    "KONSOLE_VERSION",
+    "ALACRITTY_WINDOW_ID",
+    "WT_SESSION",
+    "GHOSTTY_RESOURCES_DIR",
+    "TERM_PROGRAM",
+    "LC_TERMINAL",
+)
 _NAMES = (
-    "tmux", "xterm-kitty", "alacritty", "foot", "xterm-ghostty", "ghostty", "wezterm", "rxvt-unicode", "konsole", "vte",
-    "gnome", "iterm", "contour", "mintty",
-)  # fmt: skip
+    "tmux",
+    "xterm-kitty",
+    "alacritty",
+    "foot",
+    "xterm-ghostty",
+    "ghostty",
+    "wezterm",
+    "rxvt-unicode",
+    "konsole",
+    "vte",
+    "gnome",
+    "iterm",
+    "contour",
+    "mintty",
+)
 
 
 def resize_delay(environ: Mapping[str, str]) -> float:
@@ -58,8 +78,7 @@ class FittedRenderer(Renderer):
         rows_drawn: Callable[[], Mapping[int, str]],
         environ: Mapping[str, str],
     ) -> None:
-        """`rows_drawn` returns the rows that were drawn as a whole, by number, as text; `environ` names the terminal.
-        """
+        """`rows_drawn` returns the rows that were drawn as a whole, by number, as text; `environ` names the terminal."""
         self._rows_drawn = rows_drawn
         self._breaks = breaks_lines(environ)
         self._under_way = resize_delay(environ)

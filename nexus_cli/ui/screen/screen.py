@@ -102,11 +102,19 @@ class Screen:
         self._redraw = RedrawTimer(self._draw, lambda: self._controller is not None and self._controller.moving)
 
     def _made(self, keys: Input, environ: Mapping[str, str]) -> Application[None]:
-        app = App(self._sized, self._end, layout=Layout(self._layout), input=keys, output=self._output,
-                  key_bindings=screen_bindings(self._box, self._panel, self._picker, self),
-                  erase_when_done=True,
-                  style=_STYLE, include_default_pygments_style=False,
-                  max_render_postpone_time=None, terminal_size_polling_interval=None)  # fmt: skip
+        app = App(
+            self._sized,
+            self._end,
+            layout=Layout(self._layout),
+            input=keys,
+            output=self._output,
+            key_bindings=screen_bindings(self._box, self._panel, self._picker, self),
+            erase_when_done=True,
+            style=_STYLE,
+            include_default_pygments_style=False,
+            max_render_postpone_time=None,
+            terminal_size_polling_interval=None,
+        )
         app.ttimeoutlen = ESCAPE_SECONDS
         renderer = FittedRenderer(app._merged_style, self._output, lambda: self._layout.drawn, environ)
         app.renderer = renderer

@@ -51,10 +51,13 @@ class TerminalOutput(Vt100_Output):
     ) -> None:
         """Without `colour`, attributes such as bold are still written; without `codes`, they are not."""
         super().__init__(
-            StringIO(), get_size, term=environ.get("TERM"),
+            StringIO(),
+            get_size,
+            term=environ.get("TERM"),
             default_color_depth=colour_depth(environ) if colour else ColorDepth.DEPTH_1_BIT,
-            enable_bell=False, enable_cpr=False,
-        )  # fmt: skip
+            enable_bell=False,
+            enable_cpr=False,
+        )
         self.lost: Callable[[OSError], None] = lambda error: None
         self._descriptor = descriptor
         self._codes = codes

@@ -170,9 +170,10 @@ def test_a_preamble_takes_two_per_cent_of_the_window_and_at_most_a_thousand_toke
 
 def test_sticky_sections_are_told_in_their_shortest_form_however_small_the_pool_and_the_plan_says_so() -> None:
     parts = [
-        contributor("a", "A: " + "x" * 90, f"a {DROP}", sticky=True), contributor("b", "B: " + "y" * 20, sticky=True),
+        contributor("a", "A: " + "x" * 90, f"a {DROP}", sticky=True),
+        contributor("b", "B: " + "y" * 20, sticky=True),
         contributor("c", "C"),
-    ]  # fmt: skip
+    ]
     now, _, dropped = gatherer(*parts, window=1000)
     news = asyncio.run(now.changed_sections())
     assert news.text == "a d1\nB: " + "y" * 20 and [one.section.id for one in dropped] == ["a", "c"]
@@ -184,9 +185,7 @@ def test_sticky_sections_are_told_in_their_shortest_form_however_small_the_pool_
 
 
 @given(st.integers(0, 3_000), st.lists(st.tuples(st.booleans(), st.integers(1, 60), st.booleans()), max_size=9))
-def test_a_preamble_is_above_its_cap_only_for_sticky_sections(
-    window: int, made: list[tuple[bool, int, bool]]
-) -> None:
+def test_a_preamble_is_above_its_cap_only_for_sticky_sections(window: int, made: list[tuple[bool, int, bool]]) -> None:
     parts = [
         contributor(f"c{n}", "x" * size, *([f"p{DROP}"] if short else []), sticky=sticky)
         for n, (sticky, size, short) in enumerate(made)

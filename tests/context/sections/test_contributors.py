@@ -79,17 +79,28 @@ CAPABILITIES: Mapping[str, Any] = {
 
 RUN: Mapping[str, Any] = {
     "trigger": {
-        "type": "space_message", "triggerSource": "mention", "space": {"id": "space-1", "name": "Alpha"},
-        "sender": {"id": "ent-1", "name": "Husam", "type": "human"}, "message": "pull the numbers " * 90,
-        "messageId": "msg-7", "timestamp": "2026-02-18T15:06:55.000Z", "senderExpectsReply": True,
+        "type": "space_message",
+        "triggerSource": "mention",
+        "space": {"id": "space-1", "name": "Alpha"},
+        "sender": {"id": "ent-1", "name": "Husam", "type": "human"},
+        "message": "pull the numbers " * 90,
+        "messageId": "msg-7",
+        "timestamp": "2026-02-18T15:06:55.000Z",
+        "senderExpectsReply": True,
         "payload": {"a": [1, {"b": None}], "c": "d" * 900},
     },
     "time": "2026-02-18T15:07:00.000Z",
     "identity": {"name": "DataAnalyst", "entityId": "ent-2"},
     "space": {"id": "space-1", "name": "Alpha", "auto": True, "newer": 2},
     "spaces": [
-        {"id": f"space-{n}", "name": f"Alpha {n}", "active": n == 1, "more": n,
-         "members": [{"you": True}, {"name": f"Ana {n}", "type": "human"}]} for n in range(1, 30)
+        {
+            "id": f"space-{n}",
+            "name": f"Alpha {n}",
+            "active": n == 1,
+            "more": n,
+            "members": [{"you": True}, {"name": f"Ana {n}", "type": "human"}],
+        }
+        for n in range(1, 30)
     ],
     "plans": [
         {"name": f"Report {n}", "cron": "0 9 * * *", "zone": "Europe/Berlin", "next": "2026-02-19T09:00:00+00:00"}
@@ -99,7 +110,7 @@ RUN: Mapping[str, Any] = {
         {"id": "run-1", "this": True, "by": "Husam", "space": "Alpha"},
         *({"id": f"run-{n}", "state": "waiting_reply", "space": "Beta", "for": "Sarah"} for n in range(2, 20)),
     ],
-}  # fmt: skip
+}
 
 
 def _replace_texts(value: Any, text: str) -> Any:
@@ -168,7 +179,9 @@ def posing(folder: Path) -> Sources:
         files=lambda: files,
         footprint=lambda: Footprint(1, {POSED: 2}),
         capabilities=lambda: {
-            "model": POSED, "tools": ["bash"], "skills": [{"name": POSED, "description": POSED}],
+            "model": POSED,
+            "tools": ["bash"],
+            "skills": [{"name": POSED, "description": POSED}],
             "capabilities": [_category("skills", [(POSED, "broken", POSED), (POSED, "ready", "")])],
         },
         outline=lambda: outline_files([f"{POSED}/a.py", POSED]),
@@ -239,9 +252,16 @@ def test_the_static_layer_does_not_change_while_time_passes_and_a_session_goes_o
     contributor: Contributor, tmp_path: Path
 ) -> None:
     later = full_sources(
-        tmp_path, clock=lambda: START + timedelta(days=3), notices=lambda: ["other"], goals=list, files=list,
-        footprint=Footprint, trigger=dict, run=dict, about=lambda: "something else",
-    )  # fmt: skip
+        tmp_path,
+        clock=lambda: START + timedelta(days=3),
+        notices=lambda: ["other"],
+        goals=list,
+        files=list,
+        footprint=Footprint,
+        trigger=dict,
+        run=dict,
+        about=lambda: "something else",
+    )
     same = made(contributor.id, full_sources(tmp_path)) == made(contributor.id, later)
     assert same or contributor.layer is Layer.EVENT
 
@@ -259,10 +279,19 @@ def test_ids_of_all_sections_are_different_and_stand_in_the_order_of_their_phase
 
 
 TABLE = {
-    "identity": (100, True), "contract": (99, True), "environment": (94, True), "preferences": (70, False),
-    "instructions": (92, True), "tool_guide": (90, True), "capabilities": (86, False), "workspace": (50, False),
-    "clock": (95, True), "footprint": (85, True), "task": (80, False), "session_files": (78, False),
-}  # fmt: skip
+    "identity": (100, True),
+    "contract": (99, True),
+    "environment": (94, True),
+    "preferences": (70, False),
+    "instructions": (92, True),
+    "tool_guide": (90, True),
+    "capabilities": (86, False),
+    "workspace": (50, False),
+    "clock": (95, True),
+    "footprint": (85, True),
+    "task": (80, False),
+    "session_files": (78, False),
+}
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -379,8 +408,10 @@ def test_the_environment_names_folder_project_machine_and_shell(tmp_path: Path) 
 def test_a_folder_of_its_own_is_its_project_and_what_is_unknown_is_left_out(tmp_path: Path) -> None:
     [section] = made("environment", bare_sources(tmp_path, host=lambda: Host("Linux", "6.1")))
     assert section.full.splitlines()[1:] == [
-        f"Working directory: {tmp_path}", "Git repository: no", "Operating system: Linux",
-    ]  # fmt: skip
+        f"Working directory: {tmp_path}",
+        "Git repository: no",
+        "Operating system: Linux",
+    ]
 
 
 def test_a_folder_with_a_line_break_in_its_name_stays_on_its_line(tmp_path: Path) -> None:
@@ -479,11 +510,16 @@ def test_a_goal_with_its_open_steps_is_a_section_of_its_own(tmp_path: Path) -> N
     ]
     found = made("task", bare_sources(tmp_path, goals=lambda: goals))
     assert [(section.id, section.forms) for section in found] == [
-        ("task.g1", (f"Goal g1: make it work; open: second; {goals[3].text} (2 of 3 steps)",
-                     f'Goal g1: make it work; open: second (2 of 3 steps) [whole: recall("{DROP}")]')),
+        (
+            "task.g1",
+            (
+                f"Goal g1: make it work; open: second; {goals[3].text} (2 of 3 steps)",
+                f'Goal g1: make it work; open: second (2 of 3 steps) [whole: recall("{DROP}")]',
+            ),
+        ),
         ("task.g5", ("Goal g5: done",)),
         ("task.g6", ("Goal g6: no steps",)),
-    ]  # fmt: skip
+    ]
     assert all(section.phase is Phase.TASK for section in found)
 
 
@@ -603,8 +639,11 @@ def test_names_of_files_stay_on_their_line(tmp_path: Path) -> None:
 def test_each_identity_file_is_a_section_and_the_persons_own_come_first(tmp_path: Path) -> None:
     found = sorted(made("identity", full_sources(tmp_path)), key=lambda section: section.position)
     assert [section.id for section in found] == [
-        "identity.soul", "identity.identity", "identity.agent", "identity.project.soul",
-    ]  # fmt: skip
+        "identity.soul",
+        "identity.identity",
+        "identity.agent",
+        "identity.project.soul",
+    ]
     assert all(section.phase is Phase.PERSONA for section in found)
     assert found[-1].forms == ("# Identity (SOUL.md)\nBe brief.",)
 

@@ -26,9 +26,10 @@ COUNTER = TiktokenCounter("o200k_base")
 VIEW = View.of("openai/m", "chat", TokenBudget.of(200_000), COUNTER.count)
 ALL = discover()
 OURS = {
-    "user_memory": (88, True, Phase.CONSTRAINT), "project_memory": (75, False, Phase.MEMORY),
+    "user_memory": (88, True, Phase.CONSTRAINT),
+    "project_memory": (75, False, Phase.MEMORY),
     "agent_memory": (70, False, Phase.MEMORY),
-}  # fmt: skip
+}
 
 
 class Remembered:
@@ -70,8 +71,9 @@ def test_a_fact_is_one_line_in_a_section_of_its_own(name: str, tmp_path: Path) -
     facts = Remembered("use tabs", "never spaces")
     found = made(name, tmp_path, facts=facts, about=lambda: "what was said")
     assert [section.forms for section in found] == [
-        ("- use tabs (remembered 2026-01-02, m1)",), ("- never spaces (remembered 2026-01-02, m2)",),
-    ]  # fmt: skip
+        ("- use tabs (remembered 2026-01-02, m1)",),
+        ("- never spaces (remembered 2026-01-02, m2)",),
+    ]
     assert [section.id for section in found] == [f"{name}.m1", f"{name}.m2"]
     priority, sticky, phase = OURS[name]
     for section in found:
@@ -108,9 +110,13 @@ def test_many_short_facts_take_about_a_hundred_tokens_where_they_are_no_rules_of
 
 def test_what_the_person_wants_of_answers_is_told_whole_and_a_long_fact_pushes_out_no_short_one(tmp_path: Path) -> None:
     rules = [
-        "Answers are in German", "Answers never hold emojis", "Answer with the command first, explanation afterwards",
-        "Replies end with a summary of the changed files", "Answer in metric units always", "Reply without apologies",
-    ]  # fmt: skip
+        "Answers are in German",
+        "Answers never hold emojis",
+        "Answer with the command first, explanation afterwards",
+        "Replies end with a summary of the changed files",
+        "Answer in metric units always",
+        "Reply without apologies",
+    ]
     for texts in (rules, rules[::-1]):
         found = made("user_memory", tmp_path, facts=Remembered(*texts))
         assert [section.id for section in found] == [f"user_memory.m{number}" for number in range(1, 7)]

@@ -55,8 +55,11 @@ def test_the_context_types_of_seed_d_are_data(name: str) -> None:
     recipe = load_recipe(name, [PACKAGED])
     limits = recipe.limits
     assert (limits.mode, limits.max_iterations, limits.multi_tool, limits.sub_agents) == (
-        mode, iterations, several, agents
-    )  # fmt: skip
+        mode,
+        iterations,
+        several,
+        agents,
+    )
     assert limits.tools == (None if tools is None else frozenset(tools))
     assert recipe.signals and limits.terminal_ends and recipe.description
     assert set(contributor_names()) == OTHERS.union(*(ours for _, ours in COMPONENTS.values()))

@@ -22,20 +22,32 @@ from nexus_cli.core.services import Goal
 HUSAM = {"id": "ent-husam-01", "name": "Husam", "type": "human"}
 ALPHA = {"id": "space-xyz", "name": "Project Alpha"}
 MENTION = {
-    "type": "space_message", "triggerSource": "mention", "space": ALPHA, "sender": HUSAM,
-    "message": "@DataAnalyst pull the Q4 revenue numbers", "messageId": "msg-g7h8",
-    "timestamp": "2026-02-18T15:06:55.000Z", "senderExpectsReply": True,
-}  # fmt: skip
+    "type": "space_message",
+    "triggerSource": "mention",
+    "space": ALPHA,
+    "sender": HUSAM,
+    "message": "@DataAnalyst pull the Q4 revenue numbers",
+    "messageId": "msg-g7h8",
+    "timestamp": "2026-02-18T15:06:55.000Z",
+    "senderExpectsReply": True,
+}
 SEED: Mapping[str, Any] = {
     "time": "2026-02-18T15:07:00.412Z",
     "identity": {"name": "DataAnalyst", "entityId": "entity-abc-123"},
     "trigger": MENTION,
     "space": {**ALPHA, "auto": True},
     "spaces": [
-        {"id": "space-xyz", "name": "Project Alpha", "active": True, "members": [
-            {"name": "Husam", "type": "human"}, {"name": "Ahmad", "type": "human"},
-            {"name": "Designer", "type": "agent"}, {"you": True},
-        ]},
+        {
+            "id": "space-xyz",
+            "name": "Project Alpha",
+            "active": True,
+            "members": [
+                {"name": "Husam", "type": "human"},
+                {"name": "Ahmad", "type": "human"},
+                {"name": "Designer", "type": "agent"},
+                {"you": True},
+            ],
+        },
         {"id": "space-abc", "name": "Daily Reports", "members": [{"you": True}, {"name": "Sarah", "type": "human"}]},
         {"id": "space-def", "name": "1:1 with Husam", "members": [{"name": "Husam", "type": "human"}, {"you": True}]},
     ],
@@ -47,7 +59,7 @@ SEED: Mapping[str, Any] = {
         {"id": "abc-123", "this": True, "by": "Husam", "space": "Project Alpha"},
         {"id": "def-456", "state": "waiting_reply", "space": "Daily Reports", "for": "Sarah"},
     ],
-}  # fmt: skip
+}
 """The example that goes through the seed's document, without what has a seam of its own."""
 GOALS = [Goal("g1", "Complete Q4 revenue analysis"), Goal("g2", "Maintain daily report pipeline")]
 
@@ -103,7 +115,7 @@ PLANS:
 ACTIVE RUNS:
   - Run abc-123 (this run) — triggered by Husam in "Project Alpha"
   - Run def-456 — waiting_reply in "Daily Reports" (waiting for Sarah)""",
-}  # fmt: skip
+}
 """As the seed prints them, in its order."""
 
 
@@ -128,11 +140,14 @@ def test_every_block_has_the_text_of_the_seed_in_its_order() -> None:
     [
         (
             {
-                "type": "space_message", "triggerSource": "proactive_router",
+                "type": "space_message",
+                "triggerSource": "proactive_router",
                 "space": {"id": "space-abc", "name": "Team Chat"},
                 "sender": {"id": "ent-ahmad-01", "name": "Ahmad", "type": "human"},
-                "message": "nobody knows how to fix it", "messageId": "msg-a3",
-                "timestamp": "2026-02-18T15:10:00Z", "senderExpectsReply": False,
+                "message": "nobody knows how to fix it",
+                "messageId": "msg-a3",
+                "timestamp": "2026-02-18T15:10:00Z",
+                "senderExpectsReply": False,
             },
             """\
 TRIGGER:
@@ -148,8 +163,10 @@ TRIGGER:
         (MENTION | {"triggerSource": "auto"}, MENTION_TEXT.replace("mention", "auto")),
         (
             {
-                "type": "plan", "plan": {"id": "plan-abc", "name": "Daily Report"},
-                "instruction": "Generate and post the daily metrics summary", "scheduledAt": "2026-02-18T09:00:00Z",
+                "type": "plan",
+                "plan": {"id": "plan-abc", "name": "Daily Report"},
+                "instruction": "Generate and post the daily metrics summary",
+                "scheduledAt": "2026-02-18T09:00:00Z",
             },
             """\
 TRIGGER:
@@ -160,7 +177,8 @@ TRIGGER:
         ),
         (
             {
-                "type": "service", "service": "jira-webhook",
+                "type": "service",
+                "service": "jira-webhook",
                 "payload": {"issue": "PROJ-123", "action": "status_changed", "newStatus": "done"},
             },
             """\
@@ -180,7 +198,7 @@ TRIGGER:
         ),
     ],
     ids=["proactive_router", "auto", "plan", "service", "resume"],
-)  # fmt: skip
+)
 def test_a_trigger_has_the_form_of_the_seed(trigger: Mapping[str, Any], text: str) -> None:
     assert texts({"trigger": trigger})["run.trigger"] == text
     assert texts({"trigger": trigger}).keys() == {"run.trigger"}, "a plain session that goes on has no other block"
@@ -212,8 +230,12 @@ def test_goals_and_memories_come_from_their_own_seams() -> None:
         def relevant(self, *_: Any) -> Sequence[Fact]:
             raise NexusError("ledger", "the ledger", "is gone")
 
-    goals = [Goal("g1", "ship it"), Goal("g2", "test", parent="g1"), Goal("g3", "old", done=True),
-             Goal("g4", "write", True, "g1")]  # fmt: skip
+    goals = [
+        Goal("g1", "ship it"),
+        Goal("g2", "test", parent="g1"),
+        Goal("g3", "old", done=True),
+        Goal("g4", "write", True, "g1"),
+    ]
     found = texts(SEED, goals=lambda: goals, facts=Relevant(), about=lambda: "Q4")
     assert found["run.goals"] == "GOALS:\n  - ship it (open: test)"
     assert found["run.memories"] == "MEMORIES:\n  - [project] about Q4"

@@ -65,10 +65,13 @@ def test_without_front_matter_the_folder_and_the_first_paragraph_speak(tmp_path:
         ("---\nname: x\ndescription: [y\n# Title\nText.", "no line --- closes"),
         ("---\r\nname: x\r\nText.", "no line --- closes"),
         (f"---\nname: x\nnote: {'n' * 20_000}\n---\nText.", "in its first 16 KiB"),
-        ("", "is empty"), ("   \n", "is empty"), ("---", "no guide"), ("---\n---", "no guide"),
+        ("", "is empty"),
+        ("   \n", "is empty"),
+        ("---", "no guide"),
+        ("---\n---", "no guide"),
         ("---\nname: x\n---\n\n", "no guide"),
     ],
-)  # fmt: skip
+)
 def test_a_guide_that_is_none_is_named_with_what_is_wrong_and_not_printed(
     tmp_path: Path, text: str, problem: str
 ) -> None:
@@ -166,8 +169,9 @@ def test_a_broken_skill_does_not_shadow_a_good_one(tmp_path: Path) -> None:
     personal("build", b"\0\1\2")
     trust(tmp_path)
     assert [(found.origin, found.shadowed, bool(found.problem)) for found in find_skills(tmp_path)] == [
-        ("personal", False, True), ("project", False, False),
-    ]  # fmt: skip
+        ("personal", False, True),
+        ("project", False, False),
+    ]
 
 
 def test_a_skill_that_vanished_is_named(tmp_path: Path) -> None:

@@ -84,5 +84,7 @@ def test_nobody_else_can_say_so(form: ItemForm) -> None:
 
 def test_spans_are_named_as_people_do() -> None:
     assert [format_ranges(spans) for spans in ([(1, 4)], [(1, 4), (6, 6)], [(2, 2), (4, 5), (9, 12)])] == [
-        "1 to 4", "1 to 4 and 6", "2, 4 to 5 and 9 to 12",
-    ]  # fmt: skip
+        "1 to 4",
+        "1 to 4 and 6",
+        "2, 4 to 5 and 9 to 12",
+    ]

@@ -25,17 +25,29 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import WireRules
 
 ONE = Fingerprint(
-    "m", "", "auto", (("bash", "1"), ("grep", "2")), (("rules", "3"), ("environment", "4"), (SYSTEM, "5")),
+    "m",
+    "",
+    "auto",
+    (("bash", "1"), ("grep", "2")),
+    (("rules", "3"), ("environment", "4"), (SYSTEM, "5")),
     (("entry 1", "6"), ("entry 2", "7"), ("entry 3", "8")),
-)  # fmt: skip
+)
 SCHEMA = {"type": "function", "function": {"name": "bash", "description": "Run.", "parameters": {}}}
 
 
 def epoch(system: str = "be brief", sections: list[dict[str, Any]] | None = None, **values: Any) -> Epoch:
     base: dict[str, Any] = {
-        "id": 0, "parent": None, "cause": "start", "model": "m", "system": system, "tools": (SCHEMA,),
-        "rules": WireRules().dumps(), "head": (), "base": 0, "sections": json.dumps(sections or []),
-    }  # fmt: skip
+        "id": 0,
+        "parent": None,
+        "cause": "start",
+        "model": "m",
+        "system": system,
+        "tools": (SCHEMA,),
+        "rules": WireRules().dumps(),
+        "head": (),
+        "base": 0,
+        "sections": json.dumps(sections or []),
+    }
     return Epoch(**base | values)
 
 
@@ -55,13 +67,15 @@ def items(*texts: str) -> list[WindowItem]:
         ({"tools": ONE.tools[::-1]}, Difference("order", "tools", "bash", "grep")),
         ({"sections": (("rules", "x"), *ONE.sections[1:])}, Difference("section", "rules", "3", "x")),
         ({"sections": (*ONE.sections[:2], (SYSTEM, "x"))}, Difference("section", SYSTEM, "5", "x")),
-        ({"messages": (("entry 1", "6"), ("a stub of entry 2", "x"))}, Difference("message", "entry 2", "entry 2",
-                                                                                "a stub of entry 2")),
+        (
+            {"messages": (("entry 1", "6"), ("a stub of entry 2", "x"))},
+            Difference("message", "entry 2", "entry 2", "a stub of entry 2"),
+        ),
         ({"messages": ONE.messages[:1]}, None),
         ({"messages": (*ONE.messages, ("entry 4", "9"))}, None),
         ({}, None),
     ],
-)  # fmt: skip
+)
 def test_one_change_is_found_and_named(changed: dict[str, Any], found: Difference | None) -> None:
     assert first_difference(ONE, replace(ONE, **changed)) == found
 
@@ -71,8 +85,12 @@ prints = st.builds(
     lambda model, effort, tools, sections, messages: Fingerprint(
         model, effort, "auto", tuple(tools), (*sections, (SYSTEM, str(sections))), tuple(messages)
     ),
-    st.sampled_from("mn"), st.sampled_from(["", "high"]), parts, parts, parts,
-)  # fmt: skip
+    st.sampled_from("mn"),
+    st.sampled_from(["", "high"]),
+    parts,
+    parts,
+    parts,
+)
 
 
 @given(prints, prints)

@@ -52,9 +52,7 @@ def test_what_a_marker_stood_for_is_named_by_the_hole_that_takes_its_place() -> 
 def recalled(*results: str) -> tuple[ContextManager, list[Drop]]:
     """A session cut down after calls to `recall` in one message with these results, and its drops."""
     log = MemoryLog(drops=7)
-    context = ContextManager(
-        ContextConfig(3000, 0), log, token_counter=Letters(), low_water=0.5, markers=True
-    )
+    context = ContextManager(ContextConfig(3000, 0), log, token_counter=Letters(), low_water=0.5, markers=True)
     lane = context.lane
     lane.append(Kind.USER, Message(Role.USER, "read it"), "person")
     calls = tuple(ToolCall(f"c{n}", "recall", {"id": "d1", "range": f"{n}:"}) for n in range(len(results)))

@@ -131,8 +131,9 @@ def test_a_search_is_stale_when_the_same_one_was_made_again() -> None:
     window.call("glob", pattern="**/*.py")
     window.call("bash", command="ls")
     assert window.later().stale == {
-        searched: "grep x: searched again below", listed: "glob **/*.py: listed again below",
-    }  # fmt: skip
+        searched: "grep x: searched again below",
+        listed: "glob **/*.py: listed again below",
+    }
     assert not {other, command} & set(window.stale), "a command may have said something else each time"
 
 
@@ -177,10 +178,14 @@ def made(batches: list[Any]) -> list[Group]:
     for batch in batches:
         entry = items[-1].entry + 1
         calls = tuple(
-            ToolCall(f"c{entry}{n}", one["name"], {k: v for k, v in one.items() if k not in ("name", "raw")},
-                     one.get("raw", ""))
+            ToolCall(
+                f"c{entry}{n}",
+                one["name"],
+                {k: v for k, v in one.items() if k not in ("name", "raw")},
+                one.get("raw", ""),
+            )
             for n, (one, _, _) in enumerate(batch)
-        )  # fmt: skip
+        )
         items.append(item(entry, Message(Role.ASSISTANT, "" if calls else "words", calls)))
         for call, (_, text, answered) in zip(calls, batch, strict=True):
             if answered:
@@ -201,8 +206,10 @@ def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: lis
         if old.entry in stubs and old.message.role is Role.TOOL:
             assert new.form is ItemForm.STUB and new.tokens < old.tokens and old.tokens > LEAST
             assert (new.entry, new.preamble, new.message.tool_call_id) == (
-                old.entry, old.preamble, old.message.tool_call_id,
-            )  # fmt: skip
+                old.entry,
+                old.preamble,
+                old.message.tool_call_id,
+            )
             assert 'recall("d' in new.message.content and "\n" not in new.message.content
         else:
             assert new == old

@@ -83,8 +83,9 @@ def test_messages_on_both_sides_of_what_had_gone_are_two_drops() -> None:
         0, 1, 12, 40, (item(1), item(10), item(11), item(12)), (item(9, ItemForm.MARKER, hole_line(2, 9, ["d1"])),)
     )
     assert [(part.what, part.tokens) for part in links_of_hole(hole).new] == [
-        ("message 1 of the conversation", 10), ("messages 10 to 12 of the conversation", 30),
-    ]  # fmt: skip
+        ("message 1 of the conversation", 10),
+        ("messages 10 to 12 of the conversation", 30),
+    ]
 
 
 def test_where_the_ways_become_too_many_one_drop_holds_all_and_says_what_of_it_is_new() -> None:

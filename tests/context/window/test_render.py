@@ -23,15 +23,16 @@ each = pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 IDS = st.sampled_from(["c1a", "c2a", "c12b"])
 TALK = st.lists(
     st.one_of(
-        st.builds(Message, st.sampled_from([Role.USER, Role.ASSISTANT]), st.text("xé🙂\n\"", max_size=4)),
+        st.builds(Message, st.sampled_from([Role.USER, Role.ASSISTANT]), st.text('xé🙂\n"', max_size=4)),
         st.builds(
             lambda text, ids: Message(Role.ASSISTANT, text, tuple(ToolCall(i, "f", {"é": text}) for i in ids)),
-            st.text("x", max_size=2), st.lists(IDS, min_size=1, max_size=2),
+            st.text("x", max_size=2),
+            st.lists(IDS, min_size=1, max_size=2),
         ),
         st.builds(lambda i, text: Message(Role.TOOL, text, tool_call_id=i), IDS, st.text("r", max_size=3)),
     ),
     max_size=15,
-)  # fmt: skip
+)
 
 
 def epoch(rules: WireRules = RULES["openai"], **fields: Any) -> Epoch:
@@ -55,8 +56,11 @@ def test_the_canonical_form_is_one_line_each_for_tools_system_and_messages() -> 
     wire = Wire(epoch())
     wire.extend(items(Message(Role.USER, "hé"), Message(Role.ASSISTANT, "a")))
     lines = [
-        '[{"name":"look","é":1}]', '"S é"', '{"role":"user","content":"hé"}', '{"role":"assistant","content":"a"}',
-    ]  # fmt: skip
+        '[{"name":"look","é":1}]',
+        '"S é"',
+        '{"role":"user","content":"hé"}',
+        '{"role":"assistant","content":"a"}',
+    ]
     assert wire.sha256 == hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
     assert wire.messages[0] == {"role": "system", "content": "S é"}
     assert canonical({"b": 1, "a": [1, "\n"]}) == b'{"b":1,"a":[1,"\\n"]}'
@@ -121,10 +125,17 @@ def test_every_bridge_of_every_provider() -> None:
     call = Message(Role.ASSISTANT, "", (ToolCall("c1a", "f"),))
     result = Message(Role.TOOL, "r", tool_call_id="c1a")
     roles = {
-        name: ["".join(m["role"][0] for m in wired(*talk, rules=rules, system="")) for talk in (
-            (user, call, result, late), (user, late), (user, reply, reply), (reply, user),
-        )] for name, rules in RULES.items()
-    }  # fmt: skip
+        name: [
+            "".join(m["role"][0] for m in wired(*talk, rules=rules, system=""))
+            for talk in (
+                (user, call, result, late),
+                (user, late),
+                (user, reply, reply),
+                (reply, user),
+            )
+        ]
+        for name, rules in RULES.items()
+    }
     assert roles == {
         "openai": ["uatu", "uu", "uaa", "au"],
         "anthropic": ["uatu", "uu", "uaa", "uau"],

@@ -17,9 +17,7 @@ CLAUDE = ModelInfo("anthropic/claude", "anthropic", 200_000, 8000, 3.0, 15.0, 0.
 GPT = ModelInfo("openai/gpt", "openai", 400_000, 8000, 2.0, 8.0, 0.5, None)
 UNKNOWN = ModelInfo("openai/played", "openai", 16_000)
 prices = st.one_of(st.none(), st.floats(0, 100, allow_nan=False))
-infos = st.builds(
-    lambda a, b, c: ModelInfo("m", "openai", 100_000, None, a, None, b, c), prices, prices, prices
-)  # fmt: skip
+infos = st.builds(lambda a, b, c: ModelInfo("m", "openai", 100_000, None, a, None, b, c), prices, prices, prices)
 tokens = st.integers(0, 1_000_000)
 
 

@@ -129,9 +129,14 @@ CHANGES = [
 
 @pytest.mark.parametrize(("change", "kind", "ours", "named", "also"), CHANGES, ids=[row[1] for row in CHANGES])
 def test_one_change_at_a_time_is_named_as_the_cause(
-    change: Callable[..., None], kind: str, ours: bool, named: str, also: str, tmp_path: Path,
+    change: Callable[..., None],
+    kind: str,
+    ours: bool,
+    named: str,
+    also: str,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     (tmp_path / "NEXUS.md").write_text("Answer in prose.\n" * 20)
     provider = working(listing)
     session = opened(provider, tmp_path)

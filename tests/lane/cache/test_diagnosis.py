@@ -108,10 +108,13 @@ def test_no_more_is_expected_than_there_is_and_nothing_of_what_is_gone(shared: i
 
 @given(
     st.builds(
-        CacheFacts, st.none(), *[st.integers(0, 10**6)] * 4, st.one_of(st.none(), st.floats(0, 10**8)),
+        CacheFacts,
+        st.none(),
+        *[st.integers(0, 10**6)] * 4,
+        st.one_of(st.none(), st.floats(0, 10**8)),
         st.sampled_from([None, TOOL, MODEL]),
     )
-)  # fmt: skip
+)
 def test_blame_needs_a_miss_and_ours_needs_a_change(facts: CacheFacts) -> None:
     for life in (ANTHROPIC, OPENAI, USUAL):
         verdict = diagnose(replace(facts, life=life))
@@ -122,5 +125,11 @@ def test_blame_needs_a_miss_and_ours_needs_a_change(facts: CacheFacts) -> None:
 
 def test_times_are_told_in_words() -> None:
     assert [format_duration(s) for s in (0, 59, 60, 3599, 7200, 90_000, 200_000)] == [
-        "0 s", "59 s", "1 min", "60 min", "2 h", "25 h", "2 days",
-    ]  # fmt: skip
+        "0 s",
+        "59 s",
+        "1 min",
+        "60 min",
+        "2 h",
+        "25 h",
+        "2 days",
+    ]

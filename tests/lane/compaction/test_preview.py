@@ -20,8 +20,12 @@ from nexus_cli.ui.render.event_texts import describe_kept
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(8))
 PRICES: dict[str, float | int | bool] = {
-    "window": 24_000, "input_price": 3.0, "output_price": 15.0, "cache_read_price": 0.3, "cache_write_price": 3.75,
-}  # fmt: skip
+    "window": 24_000,
+    "input_price": 3.0,
+    "output_price": 15.0,
+    "cache_read_price": 0.3,
+    "cache_write_price": 3.75,
+}
 
 
 async def looked(session: Session, instructions: str = "") -> Mapping[str, Any]:
@@ -56,8 +60,10 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
             assert goes["turns"] + stays["turns"] == len(TURNS)
             assert goes["tokens"] + stays["tokens"] == lane.messages_tokens
             assert goes["tokens"] == sum(goes["by_kind"].values()) and set(goes["by_kind"]) == {
-                "user", "assistant", "tool"
-            }  # fmt: skip
+                "user",
+                "assistant",
+                "tool",
+            }
             assert [row["where"] for row in value["pins"]] == ["summary", "summary"]
             assert ended(await session.compact()).ok
             drop = session.state.drops()[-1]
@@ -140,9 +146,19 @@ def test_a_second_preview_tells_that_the_originals_are_read(tmp_path: Path) -> N
 
 def test_the_report_of_a_compaction_is_one_short_line() -> None:
     kept = {
-        "words": 12, "words_left": 0, "words_part": 0, "answers": 3, "answers_left": 2, "answers_part": 0, "files": 8,
-        "commands": 14, "failing": 3, "record_left": 0, "summary": 1900, "drops": ["d5"],
-    }  # fmt: skip
+        "words": 12,
+        "words_left": 0,
+        "words_part": 0,
+        "answers": 3,
+        "answers_left": 2,
+        "answers_part": 0,
+        "files": 8,
+        "commands": 14,
+        "failing": 3,
+        "record_left": 0,
+        "summary": 1900,
+        "drops": ["d5"],
+    }
     told = " · ".join(describe_kept(kept))
     assert told == "your 12 messages word for word · 8 files, 14 commands (3 failing) from the record · summary 1,900"
     left = " · ".join(describe_kept({**kept, "words_left": 15, "record_left": 30, "drops": ["d5", "d6"]}))

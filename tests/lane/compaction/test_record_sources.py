@@ -1,6 +1,5 @@
 """What a compaction and a replay read from disk is bounded in time, and what hangs there holds up nothing."""
 
-
 from __future__ import annotations
 
 import asyncio
@@ -44,9 +43,7 @@ def reading(*names: str) -> Any:
     return Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls)
 
 
-def looked(
-    folder: Path, *names: str, act: Callable[[], None] = lambda: None, by: Played | None = None
-) -> WorkRecord:
+def looked(folder: Path, *names: str, act: Callable[[], None] = lambda: None, by: Played | None = None) -> WorkRecord:
     """The record of a session that reads these files, after what is done to them then."""
     session = opened(by or reading(*names), folder)
 
@@ -109,8 +106,9 @@ def test_files_are_read_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch: pyt
 
     found = lines(looked(tmp_path, "a.txt", "b.txt", act=change))
     assert sorted(found) == ["- a.txt (read)", "- b.txt (read, changed on disk since)"] or sorted(found) == [
-        "- a.txt (read, changed on disk since)", "- b.txt (read)"
-    ]  # fmt: skip
+        "- a.txt (read, changed on disk since)",
+        "- b.txt (read)",
+    ]
 
 
 def test_two_files_never_have_one_name(tmp_path: Path) -> None:
@@ -161,8 +159,9 @@ def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
     monkeypatch.setattr(record_sources, "_read", slow)
     monkeypatch.setattr(record_sources, "SECONDS", 0.2)
     assert lines(looked(tmp_path, "a.py", "b.py")) in (
-        ["- a.py (read): a", "- b.py (read)"], ["- a.py (read)", "- b.py (read): b"]
-    )  # fmt: skip
+        ["- a.py (read): a", "- b.py (read)"],
+        ["- a.py (read)", "- b.py (read): b"],
+    )
     assert len(read) == 2
 
 

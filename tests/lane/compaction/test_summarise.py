@@ -168,12 +168,30 @@ def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(
 @pytest.mark.parametrize(
     "form",
     [
-        "# {}\nx\n", "**{}:** x\n", "1) {}\n", "_{}_: x\n", "+ {}\nx\n", "<{}>x\n", "[{}] x\n", "`{}`: x\n",
+        "# {}\nx\n",
+        "**{}:** x\n",
+        "1) {}\n",
+        "_{}_: x\n",
+        "+ {}\nx\n",
+        "<{}>x\n",
+        "[{}] x\n",
+        "`{}`: x\n",
         "| {} | x |\n",
         "\U0001f3af {}\nx\n",
-        "1. \u76ee\u6807 ({}): x\n", '"{}": "x", ', "{}\uff1ax\n", "{}s\n", "{}: x. ", "{} steps\nx\n",
-        "## {} and what else there is\nx\n", "{} steps: x\n", "{} \u2014 x\n", "**{} steps** x\n", "\u3010{}\u3011x\n",
-        "### 1. {}\nx\n", "- **{}**: x\n", "{}:\n- x\n",
+        "1. \u76ee\u6807 ({}): x\n",
+        '"{}": "x", ',
+        "{}\uff1ax\n",
+        "{}s\n",
+        "{}: x. ",
+        "{} steps\nx\n",
+        "## {} and what else there is\nx\n",
+        "{} steps: x\n",
+        "{} \u2014 x\n",
+        "**{} steps** x\n",
+        "\u3010{}\u3011x\n",
+        "### 1. {}\nx\n",
+        "- **{}**: x\n",
+        "{}:\n- x\n",
     ],
 )
 def test_the_headings_count_however_they_are_marked_up(form: str) -> None:
@@ -184,11 +202,12 @@ def test_the_headings_count_however_they_are_marked_up(form: str) -> None:
 @pytest.mark.parametrize(
     "prose",
     [
-        "Next I open a file.\nOpen it.\n", "Goals and more of them follow\nNext, the tests.\n",
+        "Next I open a file.\nOpen it.\n",
+        "Goals and more of them follow\nNext, the tests.\n",
         "Files were read and commands run.\nCommands ended well, all of them.\n",
         "Open it\u2014now.\nNext up is a test.\n",
     ],
-)  # fmt: skip
+)
 def test_a_sentence_that_begins_with_the_word_of_a_heading_is_none(prose: str) -> None:
     assert find_headings(prose) == []
 

@@ -71,8 +71,10 @@ def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: 
             await done(third, uncompaction())
             assert shown(third)[: len(hashes[0])] == hashes[0]
             assert [t for t in shown(third) if t.startswith(("TURN", "MORE", "BETWEEN"))] == [
-                *TURNS, *(f"MORE{a}{b} make a list" for a in range(2) for b in range(4)), "BETWEEN make a list"
-            ]  # fmt: skip
+                *TURNS,
+                *(f"MORE{a}{b} make a list" for a in range(2) for b in range(4)),
+                "BETWEEN make a list",
+            ]
             with pytest.raises(NexusError, match="nothing to undo"):
                 await done(third, uncompaction())
             await turn(third, "go on")

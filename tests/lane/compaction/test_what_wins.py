@@ -70,7 +70,8 @@ LIES: dict[str, tuple[str, str]] = {
     "exit status": ("`sh build.sh` succeeded", r"- sh build.sh -> exit 2: error: no compiler"),
     "exit number": ("`sh build.sh` -> exit 7", r"- sh build.sh -> exit 2:"),
     "all pass": (
-        "all tests pass", r'- sh t.sh 2>&1 \| tail -5 -> exit 0 \(pipe: 1 0\); output ends .*"1 failed, 3 passed"',
+        "all tests pass",
+        r'- sh t.sh 2>&1 \| tail -5 -> exit 0 \(pipe: 1 0\); output ends .*"1 failed, 3 passed"',
     ),
     "swapped": ("`sh ok.sh` failed, the build is fine", r"- sh ok.sh -> exit 0; output ends \"fine\""),
     "deleted": (
@@ -86,25 +87,32 @@ LIES: dict[str, tuple[str, str]] = {
     "consent": ("the person approved the force-push", re.escape(f"> {NO}")),
     "file": ("made.py was created", re.escape(COMPLETE)),
     "run": ("`make deploy` was run, exit 0", re.escape(COMPLETE)),
-}  # fmt: skip
+}
 """Lies of a summarizer, and what contradicts them. Not reached: what a file holds inside (its port, a function)."""
 
 
 def test_what_wins_contradicts_the_lies_of_a_summarizer(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     for name, text in {
-        "t.sh": "echo '1 failed, 3 passed'; exit 1", "build.sh": "echo error: no compiler; exit 2",
-        "ok.sh": "echo fine", "b.txt": "b", "c.txt": "old", "legacy.py": "",
-    }.items():  # fmt: skip
+        "t.sh": "echo '1 failed, 3 passed'; exit 1",
+        "build.sh": "echo error: no compiler; exit 2",
+        "ok.sh": "echo fine",
+        "b.txt": "b",
+        "c.txt": "old",
+        "legacy.py": "",
+    }.items():
         (tmp_path / name).write_text(f"{text}\n")
     steps = {
         "work": [
-            bash("sh t.sh 2>&1 | tail -5"), bash("sh build.sh"), bash("sh ok.sh"),
-            ("write_file", {"path": "a.py", "content": "PORT = 8443\n"}), bash("sed -i s/old/new/ c.txt; rm b.txt"),
+            bash("sh t.sh 2>&1 | tail -5"),
+            bash("sh build.sh"),
+            bash("sh ok.sh"),
+            ("write_file", {"path": "a.py", "content": "PORT = 8443\n"}),
+            bash("sed -i s/old/new/ c.txt; rm b.txt"),
             bash("git push --force origin main"),
         ],
         "fill": FILL,
-    }  # fmt: skip
+    }
     lies = "; ".join(lie for lie, _ in LIES.values())
     session = opened(tmp_path, steps, lambda: f"Goal: {lies}.\nNext: git push --force origin main.")
     head = asyncio.run(worked(session, LAID_DOWN, "work"))
@@ -126,10 +134,19 @@ def test_words_that_refuse_a_call_are_kept_like_all_others(tmp_path: Path) -> No
 
 
 RULES = [
-    "Never touch the schema.", "The port is 8443.", "Use httpx, not requests.", "Tabs are forbidden.",
-    "No new dependencies.", "Keep Python 3.11 working.", "Tests run with pytest -q.", "Never push to main.",
-    "Log in UTC only.", "Names are English.", "The API answers within 200 ms.", "Do not edit generated files.",
-]  # fmt: skip
+    "Never touch the schema.",
+    "The port is 8443.",
+    "Use httpx, not requests.",
+    "Tabs are forbidden.",
+    "No new dependencies.",
+    "Keep Python 3.11 working.",
+    "Tests run with pytest -q.",
+    "Never push to main.",
+    "Log in UTC only.",
+    "Names are English.",
+    "The API answers within 200 ms.",
+    "Do not edit generated files.",
+]
 LONG = "\n".join(f"{rule}\n{'As for the background, there is much to say about it. ' * 12}" for rule in RULES)
 
 

@@ -213,9 +213,7 @@ def test_without_a_tool_to_recall_no_way_back_is_named_to_the_model(tmp_path: Pa
     assert made.ok and 'recall("d' in text
 
 
-def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> Sequence[object]:
         raise NexusError("ledger", "the ledger cannot be read", "it is locked")
 
@@ -280,7 +278,11 @@ def test_a_request_that_was_shortened_in_the_window_is_not_counted_as_word_for_w
 
     async def live() -> None:
         async with living(
-            tmp_path, Summariser(SUMMARY, lambda request: next(work)), "one", f"ALPHA {long}", window=20_000,
+            tmp_path,
+            Summariser(SUMMARY, lambda request: next(work)),
+            "one",
+            f"ALPHA {long}",
+            window=20_000,
             compact=CompactSettings(at=0.98, to=0.5),
         ) as session:
             (request,) = [one for one in session.context.lane.items if one.message.content.startswith("ALPHA")]

@@ -15,7 +15,9 @@ DROP = {"id": "d3", "what": "result of bash pytest", "tokens": 18_000, "cause": 
 VALUE: dict[str, Any] = {
     "basis": "reported+estimate",
     "budget": {
-        "window": 128_000, "available": 112_000, "remaining": 76_000,
+        "window": 128_000,
+        "available": 112_000,
+        "remaining": 76_000,
         "used": {"system": 2_000, "tools": 4_000, "history": 29_000, "event": 1_000, "total": 36_000},
     },
     "cached": {"tokens": 33_000, "expected": 27_000},
@@ -23,7 +25,7 @@ VALUE: dict[str, Any] = {
     "drops": [DROP, {**DROP, "id": "d4", "tokens": 240}, {**DROP, "id": "d1", "back": True}],
     "rewrite": {"by": "summary", "at": 95_200, "why": ""},
     "notices": [],
-}  # fmt: skip
+}
 
 
 def look(signs: Glyphs = UNICODE, colour: bool = True) -> ReportStyle:

@@ -12,10 +12,12 @@ from nexus_cli.ui.render.theme import UNICODE, Theme
 
 FIGURES: dict[str, Any] = {"requests": 3, "input": 900, "output": 90, "cache_read": 450}
 COST: dict[str, Any] = {
-    "total": {**FIGURES, "cost_usd": 0.06, "known_usd": 0.06, "unpriced": 0}, "kinds": [], "turns": [],
+    "total": {**FIGURES, "cost_usd": 0.06, "known_usd": 0.06, "unpriced": 0},
+    "kinds": [],
+    "turns": [],
     "models": [{"name": "openai/gpt-5", **FIGURES, "cost_usd": 0.06, "known_usd": 0.06, "unpriced": 0}],
     "series": [{"tokens": 330, "cost_usd": cost} for cost in (0.01, 0.04, 0.0, 0.01)],
-}  # fmt: skip
+}
 
 
 def test_the_highest_bar_is_full_and_the_smallest_is_seen() -> None:

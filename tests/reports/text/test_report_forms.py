@@ -96,10 +96,15 @@ def test_every_table_can_be_read_in_40_columns() -> None:
     session = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "updated": "2026-01-02T03:04:05Z", "turns": 12, "name": "login page"}
     drop = {"id": "d3", "what": "tool result of c7 (bash)", "tokens": 18000, "cause": "output_cap", "uncounted": 9}
     model = {
-        "name": "anthropic/claude-sonnet-4-5", "window": 200_000, "known": True, "window_told": False,
+        "name": "anthropic/claude-sonnet-4-5",
+        "window": 200_000,
+        "known": True,
+        "window_told": False,
         "input_price": 3.0,
-        "output_price": 15.0, "cache": True, "because": ["ANTHROPIC_API_KEY"],
-    }  # fmt: skip
+        "output_price": 15.0,
+        "cache": True,
+        "because": ["ANTHROPIC_API_KEY"],
+    }
     texts = [
         FORMS["sessions"]({"sessions": [session] * 2}, 40),
         FORMS["sessions"]({"sessions": []}, 40),
@@ -116,13 +121,19 @@ def test_every_table_can_be_read_in_40_columns() -> None:
 def test_a_session_is_its_head_and_its_entries() -> None:
     entries = [
         {"id": 1, "at": "2026-01-02T03:04:05Z", "actor": "person", "text": "  indented words " * 10, "calls": []},
-        {"id": 2, "at": "", "actor": "agent", "text": "", "calls": [
-            {"id": "c2a", "name": "bash", "arguments": {"command": "ls"}, "raw": ""},
-            {"id": "c2b", "name": "glob", "arguments": {}, "raw": "{cut off"},
-        ]},
+        {
+            "id": 2,
+            "at": "",
+            "actor": "agent",
+            "text": "",
+            "calls": [
+                {"id": "c2a", "name": "bash", "arguments": {"command": "ls"}, "raw": ""},
+                {"id": "c2b", "name": "glob", "arguments": {}, "raw": "{cut off"},
+            ],
+        },
         {"id": 3, "at": "", "actor": "tool:glob", "text": "none", "calls": [], "call": "c2b"},
         {"id": 4, "at": "", "actor": "tool:bash", "text": "a.txt", "calls": [], "call": "c2a"},
-    ]  # fmt: skip
+    ]
     text = FORMS["session"]({"id": "01J", "model": "m", "turns": 1, "entries": entries}, 40)
     assert "[1] 2026-01-02 03:04 person" in text and "-> c2a bash ls" in text
     assert "-> c2b glob {cut off" in text and text.index("tool:glob of c2b") < text.index("tool:bash of c2a")
@@ -163,85 +174,234 @@ def test_replay_names_the_lanes_whose_bodies_differ_or_could_not_be_compared() -
 
 WIDTHS = (20, 40, 80, 200)
 ODD = (
-    "plain", "[/bold] {} %s", "漢字" * 40, "x" * 5000, "\x1b[31mred\x9b2J", "\u202eabc\u200b",
+    "plain",
+    "[/bold] {} %s",
+    "漢字" * 40,
+    "x" * 5000,
+    "\x1b[31mred\x9b2J",
+    "\u202eabc\u200b",
     "two\nlines\tand a tab\r\n",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467", "e\u0301" * 30, "\ud800", "", " ", "a\x00b",
-)  # fmt: skip
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "e\u0301" * 30,
+    "\ud800",
+    "",
+    " ",
+    "a\x00b",
+)
 
 
 KINDS = (
-    "user", "assistant", "tool", "request", "drop", "worker", "lane", "pin", "model", "message", "signal", "waiting",
-)  # fmt: skip
+    "user",
+    "assistant",
+    "tool",
+    "request",
+    "drop",
+    "worker",
+    "lane",
+    "pin",
+    "model",
+    "message",
+    "signal",
+    "waiting",
+)
 """Kinds of rows of a timeline, those that differ in their text."""
 
 
 def values(form: str, text: str, many: int) -> dict[str, Any]:
     """A value of each form in which every text is `text` and every list has `many` elements."""
     cost = None if many else 0.5
-    figures = {"input": 12_345_678, "output": 9, "cache_read": many, "cost_usd": cost, "requests": many,
-               "known_usd": 0.5 * (many % 2), "unpriced": int(cost is None)}  # fmt: skip
+    figures = {
+        "input": 12_345_678,
+        "output": 9,
+        "cache_read": many,
+        "cost_usd": cost,
+        "requests": many,
+        "known_usd": 0.5 * (many % 2),
+        "unpriced": int(cost is None),
+    }
     drop = {"id": "d1", "what": text, "tokens": 10**9, "cause": "output_cap", "recalls": many, "uncounted_bytes": many}
-    session = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "updated": "2026-01-02T03:04:05Z", "turns": many, "name": text,
-               "first_text": text, "folder": text, "model": text}  # fmt: skip
-    model = {"name": text, "window": 200_000, "known": not many, "window_told": many,
-             "input_price": 3.0, "output_price": None,
-             "cache": True, "because": [text] * many, "max_output": many or None, "cache_read_price": 0.1,
-             "cache_write_price": None, "images": False, "effort": True, "provider": text, "chosen": True}  # fmt: skip
-    hit = {"session": "01M7W0VNRRJTAQJQEP26FZPVAR", "entry": 10**6, "at": "2026-01-02T03:04", "actor": text,
-           "name": text, "snippet": text}  # fmt: skip
+    session = {
+        "id": "01M7W0VNRRJTAQJQEP26FZPVAR",
+        "updated": "2026-01-02T03:04:05Z",
+        "turns": many,
+        "name": text,
+        "first_text": text,
+        "folder": text,
+        "model": text,
+    }
+    model = {
+        "name": text,
+        "window": 200_000,
+        "known": not many,
+        "window_told": many,
+        "input_price": 3.0,
+        "output_price": None,
+        "cache": True,
+        "because": [text] * many,
+        "max_output": many or None,
+        "cache_read_price": 0.1,
+        "cache_write_price": None,
+        "images": False,
+        "effort": True,
+        "provider": text,
+        "chosen": True,
+    }
+    hit = {
+        "session": "01M7W0VNRRJTAQJQEP26FZPVAR",
+        "entry": 10**6,
+        "at": "2026-01-02T03:04",
+        "actor": text,
+        "name": text,
+        "snippet": text,
+    }
     command = {"name": "context", "usage": "[ID [A:B]]", "summary": text, "help": text, "aliases": [text], "idle": True}
     entry = {"id": 1, "at": "", "actor": text, "text": text, "calls": [{"name": text, "arguments": {"a": text}}] * many}
-    asked = {"lane": "main" if many else text, "step": 10**6, "at": "2026-01-02T03:04:05Z", "model": text, "ours": True,
-             "input": 10**7, "expected": 10**7, "read": 10**7 if many else None, "written": 10**7, "missed": many,
-             "hit": 0.9, "cost_usd": cost, "cause": "section", "why": text}  # fmt: skip
-    fact = {"id": f"m{10**6}", "slot": "project", "text": text, "at": "2026-01-02T03:04:05Z", "actor": text, "entry": 9,
-            "session": text, "quote": text, "source": text, "state": "proposed" if many % 2 else "kept"}  # fmt: skip
+    asked = {
+        "lane": "main" if many else text,
+        "step": 10**6,
+        "at": "2026-01-02T03:04:05Z",
+        "model": text,
+        "ours": True,
+        "input": 10**7,
+        "expected": 10**7,
+        "read": 10**7 if many else None,
+        "written": 10**7,
+        "missed": many,
+        "hit": 0.9,
+        "cost_usd": cost,
+        "cause": "section",
+        "why": text,
+    }
+    fact = {
+        "id": f"m{10**6}",
+        "slot": "project",
+        "text": text,
+        "at": "2026-01-02T03:04:05Z",
+        "actor": text,
+        "entry": 9,
+        "session": text,
+        "quote": text,
+        "source": text,
+        "state": "proposed" if many % 2 else "kept",
+    }
     planned = {
-        "id": "plan-1", "name": text if many % 2 else "", "prompt": text, "state": "active" if many else "done",
-        "cron": text if many % 3 else "", "zone": text, "next_at": text, "in": text, "allow": "read", "by": text,
+        "id": "plan-1",
+        "name": text if many % 2 else "",
+        "prompt": text,
+        "state": "active" if many else "done",
+        "cron": text if many % 3 else "",
+        "zone": text,
+        "next_at": text,
+        "in": text,
+        "allow": "read",
+        "by": text,
         "last_run": {"id": "run-1", "state": text} if many else None,
-    }  # fmt: skip
-    worker = {"id": "w1.1", "session": "01M7W0VNRRJTAQJQEP26FZPVAR" if many else "", "task": text, "state": "running",
-              "doing": text, "steps": many, "tokens": 10**7, "cost_usd": cost}  # fmt: skip
+    }
+    worker = {
+        "id": "w1.1",
+        "session": "01M7W0VNRRJTAQJQEP26FZPVAR" if many else "",
+        "task": text,
+        "state": "running",
+        "doing": text,
+        "steps": many,
+        "tokens": 10**7,
+        "cost_usd": cost,
+    }
     goal = {"id": f"g{10**6}", "text": text, "done": bool(many % 2)}
-    part = {"messages": 10**6, "turns": 9, "tokens": 10**7, "by_kind": {text or "user": 10**7},
-            "newest": [{"entry": 10**6, "text": text}] * many}  # fmt: skip
+    part = {
+        "messages": 10**6,
+        "turns": 9,
+        "tokens": 10**7,
+        "by_kind": {text or "user": 10**7},
+        "newest": [{"entry": 10**6, "text": text}] * many,
+    }
     piece = {"command": [text] * many, "decision": "ask", "rule": text, "from": text}
     decision = {
-        "id": text, "tool": text, "subject": text, "at": text, "decision": ("ask", "deny", None)[many % 3],
-        "why": text, "rule": text if many else None, "from": text, "bound_by": text, "profile": text, "answer": None,
-        "ran": True, "said": text, "parts": [piece] * many,
-    }  # fmt: skip
+        "id": text,
+        "tool": text,
+        "subject": text,
+        "at": text,
+        "decision": ("ask", "deny", None)[many % 3],
+        "why": text,
+        "rule": text if many else None,
+        "from": text,
+        "bound_by": text,
+        "profile": text,
+        "answer": None,
+        "ran": True,
+        "said": text,
+        "parts": [piece] * many,
+    }
     happened = {
-        "at": "2026-01-02T03:04:05Z" if many else text, "actor": {"name": text}, "text": text, "why": text,
-        "seen": (True, False, None)[many % 3], "trigger": {"type": text} if many else None, "tokens": 10**7,
-        "cost_usd": cost, "seconds": 1234.5, "calls": [{"name": text, "subject": text}] * many, "subject": text,
-        "outcome": "refused", "decision": decision["decision"], "answer": None, "recalled": ["d1"] * many,
-        "step": 10**6, "model": text, "input": 10**7 if many else None, "output": 10**6, "cache_read": many,
+        "at": "2026-01-02T03:04:05Z" if many else text,
+        "actor": {"name": text},
+        "text": text,
+        "why": text,
+        "seen": (True, False, None)[many % 3],
+        "trigger": {"type": text} if many else None,
+        "tokens": 10**7,
+        "cost_usd": cost,
+        "seconds": 1234.5,
+        "calls": [{"name": text, "subject": text}] * many,
+        "subject": text,
+        "outcome": "refused",
+        "decision": decision["decision"],
+        "answer": None,
+        "recalled": ["d1"] * many,
+        "step": 10**6,
+        "model": text,
+        "input": 10**7 if many else None,
+        "output": 10**6,
+        "cache_read": many,
         "finish": text,
-        "before": 10**7, "after": 10**6, "drop": "d1", "recalls": many, "worker": "w1", "session": text,
-        "state": "failed", "steps": many, "lane": text, "requests": many, "message": "msg-1", "taken": bool(many),
-        "reply_to": "msg-1", "waits": True, "until": text,
+        "before": 10**7,
+        "after": 10**6,
+        "drop": "d1",
+        "recalls": many,
+        "worker": "w1",
+        "session": text,
+        "state": "failed",
+        "steps": many,
+        "lane": text,
+        "requests": many,
+        "message": "msg-1",
+        "taken": bool(many),
+        "reply_to": "msg-1",
+        "waits": True,
+        "until": text,
         "runs": [{**dict.fromkeys(("agent", "source", "run", "state", "session"), text), "cost_usd": cost}] * many,
-    }  # fmt: skip
+    }
     made: dict[str, dict[str, Any]] = {
         "context": {
-            **CONTEXT, "model": text, "notices": [text] * many, "drops": [drop] * many, "session": text,
+            **CONTEXT,
+            "model": text,
+            "notices": [text] * many,
+            "drops": [drop] * many,
+            "session": text,
             "sections": [{**CONTEXT["sections"][0], "id": text, "source": text}] * many,
-            "counted": {"system": 10**7, "tools": 9, "history": 9, "event": 9, "total": 10**7 + 27}, "scale": 1.0712,
-            "section_budget": {"tokens": 16_384, "used": 20_000, "raised": True}, "recalled": many,
+            "counted": {"system": 10**7, "tools": 9, "history": 9, "event": 9, "total": 10**7 + 27},
+            "scale": 1.0712,
+            "section_budget": {"tokens": 16_384, "used": 20_000, "raised": True},
+            "recalled": many,
             "told": [{**CONTEXT["sections"][0], "id": text, "reason": f"dropped: {text}", "drop": "d1"}] * many,
             "tools": [{"name": text, "tokens": 10**7}] * many,
             "limits": [{"name": text, "value": text, "bound_by": text}],
             "largest": [{"what": text, "tokens": 10**9, "entry": 10**6}] * many,
         },
         "context_summary": {
-            **CONTEXT, "notices": [text] * many, "drops": [drop] * many, "cached": {"tokens": 9, "expected": 41_000},
-            "largest": [{"what": text, "tokens": 10**9}] * many, "waiting": {"texts": many, "tokens": 10**6},
+            **CONTEXT,
+            "notices": [text] * many,
+            "drops": [drop] * many,
+            "cached": {"tokens": 9, "expected": 41_000},
+            "largest": [{"what": text, "tokens": 10**9}] * many,
+            "waiting": {"texts": many, "tokens": 10**6},
             "rewrite": {"by": "epoch" if many % 2 else "summary", "at": 10**6, "why": text},
         },
         "between": {
-            "step": 2, "before": 1, "tokens": {"before": 10**7, "after": many}, "model": {"before": text, "after": "m"},
+            "step": 2,
+            "before": 1,
+            "tokens": {"before": 10**7, "after": many},
+            "model": {"before": text, "after": "m"},
             "epoch": {"before": 0, "after": 1, "cause": text},
             "sections": {
                 **dict.fromkeys(("added", "removed"), [{"id": text, "tokens": 10**7, "form": text}] * many),
@@ -257,72 +417,112 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         },
         "cache": {
             "requests": [asked] * many,
-            "rewrites": [
-                {"cause": text, "cold": 1, "saved": 10**7, "cost": cost, "pays": not many, "why": text}
-            ] * many,
-            "total": {"requests": many, "hit": 0.978, "misses": many, "ours": 1, "not_ours": 2, "unknown": many,
-                      "cost_usd": cost},
+            "rewrites": [{"cause": text, "cold": 1, "saved": 10**7, "cost": cost, "pays": not many, "why": text}]
+            * many,
+            "total": {
+                "requests": many,
+                "hit": 0.978,
+                "misses": many,
+                "ours": 1,
+                "not_ours": 2,
+                "unknown": many,
+                "cost_usd": cost,
+            },
         },
         "miss": {
-            **asked, "previous": 10**6,
+            **asked,
+            "previous": 10**6,
             "difference": {"kind": "section", "what": text, "source": text, "by": text} if many else None,
         },
         "compaction": {
-            "possible": bool(many), "why": text, "before": 10**7, "after": 10**6, "budget": 184_000,
-            "goes": {**part, "first": 1, "last": 10**6, "without": [1] * many, "recall": bool(many)}, "stays": part,
-            "words": [{"entry": 10**6, "kept": "part", "text": text}] * many, "record": {"most": many},
+            "possible": bool(many),
+            "why": text,
+            "before": 10**7,
+            "after": 10**6,
+            "budget": 184_000,
+            "goes": {**part, "first": 1, "last": 10**6, "without": [1] * many, "recall": bool(many)},
+            "stays": part,
+            "words": [{"entry": 10**6, "kept": "part", "text": text}] * many,
+            "record": {"most": many},
             "summary": {"most": 10**6, "source": "originals" if many else text, "why": text, "model": text},
             "pins": [{"id": "p1", "entry": many, "tokens": 10**6, "where": "dropped", "text": text}] * many,
             "cost": {
-                "warm_now": bool(many), "now": {"warm": cost, "cold": cost}, "rewrite": {"why": text},
-                "next": [{"requests": n, "with": {"warm": cost, "cold": cost}, "without": {"warm": cost, "cold": cost}}
-                         for n in (1, 10)],
+                "warm_now": bool(many),
+                "now": {"warm": cost, "cold": cost},
+                "rewrite": {"why": text},
+                "next": [
+                    {"requests": n, "with": {"warm": cost, "cold": cost}, "without": {"warm": cost, "cold": cost}}
+                    for n in (1, 10)
+                ],
             },
         },
         "pins": {
-            "pins": [{"id": "p1", "entry": many, "tokens": 10**6, "text": text}] * many, "tokens": 10**7, "room": 9000,
+            "pins": [{"id": "p1", "entry": many, "tokens": 10**6, "text": text}] * many,
+            "tokens": 10**7,
+            "room": 9000,
         },
         "cost": {
-            "total": {**figures, "requests": many, "estimated": many}, "models": [{"name": text, **figures}] * many,
-            "kinds": [{"name": text, **figures}] * many, "turns": [{"turn": 1, "text": text, **figures}] * many,
+            "total": {**figures, "requests": many, "estimated": many},
+            "models": [{"name": text, **figures}] * many,
+            "kinds": [{"name": text, **figures}] * many,
+            "turns": [{"turn": 1, "text": text, **figures}] * many,
             "series": [{"tokens": 10**6, "cost_usd": cost}, {"tokens": 9, "cost_usd": 0.0}] * many * 50,
         },
         "usage": {
-            "total": {**figures, "sessions": many}, "since": None,
+            "total": {**figures, "sessions": many},
+            "since": None,
             "days": [{"day": "2026-01-02", **figures}] * many * 9,
-            "models": [{"model": text, **figures}] * many, "projects": [{"project": text, **figures}] * many * 9,
+            "models": [{"model": text, **figures}] * many,
+            "projects": [{"project": text, **figures}] * many * 9,
         },
         "goals": {"goals": [{**goal, "steps": [goal] * many}] * many},
         "reflection": {"text": text},
         "trust": {
-            "project": text, "state": "trusted" if many % 2 else "changed", "refused": [text] * many,
-            "active": [text] * many, "unsupported": [text] * many,
+            "project": text,
+            "state": "trusted" if many % 2 else "changed",
+            "refused": [text] * many,
+            "active": [text] * many,
+            "unsupported": [text] * many,
             "items": [{"kind": "server", "name": text, "state": "changed", "diff": f"-{text}\n+{text}\n"}] * many,
-            "settings": [{"key": text, "value": text, "effect": text}] * many, "problems": [text] * many,
+            "settings": [{"key": text, "value": text, "effect": text}] * many,
+            "problems": [text] * many,
             "files": [{"name": text, "bytes": 10**6}] * many,
         },
         "why": {
-            "recipe": text, "name": text,
+            "recipe": text,
+            "name": text,
             "limits": [{"name": text, "value": [text] * many, "bound_by": text, "said": {text: True}}] * many,
             "signals": {"bind": not many, "token_pressure": "high", "recent_errors": many, "event_class": text},
         },
         "doctor": {
-            "ok": not many, "model": None,
+            "ok": not many,
+            "model": None,
             "checks": [{"name": text, "status": "broken", "detail": text, "hint": text}] * many,
         },
         "drop": {
-            "id": "d1", "what": text, "tokens": 5, "cause": text, "text": text * many, "start": 0, "end": 5, "total": 9,
+            "id": "d1",
+            "what": text,
+            "tokens": 5,
+            "cause": text,
+            "text": text * many,
+            "start": 0,
+            "end": 5,
+            "total": 9,
         },
         "drops": {"drops": [drop] * many},
         "help": {
-            "groups": [{"name": text, "commands": [command] * min(many, 4)}] * min(many, 4), "keys": [(text, text)],
+            "groups": [{"name": text, "commands": [command] * min(many, 4)}] * min(many, 4),
+            "keys": [(text, text)],
         },
         "model": model,
         "models": {"models": [model] * many, "chosen": text},
         "permissions": {
-            "level": "read", "bound_by": text, "allowed": [text] * many,
+            "level": "read",
+            "bound_by": text,
+            "allowed": [text] * many,
             "levels": [{"name": name, "runs": text} for name in ("read", "edit", "all")],
-            "rules": [{"decision": "deny", "rule": text, "from": text}] * many, "problems": [text] * many,
+            "rules": [{"decision": "deny", "rule": text, "from": text}] * many,
+            "problems": [text] * many,
             "sandbox": {"backend": "none", "why": text},
         },
         "decision": decision,
@@ -339,39 +539,79 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         },
         "skills": {
             "untrusted": many,
-            "skills": [{"name": text, "origin": "personal", "description": text, "problem": text if many % 2 else "",
-                        "shadowed": True}] * many,
+            "skills": [
+                {
+                    "name": text,
+                    "origin": "personal",
+                    "description": text,
+                    "problem": text if many % 2 else "",
+                    "shadowed": True,
+                }
+            ]
+            * many,
         },
         "status": {
-            "host": text, "model": None, "model_why": text, "tools": [text] * many, "credentials": [text] * many,
-            "skills": [{"name": text, "description": text}] * many, "recipes": [text] * many, "notices": [text] * many,
-            "servers": [{"name": text, "state": "not started"}] * many, "memory": {"user": many, "proposed": 0},
+            "host": text,
+            "model": None,
+            "model_why": text,
+            "tools": [text] * many,
+            "credentials": [text] * many,
+            "skills": [{"name": text, "description": text}] * many,
+            "recipes": [text] * many,
+            "notices": [text] * many,
+            "servers": [{"name": text, "state": "not started"}] * many,
+            "memory": {"user": many, "proposed": 0},
             "project": {
-                "folder": text, "trust": "changed", "skills_not_trusted": many,
+                "folder": text,
+                "trust": "changed",
+                "skills_not_trusted": many,
                 "unsupported": [{"path": text, "what": text}] * many,
             },
             "warm": {"running": False, "minutes": many},
         },
         "transcript": {
-            **session, "id": text, "subjects": {"bash": "command"},
+            **session,
+            "id": text,
+            "subjects": {"bash": "command"},
             "entries": [
                 {"id": 1, "at": text, "actor": "person", "text": text, "images": [text] * many, "call": ""},
-                {"id": 2, "at": text, "actor": "agent", "text": text, "call": "", "calls": [
-                    {"id": "c1", "name": "bash", "arguments": {"command": text, "other": text, "n": [many]}, "raw": ""},
-                ]},
+                {
+                    "id": 2,
+                    "at": text,
+                    "actor": "agent",
+                    "text": text,
+                    "call": "",
+                    "calls": [
+                        {
+                            "id": "c1",
+                            "name": "bash",
+                            "arguments": {"command": text, "other": text, "n": [many]},
+                            "raw": "",
+                        },
+                    ],
+                },
                 {"id": 3, "at": text, "actor": "tool:bash", "text": text, "call": "c1"},
                 {"id": 4, "at": text, "actor": "tool:bash", "text": text, "call": "unknown"},
             ][:many],
             "shell": [{"after": 0, "title": text, "text": text}] * many,
         },
         "timeline": {
-            "session": "01M7W0VNRRJTAQJQEP26FZPVAR", "name": text, "model": text, "earlier": many,
+            "session": "01M7W0VNRRJTAQJQEP26FZPVAR",
+            "name": text,
+            "model": text,
+            "earlier": many,
             "rows": [{**happened, "kind": kind} for kind in KINDS] * many,
-            "totals": {**dict.fromkeys(("entries", "requests", "tokens", "cache_read", "drops"), 10**7),
-                       "known_usd": 0.5, "cost_usd": cost},
+            "totals": {
+                **dict.fromkeys(("entries", "requests", "tokens", "cache_read", "drops"), 10**7),
+                "known_usd": 0.5,
+                "cost_usd": cost,
+            },
             **({"run": {"id": "run-1", "state": text, "title": text}} if many % 2 else {}),
-            **({"space": {"name": text, "members": [{"name": text, "type": text}] * many}, "reader": text} if many > 2
-               else {}),
+            **(
+                {"space": {"name": text, "members": [{"name": text, "type": text}] * many}, "reader": text}
+                if many > 2
+                else {}
+            ),
         },
         "tools": {
             "level": "read",
@@ -380,48 +620,81 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "workers": {"workers": [worker] * many},
         "worktrees": {
             "project": None if many else text,
-            "worktrees": [{
-                "name": text, "state": "changed", "in_use": True, "problem": "", "files": many, "added": 10**6,
-                "removed": 0, "commits": many, "kept": [text] * many, "created": "2026-01-02T03:04:05Z",
-                "project": text, "folder": text,
-            }] * many,
+            "worktrees": [
+                {
+                    "name": text,
+                    "state": "changed",
+                    "in_use": True,
+                    "problem": "",
+                    "files": many,
+                    "added": 10**6,
+                    "removed": 0,
+                    "commits": many,
+                    "kept": [text] * many,
+                    "created": "2026-01-02T03:04:05Z",
+                    "project": text,
+                    "folder": text,
+                }
+            ]
+            * many,
         },
         "applied": {
-            "name": text, "folder": text, "nothing_new": not many, "written": [text] * many, "there": [text] * many,
+            "name": text,
+            "folder": text,
+            "nothing_new": not many,
+            "written": [text] * many,
+            "there": [text] * many,
             "conflicts": [{"path": text, "why": text, "is_marked": bool(many % 2)}] * many,
         },
         "plans": {"plans": [planned] * many},
         "plan": {
-            "done": ("added", "removed", "queued", "paused", "resumed")[many % 5], "run": text, "plans": [planned],
+            "done": ("added", "removed", "queued", "paused", "resumed")[many % 5],
+            "run": text,
+            "plans": [planned],
         },
         "runs": {"runs": [_run_value(text, many)] * many},
         "run": {
-            **_run_value(text, many), "done": text * (many > 1), "report": "\n".join([text] * many),
+            **_run_value(text, many),
+            "done": text * (many > 1),
+            "report": "\n".join([text] * many),
             "questions": [{"what": text, "why": text}] * many,
             "signals": [{"at": "2026-07-01T10:00:00.000Z", "kind": text, "value": {}, "taken": bool(many % 2)}] * many,
         },
         "spaces": {"spaces": [_space_value(text, many)] * many},
         "space_messages": {
-            "space": _space_value(text, many), "unread_before": many,
+            "space": _space_value(text, many),
+            "unread_before": many,
             "messages": [
-                {"at": "2026-07-01T10:00:00.000Z", "seen": number < many // 2, "text": f"{text}\n{text}",
-                 "sender": {"id": "ent-1", "name": text, "type": ("human", "agent")[number % 2]}}
+                {
+                    "at": "2026-07-01T10:00:00.000Z",
+                    "seen": number < many // 2,
+                    "text": f"{text}\n{text}",
+                    "sender": {"id": "ent-1", "name": text, "type": ("human", "agent")[number % 2]},
+                }
                 for number in range(many)
             ],
         },
         "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
-    }  # fmt: skip
+    }
     return made["timeline" if form == "told_timeline" else form]
 
 
 def _run_value(text: str, many: int) -> dict[str, Any]:
     at = "2026-07-01T10:00:00.000Z"
     return {
-        "id": f"run-{many}", "state": "waiting_reply", "type": text, "title": text,
-        "session": text * (many > 1) or None, "waits_for": text * (many % 2) or None,
-        "wake_at": at if many else None, "resumes": many, "created": at,
-        "updated": at, "cost_usd": many / 3 or None, "error": text * (many > 2) or None,
-    }  # fmt: skip
+        "id": f"run-{many}",
+        "state": "waiting_reply",
+        "type": text,
+        "title": text,
+        "session": text * (many > 1) or None,
+        "waits_for": text * (many % 2) or None,
+        "wake_at": at if many else None,
+        "resumes": many,
+        "created": at,
+        "updated": at,
+        "cost_usd": many / 3 or None,
+        "error": text * (many > 2) or None,
+    }
 
 
 def _space_value(text: str, many: int) -> dict[str, Any]:
@@ -483,8 +756,14 @@ def test_why_a_rewrite_was_made_stands_there_whole(width: int) -> None:
 
 def test_prices_below_a_dollar_have_the_same_decimals_in_every_row() -> None:
     assert [dollars(cost) for cost in (None, 0.0, 0.03, 0.0123, 0.99999, 1.5, 1234.5)] == [
-        "-", "$0.0000", "$0.0300", "$0.0123", "$1.00", "$1.50", "$1,234.50"
-    ]  # fmt: skip
+        "-",
+        "$0.0000",
+        "$0.0300",
+        "$0.0123",
+        "$1.00",
+        "$1.50",
+        "$1,234.50",
+    ]
 
 
 def test_one_entry_is_one_entry() -> None:

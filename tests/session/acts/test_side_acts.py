@@ -230,10 +230,16 @@ def test_steps_are_read_however_a_model_writes_them(answer: str) -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        "*.py and src/**/*.md are formatted", "Take *args and **kwargs apart", "Call __init__ and _private_ of it",
-        "`pytest` passes, then `ruff`", "2*3*4 is 24", "Keep [**one** in a link", "**Never closed", "_",
+        "*.py and src/**/*.md are formatted",
+        "Take *args and **kwargs apart",
+        "Call __init__ and _private_ of it",
+        "`pytest` passes, then `ruff`",
+        "2*3*4 is 24",
+        "Keep [**one** in a link",
+        "**Never closed",
+        "_",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_emphasis_is_left_in_a_step(step: str) -> None:
     expected = step.replace("**one**", "one")
     assert parse_steps(f"1. {step}") == [expected] == parse_steps(f"- {step}")
@@ -263,8 +269,10 @@ def test_a_goal_is_broken_down_in_a_lane_of_its_own_and_told_to_the_model(tmp_pa
     assert "Goal: A parser for dates" in provider.seen[1][-1]["content"]
     found = kept(tmp_path, session.id)
     assert [(goal.id, goal.text, goal.done, goal.parent) for goal in found] == [
-        ("g1", "A parser for dates", False, ""), ("g2", "Write it.", True, "g1"), ("g3", "Test it.", False, "g1"),
-    ]  # fmt: skip
+        ("g1", "A parser for dates", False, ""),
+        ("g2", "Write it.", True, "g1"),
+        ("g3", "Test it.", False, "g1"),
+    ]
     assert "Goal g1: A parser for dates; open: Test it." in str(provider.seen[-1][-1]["content"])
 
 
@@ -316,9 +324,9 @@ def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
     events = run(session, goal_setting("A parser"))
     assert len(provider.seen) == 1 and not (tmp_path / "made").exists()
     told = [event.text for event in events if isinstance(event, Notice)]
-    assert told == ([] if words else [
-        "goal saved without steps: goal_decompose has no answer: it called a tool and has none"
-    ])  # fmt: skip
+    assert told == (
+        [] if words else ["goal saved without steps: goal_decompose has no answer: it called a tool and has none"]
+    )
     assert [goal.text for goal in kept(tmp_path, session.id)] == ["A parser", *steps]
     with the_ledger() as ledger:
         assert check(ledger, session.id)["ok"]
@@ -385,9 +393,10 @@ def test_what_the_person_said_of_themselves_is_not_merged_and_whatever_changes_i
             state = FactState.PROPOSED if number == 4 else FactState.KEPT
             ledger.facts.add(slot, f"says {number}", state=state, at="2026-01-01T00:00:00.000Z", actor="agent")
     calls: list[tuple[str, dict[str, Any]]] = [
-        ("merge_facts", {"ids": ["m3", "m4"], "text": "Likes both."}), ("forget", {"id": "m5"}),
+        ("merge_facts", {"ids": ["m3", "m4"], "text": "Likes both."}),
+        ("forget", {"id": "m5"}),
         ("remember", {"text": "Likes none.", "slot": "user"}),
-    ]  # fmt: skip
+    ]
     done = Consolidation()
     session = opened(Played(answering(after_calls(calls, "done"))), tmp_path, recipe="sleep_consolidate")
     said = [event.result.text for event in run(session, consolidation(done)) if isinstance(event, ToolResultEvent)]
@@ -484,8 +493,9 @@ def test_a_small_model_names_a_session_after_its_first_turn_where_one_is_configu
     assert "the discount is wrong" in asked and "HACKED" not in asked and len(provider.seen) == 2
     with the_ledger() as ledger:
         assert {row.manifest.arguments["model"] for log in ledger.logs(session.id) for row in log.requests()} == {
-            MODEL, "openai/small"
-        }  # fmt: skip
+            MODEL,
+            "openai/small",
+        }
 
     plain, _ = begun(tmp_path / "b", "")
     run(plain, "words")

@@ -102,8 +102,9 @@ def test_everything_else_waits_for_the_person(tmp_path: Path, said: str, text: s
 def test_the_words_of_a_tool_prove_nothing_and_are_named(tmp_path: Path) -> None:
     (tmp_path / "evil.md").write_text(f"{SAID}\n")
     calls = calling(
-        ("read_file", {"path": "evil.md"}), ("remember", {"text": FACT, "slot": "user", "quote": SAID}),
-    )  # fmt: skip
+        ("read_file", {"path": "evil.md"}),
+        ("remember", {"text": FACT, "slot": "user", "quote": SAID}),
+    )
     one_turn(tmp_path, "read evil.md", calls)
     (fact,) = stored()
     assert (fact.state, fact.actor) == (FactState.PROPOSED, "tool:read_file") and fact.entry == 3
@@ -209,14 +210,15 @@ def test_a_quote_proves_only_itself_until_the_person_has_read_the_wording(tmp_pa
     assert stored()[0].statement == "we ship on mondays", "it is what they typed"
 
 
-@pytest.mark.parametrize(("said", "quote", "words"), [
-    ("please never push to main", "push to main", "please never push to main"),
-    ("Never do these:\n- push to main\n- rm", "push to main", "Never do these: - push to main"),
-    ("I like tabs. Never push to main.", "push to main", "Never push to main."),
-])  # fmt: skip
-def test_a_part_of_a_sentence_does_not_count_as_its_contrary(
-    tmp_path: Path, said: str, quote: str, words: str
-) -> None:
+@pytest.mark.parametrize(
+    ("said", "quote", "words"),
+    [
+        ("please never push to main", "push to main", "please never push to main"),
+        ("Never do these:\n- push to main\n- rm", "push to main", "Never do these: - push to main"),
+        ("I like tabs. Never push to main.", "push to main", "Never push to main."),
+    ],
+)
+def test_a_part_of_a_sentence_does_not_count_as_its_contrary(tmp_path: Path, said: str, quote: str, words: str) -> None:
     one_turn(tmp_path, said, remembering(quote, quote))
     (fact,) = stored()
     assert fact.waits and fact.statement == f'"{words}"'
@@ -274,11 +276,20 @@ def test_how_to_answer_matters_for_every_request(tmp_path: Path) -> None:
     assert "joe@example.org" in asked(one_turn(tmp_path, "to which address go invoices?")[0])
 
 
-@pytest.mark.parametrize(("text", "told"), [
-    ("Prefers a short answer", True), ("Start the answer with a summary", True), ("No emojis in any response", True),
-    ("Wants to be answered in German", True), ("Be brief when answering", True), ("Respond in French", True),
-    ("Reply-to address is ann@example.org", False), ("Response times matter", False), ("The answer key is 7", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Prefers a short answer", True),
+        ("Start the answer with a summary", True),
+        ("No emojis in any response", True),
+        ("Wants to be answered in German", True),
+        ("Be brief when answering", True),
+        ("Respond in French", True),
+        ("Reply-to address is ann@example.org", False),
+        ("Response times matter", False),
+        ("The answer key is 7", False),
+    ],
+)
 def test_a_fact_says_how_to_answer_or_is_of_another_matter(text: str, told: bool, tmp_path: Path) -> None:
     with the_ledger() as ledger:
         session_facts.add_fact(ledger, MemorySlot.USER, text, str(tmp_path), AT)
@@ -305,7 +316,7 @@ def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
         value = reports.list_facts(ledger, "/p", here="")
     assert invented.source == f"made up in session {made.session}" and merged.source == "merged from others"
     text = " ".join(memory_text(value, 200).split())
-    assert "the model's reason: \"I said that tests are slow\"" in text
+    assert 'the model\'s reason: "I said that tests are slow"' in text
 
 
 def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_afterwards(tmp_path: Path) -> None:
@@ -435,8 +446,10 @@ def test_without_saving_facts_are_read_and_nothing_is_kept_or_forgotten(tmp_path
         before = {path: path.read_bytes() for path in places().data.rglob("*") if path.is_file()}
         calls = calling(
             ("remember", {"text": FACT, "slot": "user", "quote": "how do I deploy this"}),
-            ("search_memory", {"query": "m1"}), ("forget", {"id": "m2"}), ("forget", {"id": "m1"}),
-        )  # fmt: skip
+            ("search_memory", {"query": "m1"}),
+            ("forget", {"id": "m2"}),
+            ("forget", {"id": "m1"}),
+        )
         provider = Played(calls)
         events, _ = say(opened(provider, tmp_path, save=False), "how do I deploy this?")
         assert {path: path.read_bytes() for path in places().data.rglob("*") if path.is_file()} == before
@@ -489,8 +502,9 @@ def test_accepting_names_what_is_forgotten_for_it_and_where_it_is_still_held(tmp
         value = reports.acceptance_report(ledger, done)
         assert [fact["id"] for fact in value["facts"]] == ["m4"] and value["done"] == "kept"
         assert [(fact["id"], fact["text"], fact["told_in"]) for fact in value["forgotten"]] == [
-            ("m1", "Deploys by hand", [teller.id]), ("m2", "Deploys by hand only", [teller.id]),
-        ]  # fmt: skip
+            ("m1", "Deploys by hand", [teller.id]),
+            ("m2", "Deploys by hand only", [teller.id]),
+        ]
         text = fact_text(value, 100)
         assert "Forgotten: m1 (project) Deploys by hand\n" in text and text.count("nexus sessions delete") == 2
         assert [fact.id for fact in ledger.facts.list_facts(str(tmp_path))] == ["m4", "m3"]

@@ -19,10 +19,18 @@ SAID = "Hello there. In this project use\n  pnpm,\tnever npm! Größe, 3.11; い
 @pytest.mark.parametrize(
     "quote",
     [
-        "use pnpm, never npm", "  Use  PNPM,\nnever npm! ", "hello", "3.11", "GRÖSSE", "pnpm,", "日本語で", SAID,
-        "いつも日本語で答えてください", "! größe",
+        "use pnpm, never npm",
+        "  Use  PNPM,\nnever npm! ",
+        "hello",
+        "3.11",
+        "GRÖSSE",
+        "pnpm,",
+        "日本語で",
+        SAID,
+        "いつも日本語で答えてください",
+        "! größe",
     ],
-)  # fmt: skip
+)
 def test_a_quote_stands_whatever_its_white_space_and_case(quote: str) -> None:
     assert has_quote(SAID, quote)
 

@@ -20,9 +20,17 @@ from nexus_cli.ui.print.progress_lines import ProgressLines
 CALL = ToolCall("c1", "bash", {"command": "ls"})
 OUTCOME = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5)
 ROW = {
-    "id": "w1", "call": "c3", "task": "the task", "state": "running", "steps": 0, "tokens": 0, "cost_usd": 0.0,
-    "seconds": 0.0, "error": "", "worktree": "",
-}  # fmt: skip
+    "id": "w1",
+    "call": "c3",
+    "task": "the task",
+    "state": "running",
+    "steps": 0,
+    "tokens": 0,
+    "cost_usd": 0.0,
+    "seconds": 0.0,
+    "error": "",
+    "worktree": "",
+}
 EVENTS: tuple[e.Event, ...] = (
     e.SessionStart("01", "m", "ask", False),
     e.TurnStart("hi"),
@@ -132,8 +140,13 @@ def test_a_drop_has_the_keys_that_it_has_in_a_result_and_in_the_report() -> None
     line = json.loads(stream.text)
     assert line["type"] == "context.drop" and line["drop"]["id"] == "d1"
     assert {key: line[key] for key in ("id", "what", "tokens", "cause", "recall", "uncounted_bytes")} == {
-        "id": "d1", "what": "x", "tokens": 5, "cause": "output_cap", "recall": "d1", "uncounted_bytes": 7,
-    }  # fmt: skip
+        "id": "d1",
+        "what": "x",
+        "tokens": 5,
+        "cause": "output_cap",
+        "recall": "d1",
+        "uncounted_bytes": 7,
+    }
 
 
 def test_a_number_that_json_does_not_have_is_null() -> None:

@@ -137,9 +137,19 @@ def test_a_failure_is_told_once_and_by_commands_of_the_shell() -> None:
 
 
 ROW = {
-    "id": "w1", "call": "c1", "task": "the task", "state": "running", "steps": 0, "tokens": 0, "cost_usd": 0.0,
-    "seconds": 0.0, "error": "", "worktree": "", "left": "", "to_review": False,
-}  # fmt: skip
+    "id": "w1",
+    "call": "c1",
+    "task": "the task",
+    "state": "running",
+    "steps": 0,
+    "tokens": 0,
+    "cost_usd": 0.0,
+    "seconds": 0.0,
+    "error": "",
+    "worktree": "",
+    "left": "",
+    "to_review": False,
+}
 ENDED = {**ROW, "state": "failed", "steps": 2, "tokens": 4200, "seconds": 3.0, "error": "limit max_steps reached"}
 
 

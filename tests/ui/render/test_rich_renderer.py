@@ -109,8 +109,17 @@ EVENTS: tuple[e.Event, ...] = (
 def test_every_event_of_the_union_is_taken() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(e.Event))
     seen = Seen().feed(*EVENTS)
-    for part in ("thought (", "Title", "✓ 1.0 s", "left out as d1", "recalled d1", "▌ and tests too",
-                 "compacted: 100 -> 30 tokens", "1 retry in 0.0 s: busy", "! note"):  # fmt: skip
+    for part in (
+        "thought (",
+        "Title",
+        "✓ 1.0 s",
+        "left out as d1",
+        "recalled d1",
+        "▌ and tests too",
+        "compacted: 100 -> 30 tokens",
+        "1 retry in 0.0 s: busy",
+        "! note",
+    ):
         assert part in seen.text, part
     assert "7 bytes that were counted, not kept" in " ".join(seen.text.split())
     assert seen.live() == [] and seen.renderer.spinner() == "" and not seen.renderer.moving
@@ -222,18 +231,24 @@ def test_a_call_that_was_asked_about_alone_stands_once_and_has_only_its_outcome(
 def test_calls_that_were_asked_about_together_are_named_by_their_results_without_their_diffs() -> None:
     both = asking(Question(BASH, "bash ls", "y"), Question(EDIT, "edit_file a.py", "y", DIFF))
     text = put(
-        e.ToolCallEvent(BASH, "ls"), *both, resulted(ToolResult("x"), BASH),
-        e.ToolCallEvent(EDIT, "a.py"), resulted(ToolResult("done", diff=DIFF), EDIT),
-    )  # fmt: skip
+        e.ToolCallEvent(BASH, "ls"),
+        *both,
+        resulted(ToolResult("x"), BASH),
+        e.ToolCallEvent(EDIT, "a.py"),
+        resulted(ToolResult("done", diff=DIFF), EDIT),
+    )
     assert [line[:15].rstrip(" ·") for line in text.splitlines()] == ["✓ bash ls", "✓ edit a.py · +"]
 
 
 def test_a_call_that_runs_while_the_next_one_is_asked_about_is_named_whole() -> None:
     questions = [Question(EDIT, "edit_file a.py", "y", DIFF), Question(BASH, "bash ls", "y")]
     seen = Seen().feed(
-        e.TurnStart(""), e.ToolCallEvent(EDIT, "a.py"), e.ToolCallEvent(BASH, "ls"),
-        *map(e.ApprovalRequest, questions), e.ApprovalAnswer(EDIT.id, Allow()),
-    )  # fmt: skip
+        e.TurnStart(""),
+        e.ToolCallEvent(EDIT, "a.py"),
+        e.ToolCallEvent(BASH, "ls"),
+        *map(e.ApprovalRequest, questions),
+        e.ApprovalAnswer(EDIT.id, Allow()),
+    )
     assert seen.live() == ["● edit a.py  0 s"]
 
 
@@ -251,9 +266,13 @@ def test_a_call_that_was_stopped_has_not_failed() -> None:
 def test_what_comes_between_the_question_and_the_result_names_the_call_again() -> None:
     other = ToolCall("c9", "read_file", {"path": "b"})
     text = put(
-        e.ToolCallEvent(BASH, "ls"), e.ToolCallEvent(other, "b"), *asking(Question(BASH, "bash ls", "y")),
-        resulted(ToolResult("x"), other), resulted(ToolResult("x"), BASH), e.TurnEnd(DONE),
-    )  # fmt: skip
+        e.ToolCallEvent(BASH, "ls"),
+        e.ToolCallEvent(other, "b"),
+        *asking(Question(BASH, "bash ls", "y")),
+        resulted(ToolResult("x"), other),
+        resulted(ToolResult("x"), BASH),
+        e.TurnEnd(DONE),
+    )
     assert "✓ bash ls" in text
 
 
@@ -488,10 +507,12 @@ def test_the_persons_words_are_marked_wrapped_and_folded() -> None:
     ("output", "line"),
     [
         ("m4 (user): kept", "✓ remember I prefer tabs · m4 (user): kept\n"),
-        ("m4 (agent): waits for the person: /memory accept m4",
-         "✓ remember I prefer tabs\n  m4 (agent): waits for you: /memory accept m4\n"),
+        (
+            "m4 (agent): waits for the person: /memory accept m4",
+            "✓ remember I prefer tabs\n  m4 (agent): waits for you: /memory accept m4\n",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_fact_is_shown_with_its_id_and_whether_it_waits(output: str, line: str) -> None:
     call = ToolCall("c1", "remember", {"text": "I prefer tabs", "slot": "user"})
     assert put(e.ToolCallEvent(call, "I prefer tabs"), e.ToolResultEvent(call, ToolResult(output), 22, 0.0)) == line
@@ -520,14 +541,18 @@ def test_said_and_turn_start_show_the_words_once() -> None:
         (e.CacheResult(0, 0, 0, 9000, 0.1, "it expired"), "· cache missed: 9,000 tokens, it expired\n"),
         (e.CacheResult(0, 0, 0, 9000, 0.1, "entry 1 became a summary up to entry 9", True), ""),
         (e.CacheResult(0, 0, 0, 900, 0.1, "it had expired"), ""),
-        (e.ContextDrop(Drop("d3", "tool result of c7", 18_000, Cause.OUTPUT_CAP, "")),
-         "· left out as d3: tool result of c7, 18,000 tokens (too long); /drops\n  d3\n"),
-        (e.ContextDrop(Drop("d3", "your message", 900, Cause.INPUT_CAP, "")),
-         "! left out as d3: your message, 900 tokens (too long); /drops d3\n"),
+        (
+            e.ContextDrop(Drop("d3", "tool result of c7", 18_000, Cause.OUTPUT_CAP, "")),
+            "· left out as d3: tool result of c7, 18,000 tokens (too long); /drops\n  d3\n",
+        ),
+        (
+            e.ContextDrop(Drop("d3", "your message", 900, Cause.INPUT_CAP, "")),
+            "! left out as d3: your message, 900 tokens (too long); /drops d3\n",
+        ),
         (e.ContextPlan({"facts": []}), ""),
         (e.ContextPlan({"facts": [{"id": "m4", "text": "uses tabs"}]}), '· remembered facts sent: m4 "uses tabs"\n'),
     ],
-)  # fmt: skip
+)
 def test_what_happens_to_the_context_is_a_line_or_nothing(event: e.Event, line: str) -> None:
     assert Seen(70).feed(event).text == line
 
@@ -536,20 +561,32 @@ def test_what_happens_to_the_context_is_a_line_or_nothing(event: e.Event, line: 
     ("outcome", "line"),
     [
         (DONE, ""),
-        (replace(DONE, steps=3, seconds=12.4, usage=Usage(5120, 310, cost_usd=0.0123)),
-         "· 3 steps · 12 s · 5.1k in · 310 out · $0.0123\n"),
+        (
+            replace(DONE, steps=3, seconds=12.4, usage=Usage(5120, 310, cost_usd=0.0123)),
+            "· 3 steps · 12 s · 5.1k in · 310 out · $0.0123\n",
+        ),
         (replace(DONE, seconds=75.0), "· 1 step · 1 min 15 s · 0 in · 0 out\n"),
-        (replace(DONE, ok=False, error={"kind": "aborted", "message": "stopped", "hint": ""}),
-         "· Interrupted. Completed steps are kept.\n"),
-        (replace(DONE, ok=False, error={"kind": "network", "message": "it failed: no.", "hint": "Try again"}),
-         "✗ it failed: no. Try again.\n"),
-        (replace(DONE, denied=({"tool": "bash", "subject": "ls", "allow": "all"},) * 6),
-         "· 6 calls were refused: bash ls; bash ls; bash ls; bash ls; bash ls and 1 more.\n"
-         "  /permissions all lets them run.\n"),
-        (replace(DONE, denied=({"tool": "bash", "subject": "ls", "allow": "", "by": "person", "hint": "you said no"},)),
-         ""),
+        (
+            replace(DONE, ok=False, error={"kind": "aborted", "message": "stopped", "hint": ""}),
+            "· Interrupted. Completed steps are kept.\n",
+        ),
+        (
+            replace(DONE, ok=False, error={"kind": "network", "message": "it failed: no.", "hint": "Try again"}),
+            "✗ it failed: no. Try again.\n",
+        ),
+        (
+            replace(DONE, denied=({"tool": "bash", "subject": "ls", "allow": "all"},) * 6),
+            "· 6 calls were refused: bash ls; bash ls; bash ls; bash ls; bash ls and 1 more.\n"
+            "  /permissions all lets them run.\n",
+        ),
+        (
+            replace(
+                DONE, denied=({"tool": "bash", "subject": "ls", "allow": "", "by": "person", "hint": "you said no"},)
+            ),
+            "",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_end_of_a_turn_is_told(outcome: e.Outcome, line: str) -> None:
     assert Seen(80).feed(e.TurnEnd(outcome)).text == line
 

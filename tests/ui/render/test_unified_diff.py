@@ -84,9 +84,17 @@ def test_several_files_are_named_and_what_only_programs_need_is_left_out() -> No
         "Binary files a/p.png and b/p.png differ\n"
     )
     assert diff_lines(text, 60, PLAIN) == [
-        "x.py  +1 -1", "⋮  class A:", "1 - a", "1 + b", "rename from old.md", "rename to new.md",
-        "", "gone  deleted, -1", "1 - z", "Binary files a/p.png and b/p.png differ",
-    ]  # fmt: skip
+        "x.py  +1 -1",
+        "⋮  class A:",
+        "1 - a",
+        "1 + b",
+        "rename from old.md",
+        "rename to new.md",
+        "",
+        "gone  deleted, -1",
+        "1 - z",
+        "Binary files a/p.png and b/p.png differ",
+    ]
 
 
 def marked(old: str, new: str, *more: str) -> list[str]:

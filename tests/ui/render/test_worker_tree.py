@@ -30,9 +30,20 @@ def outcome(text: str = "") -> e.Outcome:
 
 def row(id_: str, state: str, **more: Any) -> dict[str, Any]:
     return {
-        "id": id_, "call": "c1", "task": TASK, "state": state, "steps": 0, "tokens": 0, "cost_usd": 0.0,
-        "seconds": 0.0, "error": "", "worktree": "", "left": "", "to_review": False, **more,
-    }  # fmt: skip
+        "id": id_,
+        "call": "c1",
+        "task": TASK,
+        "state": state,
+        "steps": 0,
+        "tokens": 0,
+        "cost_usd": 0.0,
+        "seconds": 0.0,
+        "error": "",
+        "worktree": "",
+        "left": "",
+        "to_review": False,
+        **more,
+    }
 
 
 def told(id_: str, state: str, **more: Any) -> e.AgentEvent:
@@ -79,10 +90,18 @@ class Seen:
 def two_at_work(width: int = 100) -> Seen:
     seen = Seen(width).feed(e.TurnStart("x"), e.ToolCallEvent(CALL, TASK), e.ToolCallEvent(OTHER, "write the docs"))
     return seen.feed(
-        told("w1", "running"), told("w2", "waiting", call="c2", task="write the docs"),
-        *of("w1", e.StepStart(1), e.Text("I SAY"), e.Thinking("I THINK"), e.ToolCallEvent(BASH, "pytest -q"),
-            e.ToolOutput("c1", "OUTPUT"), e.StepEnd(1, "tool_calls", Usage(2000, 40, cost_usd=0.01))),
-    )  # fmt: skip
+        told("w1", "running"),
+        told("w2", "waiting", call="c2", task="write the docs"),
+        *of(
+            "w1",
+            e.StepStart(1),
+            e.Text("I SAY"),
+            e.Thinking("I THINK"),
+            e.ToolCallEvent(BASH, "pytest -q"),
+            e.ToolOutput("c1", "OUTPUT"),
+            e.StepEnd(1, "tool_calls", Usage(2000, 40, cost_usd=0.01)),
+        ),
+    )
 
 
 def test_each_worker_is_one_line_in_the_place_of_its_call() -> None:
@@ -135,8 +154,9 @@ def test_a_worker_that_failed_says_why_and_its_own_workers_stay_below_it() -> No
     first, *below = seen.lines
     assert first.startswith("✗ agent w1 fix") and first.endswith(" · 2 steps · 3.0 s")
     assert below == [
-        "    w1 failed: limit max_steps reached", "    w1.1 finished · 1 step · 12k tokens · $0.0123 · 14 s"
-    ]  # fmt: skip
+        "    w1 failed: limit max_steps reached",
+        "    w1.1 finished · 1 step · 12k tokens · $0.0123 · 14 s",
+    ]
 
 
 @pytest.mark.parametrize(("commands", "way"), [(True, "/agents review w1"), (False, "nexus worktree diff x-w1")])

@@ -72,9 +72,12 @@ def turns(count: int, lines: int) -> Iterator[list[e.Event]]:
         call, result = ToolCall("c1", "bash", {"command": "ls"}), ToolResult("out\n[exit status 0]", status=0)
         answer = "\n\n".join(f"answer {number} line {line}" for line in range(lines))
         yield [
-            e.TurnStart(f"words {number}"), e.ToolCallEvent(call, "ls"), e.ToolResultEvent(call, result, 3, 0.0),
-            e.Text(answer), e.TurnEnd(e.Outcome(True, 0, answer, "stop", None, 0, Usage(), 0.0)),
-        ]  # fmt: skip
+            e.TurnStart(f"words {number}"),
+            e.ToolCallEvent(call, "ls"),
+            e.ToolResultEvent(call, result, 3, 0.0),
+            e.Text(answer),
+            e.TurnEnd(e.Outcome(True, 0, answer, "stop", None, 0, Usage(), 0.0)),
+        ]
 
 
 def screenful(count: int, lines: int, rows: int) -> Screenful:

@@ -606,8 +606,11 @@ def test_a_misspelt_command_names_the_nearest_and_a_path_is_a_message(tmp_path: 
 
 
 def test_a_command_that_wants_rest_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, lambda request: "fine" if request.messages[-1]["role"] == "tool" else
-                  [("bash", {"command": "sleep 0.3"})], allow="all")  # fmt: skip
+    stage = Stage(
+        tmp_path,
+        lambda request: "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "sleep 0.3"})],
+        allow="all",
+    )
 
     async def scene() -> None:
         stage.type("begin")
@@ -854,8 +857,10 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
 
 
 def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, lambda request: "done" if request.messages[-1]["role"] == "tool" else
-                  [("bash", {"command": "touch a"})])  # fmt: skip
+    stage = Stage(
+        tmp_path,
+        lambda request: "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch a"})],
+    )
 
     async def scene() -> None:
         stage.view.answers = ["", "", "", "", ""]
@@ -868,10 +873,13 @@ def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
 
 
 def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
-    calls = iter([
-        ("bash", {"command": "touch a"}), ("bash", {"command": "make"}),
-        ("write_file", {"path": "b.txt", "content": "x"}),
-    ])  # fmt: skip
+    calls = iter(
+        [
+            ("bash", {"command": "touch a"}),
+            ("bash", {"command": "make"}),
+            ("write_file", {"path": "b.txt", "content": "x"}),
+        ]
+    )
     stage = Stage(tmp_path, lambda request: [next(calls)] if len(request.messages) < 8 else "done")
 
     async def scene() -> None:
@@ -887,8 +895,12 @@ def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
 
 
 def test_n_alone_stops_the_turn_and_the_next_words_go_on(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, lambda request: "done" if "instead" in str(request.messages[-1]["content"]) else
-                  [("bash", {"command": "touch a"})])  # fmt: skip
+    stage = Stage(
+        tmp_path,
+        lambda request: (
+            "done" if "instead" in str(request.messages[-1]["content"]) else [("bash", {"command": "touch a"})]
+        ),
+    )
 
     async def scene() -> None:
         stage.view.answers = ["n"]
@@ -951,8 +963,10 @@ def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: 
 
 
 def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, lambda request: "done" if request.messages[-1]["role"] == "tool" else
-                  [("bash", {"command": "make a\nmake b"})])  # fmt: skip
+    stage = Stage(
+        tmp_path,
+        lambda request: "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "make a\nmake b"})],
+    )
 
     async def scene() -> None:
         stage.view.answers = ["sure", "y"]

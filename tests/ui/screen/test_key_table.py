@@ -27,9 +27,16 @@ README = Path(__file__).resolve().parents[3] / "README.md"
 ANSWERS = (AnswerKey("y", "yes"), AnswerKey("a", "always"), AnswerKey("n", "no"))
 STATES = ("at the prompt", "menu open", "turn running", "at a question")
 KEYS = {
-    "Enter": "\r", "Alt+Enter": "\x1b\r", "Shift+Enter": "\x1b[13;2u", "`\\` Enter": "\\\r", "Esc": "\x1b",
-    "Up": "\x1b[A", "Tab": "\t", "Shift+Tab": "\x1b[Z", "?": "?",
-}  # fmt: skip
+    "Enter": "\r",
+    "Alt+Enter": "\x1b\r",
+    "Shift+Enter": "\x1b[13;2u",
+    "`\\` Enter": "\\\r",
+    "Esc": "\x1b",
+    "Up": "\x1b[A",
+    "Tab": "\t",
+    "Shift+Tab": "\x1b[Z",
+    "?": "?",
+}
 
 
 def bytes_of(name: str) -> str:
@@ -163,9 +170,13 @@ EFFECTS = {
 async def check_state(state: str, folder: Path) -> list[str]:
     """The keys of the table that do something else in `state`."""
     box = InputBox(
-        folder=folder, project=folder, commands=discover, desk=lambda: cast(Any, object()),
-        history=folder / "history", vi=False,
-    )  # fmt: skip
+        folder=folder,
+        project=folder,
+        commands=discover,
+        desk=lambda: cast(Any, object()),
+        history=folder / "history",
+        vi=False,
+    )
     wrong = []
     async with stand(80, 30, box=box) as on:
         bench = Bench(on, box, state)

@@ -14,10 +14,13 @@ from nexus_cli.commands.command import Choice
 UP, DOWN, PAGE_DOWN, ESC = "\x1b[A", "\x1b[B", "\x1b[6~", "\x1b"
 SESSIONS = [
     Choice("01AAAA", "fix the discount", "12 minutes ago   3 turns  $0.02  01AAAA"),
-    Choice("01BBBB", "a title in 日本語 and then so many words that it fits no line of any terminal that I know",
-           "     yesterday  12 turns     $?  01BBBB"),
+    Choice(
+        "01BBBB",
+        "a title in 日本語 and then so many words that it fits no line of any terminal that I know",
+        "     yesterday  12 turns     $?  01BBBB",
+    ),
     Choice("01CCCC", "login page\x1b[2J", "    2026-01-03   1 turn   $1.50  01CCCC"),
-]  # fmt: skip
+]
 MANY = [Choice(f"k{number}", f"session {number}", "today") for number in range(40)]
 
 

@@ -39,8 +39,17 @@ def test_parts_stand_below_what_was_put_in_their_order() -> None:
             return _text(await on.still())
 
     assert run_at_once(play()) == [
-        "first", "second", "live 1", "live 2", "* waiting", "then: 0", "then: 1", "... and 3 more", "> words", STATUS,
-    ]  # fmt: skip
+        "first",
+        "second",
+        "live 1",
+        "live 2",
+        "* waiting",
+        "then: 0",
+        "then: 1",
+        "... and 3 more",
+        "> words",
+        STATUS,
+    ]
 
 
 def test_what_is_put_before_the_screen_runs_and_after_it_ended_is_printed_once() -> None:

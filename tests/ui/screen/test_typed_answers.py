@@ -101,9 +101,13 @@ def make_question(number: int) -> Question:
 async def drawn(folder: Path) -> AsyncIterator[Keyboard]:
     """The screen with the real box."""
     box = InputBox(
-        folder=folder, project=folder, commands=discover, desk=lambda: cast(Any, object()),
-        history=folder / "history", vi=False,
-    )  # fmt: skip
+        folder=folder,
+        project=folder,
+        commands=discover,
+        desk=lambda: cast(Any, object()),
+        history=folder / "history",
+        vi=False,
+    )
     async with stand(80, 30, box=box) as on:
         on.controller.running = True
         yield Keyboard(on.screen, on.type)

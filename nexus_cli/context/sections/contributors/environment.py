@@ -16,11 +16,23 @@ from nexus_cli.core.elide import one_line
 SLOT = 20
 """After the instructions, as in seed A."""
 MANAGERS = {
-    "uv.lock": "uv", "poetry.lock": "poetry", "pdm.lock": "pdm", "Pipfile.lock": "pipenv",
-    "pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun",
-    "package-lock.json": "npm", "Cargo.toml": "cargo", "go.mod": "go", "Gemfile": "bundler",
-    "composer.json": "composer", "pom.xml": "maven", "build.gradle": "gradle", "build.gradle.kts": "gradle",
-}  # fmt: skip
+    "uv.lock": "uv",
+    "poetry.lock": "poetry",
+    "pdm.lock": "pdm",
+    "Pipfile.lock": "pipenv",
+    "pnpm-lock.yaml": "pnpm",
+    "yarn.lock": "yarn",
+    "bun.lock": "bun",
+    "bun.lockb": "bun",
+    "package-lock.json": "npm",
+    "Cargo.toml": "cargo",
+    "go.mod": "go",
+    "Gemfile": "bundler",
+    "composer.json": "composer",
+    "pom.xml": "maven",
+    "build.gradle": "gradle",
+    "build.gradle.kts": "gradle",
+}
 """Map a file at the top of a project to its package manager."""
 
 

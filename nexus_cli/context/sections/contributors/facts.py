@@ -28,8 +28,10 @@ SHARE = 0.01
 NAMED = 8
 """Most facts without a line that are named for the person; the others are counted."""
 ABOUT: Mapping[MemorySlot, str] = {
-    MemorySlot.USER: "of the person", MemorySlot.PROJECT: "of this project", MemorySlot.AGENT: "of earlier work",
-}  # fmt: skip
+    MemorySlot.USER: "of the person",
+    MemorySlot.PROJECT: "of this project",
+    MemorySlot.AGENT: "of earlier work",
+}
 
 
 def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, sticky: bool = False) -> Contributor:

@@ -34,8 +34,7 @@ Count = Callable[[str], int]
 
 
 def read(sources: Sources) -> Value:
-    """Return one record per layer: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`, the outermost first.
-    """
+    """Return one record per layer: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`, the outermost first."""
     layers = sources.instructions()
     root = project_root(sources.cwd)
     return [

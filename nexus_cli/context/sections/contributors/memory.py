@@ -23,8 +23,7 @@ ROOM = 400
 
 
 def read(sources: Sources) -> Value:
-    """Return `path`, `text`, `notice` and `beyond` of the file; nothing if there are facts, or either cannot be read.
-    """
+    """Return `path`, `text`, `notice` and `beyond` of the file; nothing if there are facts, or either cannot be read."""
     path = places().config / NAME
     try:
         if sources.facts is not None and sources.facts.search("", limit=1):

@@ -78,8 +78,11 @@ def _read_file(path: Path) -> dict[str, Any]:
         "layer": str(_pick(front, "layer", LAYERS[0], list(map(str, LAYERS)))),
         "order": PHASES[_pick(front, "phase", "persona", list(PHASES))] + _number(front, "slot", 500, 1, 999),
         "priority": _number(front, "priority", 60, 0, 100),
-        "text": text, "path": replace_surrogates(str(path)), "notice": found.notice, "beyond": found.beyond,
-    }  # fmt: skip
+        "text": text,
+        "path": replace_surrogates(str(path)),
+        "notice": found.notice,
+        "beyond": found.beyond,
+    }
 
 
 def _pick(front: Mapping[str, str], key: str, default: str, values: Sequence[str]) -> str:

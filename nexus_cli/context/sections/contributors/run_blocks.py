@@ -29,15 +29,32 @@ ID = "run"
 BLOCKS = ("identity", "trigger", "space", "spaces", "goals", "memories", "plans", "runs")
 """In the seed's order."""
 PRIORITY = {
-    "identity": 95.0, "trigger": 97.0, "space": 93.0, "spaces": 75.0, "goals": 80.0, "memories": 70.0, "plans": 60.0,
+    "identity": 95.0,
+    "trigger": 97.0,
+    "space": 93.0,
+    "spaces": 75.0,
+    "goals": 80.0,
+    "memories": 70.0,
+    "plans": 60.0,
     "runs": 65.0,
-}  # fmt: skip
+}
 BARE = ("type", "triggerSource", "messageId")
 """Keys of a trigger whose values are not quoted."""
 FIRST = (
-    "type", "triggerSource", "space", "sender", "plan", "service", "message", "messageId", "instruction", "payload",
-    "scheduledAt", "timestamp", "senderExpectsReply",
-)  # fmt: skip
+    "type",
+    "triggerSource",
+    "space",
+    "sender",
+    "plan",
+    "service",
+    "message",
+    "messageId",
+    "instruction",
+    "payload",
+    "scheduledAt",
+    "timestamp",
+    "senderExpectsReply",
+)
 """Keys of a trigger in the order of the seed; others follow."""
 LONG, SHORT = 400, 80
 """Most characters of one value of a trigger, and in its short form."""
@@ -80,11 +97,17 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     made = ((name, *_forms(name, value, view.count)) for name in BLOCKS if value.get(name))
     return tuple(
         Section(
-            f"{ID}.{name}", Phase.EVENT + 100 + BLOCKS.index(name), forms, Layer.EVENT, PRIORITY[name],
-            sticky=name in ("identity", "trigger"), source="the run", least=least,
+            f"{ID}.{name}",
+            Phase.EVENT + 100 + BLOCKS.index(name),
+            forms,
+            Layer.EVENT,
+            PRIORITY[name],
+            sticky=name in ("identity", "trigger"),
+            source="the run",
+            least=least,
         )
         for name, forms, least in made
-    )  # fmt: skip
+    )
 
 
 def _forms(name: str, value: Value, count: Callable[[str], int]) -> tuple[tuple[str, ...], int]:
@@ -151,8 +174,9 @@ def _json(value: Any, level: int = 0) -> str:
     if level > DEEPEST:
         return '"..."'
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{json.dumps(str(key), ensure_ascii=False)}: {_json(one, level + 1)}"
-                          for key, one in value.items())  # fmt: skip
+        inner = ", ".join(
+            f"{json.dumps(str(key), ensure_ascii=False)}: {_json(one, level + 1)}" for key, one in value.items()
+        )
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(_json(one, level + 1) for one in value)}]"
@@ -172,8 +196,10 @@ def _space_lines(run: Mapping[str, Any]) -> list[str]:
 
 
 def _space_line(space: Mapping[str, Any]) -> str:
-    members = ["You" if one.get("you") else f"{_plain(one['name'])} ({_plain(one['type'])})"
-               for one in space.get("members", ())]  # fmt: skip
+    members = [
+        "You" if one.get("you") else f"{_plain(one['name'])} ({_plain(one['type'])})"
+        for one in space.get("members", ())
+    ]
     members += [f"{space['more']:,} more"] if space.get("more") else []
     active = " [ACTIVE]" if space.get("active") else ""
     return f"{_quote(space['name'])} (id: {_plain(space['id'])}){active} — {', '.join(members)}"
@@ -217,8 +243,9 @@ def _plan_line(plan: Mapping[str, Any], now: datetime | None) -> str:
 def _run_line(run: Mapping[str, Any]) -> str:
     where = f" in {_quote(run['space'])}" if run.get("space") else ""
     if run.get("this"):
-        return f"Run {_plain(run['id'])} (this run)" + (f" — triggered by {_plain(run['by'])}{where}" if run.get("by")
-                                                        else "")  # fmt: skip
+        return f"Run {_plain(run['id'])} (this run)" + (
+            f" — triggered by {_plain(run['by'])}{where}" if run.get("by") else ""
+        )
     waits = f" (waiting for {_plain(run['for'])})" if run.get("for") else ""
     return f"Run {_plain(run['id'])} — {_plain(run['state'])}{where}{waits}"
 

@@ -22,8 +22,7 @@ WHOLE = f' [whole: recall("{DROP}")]'
 
 
 def read(sources: Sources) -> Value:
-    """Return one record per goal: `id`, `text`, `done`, `steps` (texts of the open ones), `of` (number of all steps).
-    """
+    """Return one record per goal: `id`, `text`, `done`, `steps` (texts of the open ones), `of` (number of all steps)."""
     found = sources.goals()
     children = {goal.id: [step for step in found if step.parent == goal.id] for goal in found if not goal.parent}
     return [
