@@ -77,7 +77,7 @@ def make_runner(
     ledger: Ledger, settings: Settings, warn: Callable[[str], None], provider: Provider | None = None
 ) -> Runner:
     """Return a runner of everything that may be due; `warn` gets lines for the person, the same one more than once."""
-    from nexus_cli.runs.fire_plans import PlanDuty  # noqa: PLC0415
+    from nexus_cli.runs.fire_plans import PlanProducer  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (the engine)
     from nexus_cli.runs.unattended import KEPT, UnattendedRules  # noqa: PLC0415
 
@@ -91,7 +91,7 @@ def make_runner(
 
     return Runner(
         ledger,
-        duties=[PlanDuty(warn)],
+        producers=[PlanProducer(warn)],
         holds_back=holds_back,
         provider=provider,
     )
