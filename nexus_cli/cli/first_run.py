@@ -2,7 +2,7 @@
 the settings.
 
 A key is stored at once; `config.toml` is written only when both other answers are there. What is usable is found by
-`session.reports.models`; the REPL that follows is the business of `run_repl`.
+`reports.models`; the REPL that follows is the business of `run_repl`.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
 
 
 def _drive(ledger: Ledger, run: Run, *, json: bool) -> None:
-    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (the engine, once there is something to do)
+    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (the engine, if there is work)
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415
 
     interrupt = Interrupt()

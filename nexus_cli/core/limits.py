@@ -1,7 +1,7 @@
 """Limits that compose by restriction: seed D's execution pattern as a meet.
 
-`a & b` is never looser than `a`; it is associative, commutative and idempotent (law 7). `session.spending` enforces
-requests and money, `session.dispatch` calls.
+`a & b` is never looser than `a`; it is associative, commutative and idempotent (law 7). `lane.spending` enforces
+requests and money, `turn.dispatch` calls.
 """
 
 from __future__ import annotations

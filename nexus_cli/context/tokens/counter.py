@@ -200,7 +200,8 @@ class FirstTexts:
                 return None
             try:
                 merges = self._tables.get(encoding_name) or self._read(encoding_name)
-                return merges.count(replace_surrogates(text)) if merges else None
+                counts = [merges.count(piece) for piece in pieces(replace_surrogates(text))] if merges else [None]
+                return None if None in counts else sum(filter(None, counts))
             except Exception:  # a table or a library that is broken: the encoder has a fallback
                 return None
 

@@ -7,11 +7,13 @@ counted here.
 
 from __future__ import annotations
 
+import re
 from binascii import b2a_base64
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
+_KNOWN = re.compile("[\0-\u04ff\u2010-\u2027]*").fullmatch
 LONGEST = 64
 """Bytes of the longest word that is joined here: joining takes the square of its length."""
 
@@ -31,9 +33,10 @@ class MergeTable:
     def count(self, text: str) -> int | None:
         """Return the tokens of `text`, None if only the encoder can count it.
 
-        Beyond U+FFFF the two libraries differ in which characters are letters: they know other versions of Unicode.
+        The two libraries know different versions of Unicode, so they disagree on some characters: only text in Latin,
+        Greek and Cyrillic letters with common punctuation is counted here.
         """
-        if text and max(text) > "\uffff":
+        if not (text.isascii() or _KNOWN(text)):
             return None
         tokens = 0
         for word in self._split(text):

@@ -277,7 +277,7 @@ class SchedulesReport(TypedDict):
 
 
 class ScheduleReport(SchedulesReport):
-    """`nexus schedule add --json`, and `remove`, `pause`, `resume`, `run`."""
+    """`nexus schedule add --json`, and `remove`, `pause`, `resume`."""
 
     done: str
     run: str
@@ -361,7 +361,7 @@ class NewSpaceReport(TypedDict):
 
 
 class ServeOnceReport(TypedDict):
-    """`nexus serve --once --json`."""
+    """`nexus serve --once --json` and `nexus schedule run --json`."""
 
     version: Literal[1]
     ok: bool
