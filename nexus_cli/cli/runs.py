@@ -13,12 +13,13 @@ from nexus_cli.cli.command_options import Json, whole_number
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, QUEUED, RUNNING, STATES, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import MOST, run_report, runs_report
 from nexus_cli.reports.text.runs import run_text, runs_text
-from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 if TYPE_CHECKING:
     from nexus_cli.core.approval import Approver
@@ -98,10 +99,12 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
         return
     at = format_utc(local_now())
     if answer:
-        calls = [one["call"] for one in run.waits.value["questions"]]
-        ledger.runs.signal(run.key, APPROVAL, {"calls": calls, "answer": answer}, at)
+        questions = run.waits.value["questions"]
+        ledger.runs.signal(run.key, APPROVAL, {"calls": [one["call"] for one in questions], "answer": answer}, at)
+        for one in questions:
+            write_stderr_line(f"nexus: {answer}: {one_line(one['what'])[:200]}")
     elif asks and not (os.isatty(0) and Stream(2).terminal):
-        why = f"it asks: {run.waits.value['questions'][0]['what'][:200]}, and this is no terminal"
+        why = f"it asks: {run.waits.why.removeprefix('approval: ')}, and this is no terminal"
         raise NexusError("usage", run.id, why, f"nexus runs resume {run.id} --answer yes")
     else:
         ledger.runs.signal(run.key, "person", {}, at)

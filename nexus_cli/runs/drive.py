@@ -97,7 +97,8 @@ class RunApprover:
             {"call": one.call.id, "what": one.what, "why": one.why, "detail": one.detail[:20_000]}
             for one in self.deferred
         ]
-        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}", {"questions": asked})
+        more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}{more}", {"questions": asked})
 
 
 @dataclass

@@ -89,4 +89,5 @@ def test_an_approval_of_a_run_that_nobody_watches_waits_for_an_answer(answer: st
         done = place.run("runs", "resume", "run-1", "--answer", answer, "--json")
         assert (done.status, done.result["state"], done.result["report"]) == (0, "done", "over")
         assert (place.folder / "made").exists() == (answer == "yes")
+        assert f"nexus: {answer}: write_file made".encode() in done.stderr
         assert json.loads(place.server.requests[-1].body["messages"][-2]["tool_calls"][0]["function"]["arguments"])

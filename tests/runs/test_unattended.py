@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,12 +15,15 @@ from runs.stage import AT, MODEL, SETTINGS, Played, Reply, last, run_due, sent
 from nexus_cli.cli.serve_once import has_work
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings
+from nexus_cli.core.approval import Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import ToolCall
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.away_report import take_away_lines
+from nexus_cli.runs.drive import RunApprover
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.unattended import KEPT, UnattendedRules, look_back, read_limits
 
@@ -216,3 +220,13 @@ def test_an_approval_that_a_run_waits_for_is_told_too(ledger: Ledger, folder: Pa
     (line,) = take_away_lines(ledger, folder)
     assert line.startswith("while you were away: plan Daily Report ran 1 time; run-1: waits for approval")
     assert line.endswith(": nexus runs resume run-1") and take_away_lines(ledger, folder) == []
+
+
+def test_several_questions_of_one_step_are_all_announced_before_one_answer_holds_for_them() -> None:
+    asked = [ToolCall(f"c{number}", "bash", {"command": f"touch {number}"}) for number in (1, 2, 3)]
+    approver = RunApprover({})
+    for call in asked:
+        asyncio.run(approver.ask(Question(call, f"bash {call.arguments['command']}", "it writes")))
+    wait = approver.make_wait()
+    assert wait is not None and wait.why == "approval: bash touch 1 and 2 more"
+    assert [one["call"] for one in wait.value["questions"]] == ["c1", "c2", "c3"]
