@@ -218,6 +218,28 @@ def test_imports_run_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+OPEN_ROOMS = {"core", "config", "text", "reports"}
+"""Rooms of values, texts and reports: every module is public."""
+
+
+def test_rooms_are_entered_by_their_doors() -> None:
+    """A room's README lists its public modules; a module that nobody outside imports is not listed."""
+    used: dict[str, set[str]] = {}
+    for path, targets in imported_files().items():
+        for target in targets - {path}:
+            own, inner = target.partition("/")[::2]
+            if inner and not inner.endswith("__init__.py") and own != path.partition("/")[0]:
+                used.setdefault(own, set()).add(inner.removesuffix(".py"))
+    wrong = []
+    for own in sorted(used.keys() - OPEN_ROOMS):
+        readme = (PRODUCT / own / "README.md").read_text(encoding="utf-8")
+        line = re.search(r"^Public modules: (.*?)\.$", readme, re.MULTILINE | re.DOTALL)
+        public = set(re.findall(r"`([\w/]+)`", line[1])) if line else set()
+        wrong += [f"{own}/{inner} is used from outside" for inner in sorted(used[own] - public)]
+        wrong += [f"{own}/{inner} is used by nobody outside" for inner in sorted(public - used[own])]
+    assert not wrong, "change the list in the README of the room, or the import:\n" + "\n".join(wrong)
+
+
 @cache
 def imported_files() -> dict[str, set[str]]:
     """By file: the files of the product that it imports, delayed imports and those for types alone included."""

@@ -48,7 +48,7 @@ def test_a_room_is_described_in_sixty_lines_and_its_files_are_there() -> None:
     assert len(readmes) > 10
     wrong = []
     for path in readmes:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8").partition("\nPublic modules: ")[0]
         named = set(re.findall(r"`([\w/]+\.py)`", text)) - {"NAME.py"}
         wrong += [f"{path}: {name}" for name in named if not any(there.endswith(f"/{name}") for there in names)]
         wrong += [f"{path}: {len(text.splitlines())} lines"] if len(text.splitlines()) > 60 else []
