@@ -492,7 +492,7 @@ def test_one_module_says_how_large_a_request_is() -> None:
         for path in product()
         if room(path) != "context" and name(path) not in MEASURES
         for node in nodes(path)
-        if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "meter" in ast.unparse(node.value)
+        if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "estimator" in ast.unparse(node.value)
     ]
     assert not wrong, "read it off `next_request` or `window_request`:\n" + "\n".join(wrong)
 

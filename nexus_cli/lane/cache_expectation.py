@@ -81,7 +81,7 @@ def _may_be_cached(lane_state: LaneState, sent: SentRequest) -> bool:
 def record_rewrite(lane_state: LaneState, before: int) -> RewritePrice:
     """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewrite_memo`.
 
-    The meter already knows the window that came of it.
+    The estimator already knows the window that came of it.
     """
     priced = _priced(lane_state, before, window_request(lane_state).tokens)
     lane_state.lane.timeline.memo(*_rewrite(lane_state.lane, priced))
@@ -109,7 +109,7 @@ def _priced(lane_state: LaneState, before: int, after: int) -> RewritePrice:
     held = (one for one, _ in lane_state.cache.candidates() if _may_be_cached(lane_state, one)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
     fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
-    tokens = lane_state.meter.scale().tokens
+    tokens = lane_state.estimator.scale().tokens
     cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
     info = lane_state.model.info.with_tier_prices(after)

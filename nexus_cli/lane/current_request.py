@@ -13,7 +13,7 @@ from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.lane.cache.sent_request import cache_life_of
 from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_meter
+from nexus_cli.lane.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_estimator
 from nexus_cli.lane.spending import left_over
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ def window_request(lane_state: LaneState) -> NextRequest:
         lane,
         lane.epoch.id,
         lane.changes,
-        lane_state.meter,
-        lane_state.meter.state,
+        lane_state.estimator,
+        lane_state.estimator.state,
         lane_state.budget,
         model.info,
         lane_state.cache.last,
         lane_state.event,
     )
-    if lane_state.made is None or lane_state.made[0] != state:
+    if lane_state.window_request is None or lane_state.window_request[0] != state:
         made = NextRequest.of(
-            lane_state.meter,
+            lane_state.estimator,
             lane.epoch,
             lane.items,
             lane_state.budget,
@@ -47,8 +47,8 @@ def window_request(lane_state: LaneState) -> NextRequest:
             earlier=_earlier(lane_state),
             in_force=lambda: _in_force(lane_state),
         )
-        lane_state.made = state, made
-    return lane_state.made[1]
+        lane_state.window_request = state, made
+    return lane_state.window_request[1]
 
 
 def next_request(lane_state: LaneState) -> NextRequest:
@@ -59,12 +59,16 @@ def next_request(lane_state: LaneState) -> NextRequest:
     if draft is None and not texts:
         return now
     state = (now, draft, texts)
-    if lane_state.foreseen is None or lane_state.foreseen[0] != state:
+    if lane_state.next_request is None or lane_state.next_request[0] != state:
         count, number = lane_state.context.counter.count, lane_state.lane.timeline.last + 1
         waiting = [WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
-        meter = lane_state.meter if draft is None else unreported_meter(lane_state.meter, draft.epoch, now.items)
+        estimator = (
+            lane_state.estimator
+            if draft is None
+            else unreported_estimator(lane_state.estimator, draft.epoch, now.items)
+        )
         made = NextRequest.of(
-            meter,
+            estimator,
             draft.epoch if draft else now.epoch,
             now.items,
             lane_state.budget,
@@ -75,8 +79,8 @@ def next_request(lane_state: LaneState) -> NextRequest:
             earlier=now.earlier,
             in_force=lambda: _in_force(lane_state),
         )
-        lane_state.foreseen = state, made
-    return lane_state.foreseen[1]
+        lane_state.next_request = state, made
+    return lane_state.next_request[1]
 
 
 def _earlier(lane_state: LaneState) -> EarlierRequests:
@@ -103,19 +107,19 @@ def rewritten_request(
     lane_state: LaneState, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> NextRequest:
     """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
-    meter = unreported_meter(lane_state.meter, epoch, items, anchor)
-    return NextRequest.of(meter, epoch, items, lane_state.budget, room=lane_state.room)
+    estimator = unreported_estimator(lane_state.estimator, epoch, items, anchor)
+    return NextRequest.of(estimator, epoch, items, lane_state.budget, room=lane_state.room)
 
 
 def unreported_tokens(lane_state: LaneState) -> int:
     """Return what the window takes by the estimate that is made where nothing of it was reported: by it a window is
     compared with one that was just rewritten."""
-    return round(lane_state.meter.estimate_without_anchor(lane_state.lane.counted))
+    return round(lane_state.estimator.estimate_without_anchor(lane_state.lane.counted))
 
 
 def most_with(lane_state: LaneState, added: int) -> int:
     """Return what the window takes at most with one more message of `added` tokens by our count."""
-    return lane_state.meter.upper(lane_state.lane.counted + added)
+    return lane_state.estimator.upper(lane_state.lane.counted + added)
 
 
 def answer_cap(lane_state: LaneState) -> int:

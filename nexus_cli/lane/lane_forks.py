@@ -34,7 +34,7 @@ def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
         context,
         lane_state.model,
         lane_state.budget,
-        lane_state.meter.fork(),
+        lane_state.estimator.fork(),
         lane_state.spending,
         lane_state.control,
         lane_state.clock,
@@ -52,7 +52,7 @@ def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
     Shared with this one: spending, control, clock, settings, prompt, and calibrations if `model` is another one: what
     other contents teach of the session's own model is forgotten. Everything else is new.
     """
-    budget, meter = sized(lane_state, model)
+    budget, estimator = sized(lane_state, model)
     config = ContextConfig(budget.window, budget.window - budget.available)
     context = ContextManager(config, _open_log(lane_state.lane, agent, None), token_counter=lane_state.context.counter)
     rules = rules_for(model.info.provider, model.info.name).dumps()
@@ -63,7 +63,7 @@ def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
         context,
         model,
         budget,
-        meter,
+        estimator,
         lane_state.spending,
         lane_state.control,
         lane_state.clock,
@@ -88,7 +88,9 @@ def sized(lane_state: LaneState, model: Model) -> tuple[TokenBudget, TokenEstima
     name = model.info.served_name
     known = lane_state.calibrations.calibration(name) if lane_state.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
-    return budget, TokenEstimator(lane_state.meter.calibration if name == lane_state.model.info.served_name else known)
+    return budget, TokenEstimator(
+        lane_state.estimator.calibration if name == lane_state.model.info.served_name else known
+    )
 
 
 def _open_log(lane: Lane, agent: str, at_entry: int | None) -> Log:

@@ -101,7 +101,7 @@ class LaneState:
     """The lane of `context`."""
     model: Model
     budget: TokenBudget
-    meter: TokenEstimator
+    estimator: TokenEstimator
     spending: Spending
     control: Control
     clock: Clock
@@ -119,19 +119,19 @@ class LaneState:
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
     draft: NextEpoch | None = None
     """The epoch that the next request begins, where it begins one and that was looked up."""
-    made: tuple[tuple[object, ...], NextRequest] | None = None
+    window_request: tuple[tuple[object, ...], NextRequest] | None = None
     """The request that the window makes, with what it was made of; see `next_request.current`."""
-    foreseen: tuple[tuple[object, ...], NextRequest] | None = None
+    next_request: tuple[tuple[object, ...], NextRequest] | None = None
     """The same with what waits, and under the epoch that is drafted."""
     last_usage: Usage | None = None
     """Usage of the lane's newest answered request."""
-    said: str = ""
+    partial_reply: str = ""
     """Answer to the lane's newest request, as far as it came; without the marks that the window has."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
     cache: CacheHistory = field(default_factory=CacheHistory)
     """Earlier requests, as far as a cache may hold them."""
-    doubted: int = 0
+    refused_window: int = 0
     """The window that a refusal named, while the session goes beyond it; else 0."""
     confirmed: bool = False
     """The window was asked of the provider in this session, and is not doubted any more."""
@@ -144,7 +144,7 @@ class LaneState:
 
     def __post_init__(self) -> None:
         self.lane = self.context.lane
-        self.meter.contents = WindowContents(lambda: (self.lane.epoch, self.lane.items))
+        self.estimator.contents = WindowContents(lambda: (self.lane.epoch, self.lane.items))
 
     @property
     def least_output(self) -> int:
@@ -174,7 +174,7 @@ class LaneState:
 
         self.lane.rewrite(head, cause, every, planned.frame, noted)
         self.draft = None
-        self.meter.forget()
+        self.estimator.forget()
         self.emit_drops(every)
 
     def emit(self, event: Event) -> None:
@@ -194,10 +194,10 @@ class LaneState:
         over processes, and only if that leaves enough to go on with.
         """
         believed = is_believable(error, counted)
-        limit = (error.limit or self.doubted) if believed else 0
-        self.meter.learn_from_overflow(counted, error.counted, limit or None)
+        limit = (error.limit or self.refused_window) if believed else 0
+        self.estimator.learn_from_overflow(counted, error.counted, limit or None)
         if self.calibrations:
-            self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
+            self.calibrations.calibrate(self.model.info.served_name, self.estimator.calibration)
         if not believed:
             window = self._shrink_if_workable(error.limit or 0)
             self.emit(Notice(describe_disbelief(error, self.model.info.served_name, counted, window)))
@@ -221,7 +221,7 @@ class LaneState:
         request may take; return it, else 0."""
         if limit >= self.budget.window:
             return 0
-        most = self.meter.countable(TokenBudget.of(limit, self.model.info.max_output).available)
+        most = self.estimator.countable(TokenBudget.of(limit, self.model.info.max_output).available)
         if sum(self.fixed_parts().values()) > (1 - REQUEST_FLOOR) * most:
             return 0
         self.set_window(limit)
@@ -237,7 +237,7 @@ class LaneState:
     def set_window(self, window: int) -> None:
         """The provider's window is smaller than we knew."""
         info = self.model.info
-        self.confirmed, self.doubted = bool(self.doubted), 0
+        self.confirmed, self.refused_window = bool(self.refused_window), 0
         known = replace(info, window=window, window_refused=True, listed_window=info.listed_window or info.window)
         self.model = replace(self.model, info=known)
         self.budget = TokenBudget.of(window, info.max_output)
@@ -248,9 +248,11 @@ class LaneState:
         info = self.model.info
         if not info.window_refused or not info.listed_window or self.confirmed:
             return False
-        self.doubted, self.confirmed = info.window, True
+        self.refused_window, self.confirmed = info.window, True
         self._restore_window()
-        line = f"an earlier refusal named a window of {self.doubted:,} tokens for {info.served_name}, which is too"
+        line = (
+            f"an earlier refusal named a window of {self.refused_window:,} tokens for {info.served_name}, which is too"
+        )
         self.emit(Notice(f"{line} small for this request: trying once with {info.listed_window:,}", warning=False))
         return True
 
@@ -273,14 +275,14 @@ class LaneState:
         if info.window_refused and info.window < reported <= info.listed_window:
             self._restore_window()
             self._keep_window(0)
-        elif 0 < self.doubted < reported:
-            self.doubted = 0
+        elif 0 < self.refused_window < reported:
+            self.refused_window = 0
             self._keep_window(0)
-        if 0 < self.meter.calibration.window < reported:
-            self.meter.forget_window()
+        if 0 < self.estimator.calibration.window < reported:
+            self.estimator.forget_window()
             if self.calibrations:
-                self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
-        learned = self.meter.learn(self.lane.cursor, counted, reported, teaches=not images)
+                self.calibrations.calibrate(self.model.info.served_name, self.estimator.calibration)
+        learned = self.estimator.learn(self.lane.cursor, counted, reported, teaches=not images)
         if learned and self.calibrations:
             self.calibrations.calibrate(self.model.info.served_name, learned)
 

@@ -1,6 +1,6 @@
 """Send one model request: committed before its first byte, streamed, folded, its reply committed as one entry.
 
-An unfinished answer keeps its text, marked for the model, and raises the matching error; `lane_state.said` has the text
+An unfinished answer keeps its text, marked for the model, and raises the matching error; `lane_state.partial_reply` has the text
 without the mark. One whose stream was cut is asked for once more: nothing of it was run, and its text stays out of the
 window, in a memo `CUT`. Both requests are recorded.
 """
@@ -123,7 +123,7 @@ def ends_unfinished(log: Log) -> bool:
 
 def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = lane_state.lane
-    lane_state.said = ""
+    lane_state.partial_reply = ""
     expected = window_request(lane_state).tokens
     sealed = lane.freeze_request()
     previous_end = sealed.previous_end or ahead.messages
@@ -172,7 +172,7 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     message = reply.message
     if before and not message.content and reply.finish in ("none", "empty"):
         message = Message(Role.ASSISTANT, before)
-    lane_state.said = said = message.content
+    lane_state.partial_reply = said = message.content
     if reply.finish == "length" and not message.tool_calls:
         message = _with_mark(message, CUT_OFF)
     elif reply.finish in ("none", "refused") or message is not reply.message:
@@ -192,7 +192,7 @@ def _possible(lane_state: LaneState, usage: Usage | None) -> Usage | None:
     info = lane_state.model.info
     # A window that a refusal named may be wrong: then a report beyond it is what ends that error.
     window = max(info.window, info.listed_window)
-    return usage if usage and lane_state.meter.is_possible(lane_state.lane.counted, usage.input, window) else None
+    return usage if usage and lane_state.estimator.is_possible(lane_state.lane.counted, usage.input, window) else None
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -229,7 +229,7 @@ def _keep_partial(
     usage = _spend_partial(lane_state, message, began)
     if before and not message.content:
         message = Message(Role.ASSISTANT, before)
-        lane_state.said = before
+        lane_state.partial_reply = before
     return _record(lane_state, _with_mark(message, mark) if message.content else None, usage, why, False)
 
 
@@ -252,7 +252,7 @@ def _spend_partial(
     lane_state: LaneState, message: Message, began: Outlook | None, reported: Usage | None = None
 ) -> Usage:
     """Account for a request whose reply ended with `message`; nothing was used if nothing `began`."""
-    lane_state.said = message.content
+    lane_state.partial_reply = message.content
     nothing = Usage(cost_usd=usage_cost(Usage(), lane_state.model.info))
     usage = (reported or _estimate_usage(lane_state, message)) if began else nothing
     lane_state.spending.add(usage)

@@ -113,7 +113,7 @@ async def record_user_message(
     where that is given; `files` are records of those in text and parts. `source` is whose words came during a turn.
     `notes` are memos of the same commit, by kind."""
     lane, epoch = lane_state.lane, lane_state.lane.epoch
-    most = lane_state.meter.countable(lane_state.budget.available, _like(lane_state.context, text))
+    most = lane_state.estimator.countable(lane_state.budget.available, _like(lane_state.context, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
     cap = max(64, int(room * REQUEST_SHARE))
     clipped, drop = await clip_with_drop(

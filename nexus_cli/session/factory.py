@@ -210,7 +210,7 @@ def _anchor_estimate(lane_state: LaneState, log: FailoverLog) -> None:
     from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
 
     with suppress(NexusError):
-        take_anchor(lane_state.meter, log, lane_state.lane.epoch, lane_state.lane.items)
+        take_anchor(lane_state.estimator, log, lane_state.lane.epoch, lane_state.lane.items)
 
 
 async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:

@@ -255,7 +255,7 @@ class _History:
         short messages stay whole, the long ones share what room is left."""
         epoch = lane_state.lane.epoch
         fixed = epoch.system_tokens + epoch.tools_tokens
-        room = int(max(0, lane_state.meter.countable(lane_state.budget.available) - fixed) * part)
+        room = int(max(0, lane_state.estimator.countable(lane_state.budget.available) - fixed) * part)
         sizes = await asyncio.to_thread(_sizes, found, lane_state.context.counter.count)
         first = _first_with_room(sizes, room)
         kept = found[first:]

@@ -69,7 +69,7 @@ def warnings(events: list[Event]) -> list[str]:
 def test_a_count_that_is_far_from_ours_leaves_the_session_usable_and_is_told(tmp_path: Path) -> None:
     provider = Refusing((9_021, 8_192), (9_021, 8_192), (9_021, 8_192))
     session = open_at(tmp_path, provider)
-    estimate = session.state.lane_state.meter.estimate(2_300)
+    estimate = session.state.lane_state.estimator.estimate(2_300)
     events, ends = talk(session, "one", "two", "three")
     assert [end.ok for end in ends] == [False, True, True] and provider.figures == []
     told = warnings(events)
@@ -79,7 +79,7 @@ def test_a_count_that_is_far_from_ours_leaves_the_session_usable_and_is_told(tmp
         assert ledger.calibration(MODEL).window == 0, "what was invented is not remembered"
     again = open_at(tmp_path, Played(lambda request: "done"))
     assert again.state.lane_state.model.info.window == 128_000
-    assert again.state.lane_state.meter.estimate(2_300) <= 1.05 * estimate
+    assert again.state.lane_state.estimator.estimate(2_300) <= 1.05 * estimate
     asyncio.run(again.aclose())
 
 
@@ -127,14 +127,14 @@ def test_after_any_refusals_the_next_request_is_sent_and_answered(tmp_path: Path
     provider = Refusing(*figures)
     provider.usage = Usage(2_300, 10)
     session = open_at(tmp_path, provider)
-    before = session.state.lane_state.meter.estimate(2_300)
+    before = session.state.lane_state.estimator.estimate(2_300)
     turns = [f"words of turn {number}" for number in range(len(figures) + 2)]
     _, ends = talk(session, *turns)
     assert not provider.figures, "each request was sent"
     assert ends[-1].ok and ends[-2].ok
     assert turns[-1] in str(provider.seen[-1][-1]["content"])
     later = open_at(tmp_path, Played(lambda request: "done"))
-    assert later.state.lane_state.meter.estimate(2_300) <= 1.6 * before
+    assert later.state.lane_state.estimator.estimate(2_300) <= 1.6 * before
     asyncio.run(later.aclose())
 
 

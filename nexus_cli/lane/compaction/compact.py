@@ -87,7 +87,7 @@ def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.Comp
 
 def countable(lane_state: LaneState, cause: str = "") -> int:
     """Return the budget by our count. On command it is at most the present window: the person wants it smaller now."""
-    available = lane_state.meter.countable(lane_state.budget.available)
+    available = lane_state.estimator.countable(lane_state.budget.available)
     return min(available, max(LEAST, lane_state.lane.counted)) if cause == "command" else available
 
 
@@ -220,7 +220,7 @@ async def _accept(
         what = "the end of a summary, for which the window had no room"
         drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, lane.timeline.now(), text=cut))
     drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
-    anchor = lane_state.meter.anchor
+    anchor = lane_state.estimator.anchor
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield note_made(lane_state, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())

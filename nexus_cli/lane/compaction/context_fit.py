@@ -48,7 +48,7 @@ def prune_if_due(lane_state: LaneState) -> None:
     if not prunes or (warm and lane_state.step % LOOK_EVERY):
         return
     results = (item for item in lane_state.lane.items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
-    least = int((BATCH if warm else BATCH_COLD) * lane_state.meter.countable(lane_state.budget.available))
+    least = int((BATCH if warm else BATCH_COLD) * lane_state.estimator.countable(lane_state.budget.available))
     if sum(item.tokens for item in results) <= least:
         return
     from nexus_cli.lane.compaction.prune import prune  # noqa: PLC0415  (results may be stale)
@@ -102,7 +102,7 @@ def _refuse_if_hopeless(lane_state: LaneState) -> None:
     """Raise `NexusError` if the parts that no rewrite shortens do not fit, before a summary is paid for."""
     epoch = lane_state.lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    most = lane_state.meter.countable(lane_state.room)
+    most = lane_state.estimator.countable(lane_state.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
@@ -129,15 +129,15 @@ def _refuse_if_too_large(lane_state: LaneState) -> None:
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = group_tokens(groups[-1])
     answer = lane_state.least_output + info.window - left_over(info, 0)
-    sums = {"for the request": estimate, _margin(lane_state.meter): expected - estimate, "for the answer": answer}
+    sums = {"for the request": estimate, _margin(lane_state.estimator): expected - estimate, "for the answer": answer}
     why = _sum(sums, info.window, "window")
     raise _too_large(lane_state.model, "the request does not fit the window", parts, FEWER, why)
 
 
 def _sum_needed(lane_state: LaneState, counted: int) -> str:
     """Return the sum of what `counted` tokens need with the margin of our count, compared with the budget."""
-    tokens = ceil(lane_state.meter.scale().tokens(counted))
-    sums = {"for these": tokens, _margin(lane_state.meter): ceil(tokens * lane_state.meter.error) + ROUNDING}
+    tokens = ceil(lane_state.estimator.scale().tokens(counted))
+    sums = {"for these": tokens, _margin(lane_state.estimator): ceil(tokens * lane_state.estimator.error) + ROUNDING}
     return _sum(sums, lane_state.room, "budget")
 
 
@@ -147,10 +147,10 @@ def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
 
-def _margin(meter: TokenEstimator) -> str:
+def _margin(estimator: TokenEstimator) -> str:
     """Return what the known error of our count is called."""
-    until = f" until {ENOUGH} replies reported theirs" if meter.calibration.reports < ENOUGH else ""
-    return f"margin ({meter.error:.0%} for the error of our count{until})"
+    until = f" until {ENOUGH} replies reported theirs" if estimator.calibration.reports < ENOUGH else ""
+    return f"margin ({estimator.error:.0%} for the error of our count{until})"
 
 
 def _images(lane: Lane) -> dict[str, int]:
@@ -183,7 +183,7 @@ async def replan_sections(lane_state: LaneState) -> bool:
     lane = lane_state.lane
     epoch = lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    hopeless = fixed > lane_state.meter.countable(lane_state.room)
+    hopeless = fixed > lane_state.estimator.countable(lane_state.room)
     outgrown = _section_tokens(epoch) > section_budget(lane_state.budget.available)
     if not hopeless and not (outgrown and not _is_replanned(lane_state)):
         return False

@@ -70,7 +70,7 @@ def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
     """
     lane = lane_state.lane
     count = lane_state.context.counter.count
-    before, available = window_request(lane_state).tokens, lane_state.meter.countable(lane_state.room)
+    before, available = window_request(lane_state).tokens, lane_state.estimator.countable(lane_state.room)
     keeps = MarkerTexts(
         list_pins(lane.timeline),
         int(available * PINS_SHARE),
@@ -86,5 +86,5 @@ def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
     fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
     truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
     drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(lane_state, before)])
-    lane_state.meter.forget()
+    lane_state.estimator.forget()
     lane_state.emit_drops(drops)

@@ -107,13 +107,13 @@ def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[St
         what = f"result of {one.what} ({one.why})"
         tokens = one.item.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
-    anchor = lane_state.meter.anchor
+    anchor = lane_state.estimator.anchor
     lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
     saved = counted - lane.counted
-    lane_state.meter.forget()
+    lane_state.estimator.forget()
     if anchor is not None:  # the report on the rest is still valid
-        gone = round(saved * lane_state.meter.scale(slots_by_kind(one.item for one in found)).ratio)
-        lane_state.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+        gone = round(saved * lane_state.estimator.scale(slots_by_kind(one.item for one in found)).ratio)
+        lane_state.estimator.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
     priced = record_rewrite(lane_state, before)
     for drop in drops:
         lane_state.emit(event.ContextDrop(drop))

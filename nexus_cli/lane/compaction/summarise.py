@@ -137,7 +137,7 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
             raise SummaryOverflow(error, side.lane.counted) from None
         if error.kind != "length":
             raise SummaryError(error.message) from None
-        text, reply = f"{side.said.strip()}\n{CUT_OFF}", None  # as much as an answer may be, and paid for
+        text, reply = f"{side.partial_reply.strip()}\n{CUT_OFF}", None  # as much as an answer may be, and paid for
     if reply and reply.message.tool_calls:
         raise SummaryError("the model answered with a tool call")
     if not neutralize(text).strip():

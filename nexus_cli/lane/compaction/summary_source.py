@@ -62,7 +62,7 @@ def choose_source(
     words = lane_state.context.counter.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "it shares the cached lines", window_request(lane_state).tokens
-        said = round(words * lane_state.meter.scale(PLAIN).ratio)
+        said = round(words * lane_state.estimator.scale(PLAIN).ratio)
         here = SummarySource("window", why, lane_state.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
@@ -101,8 +101,8 @@ def summarizer_model(lane_state: LaneState) -> Model:
 
 def _transcript_tokens(lane_state: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Return the tokens for `model` of `counted` ones of a transcript."""
-    _, meter = sized(lane_state, model)
-    return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
+    _, estimator = sized(lane_state, model)
+    return round(counted * estimator.scale(slots_by_kind(flatten(plan.gone))).ratio)
 
 
 def fork_fits(lane_state: LaneState, plan: CompactionPlan, instructions: str) -> bool:
@@ -124,6 +124,6 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
 
 def room_for(lane_state: LaneState, plan: CompactionPlan, model: Model) -> int:
     """Return the tokens of a transcript by our count that one request to `model` takes."""
-    budget, meter = sized(lane_state, model)
-    counted = meter.countable(budget.available, slots_by_kind(flatten(plan.gone)))
+    budget, estimator = sized(lane_state, model)
+    counted = estimator.countable(budget.available, slots_by_kind(flatten(plan.gone)))
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

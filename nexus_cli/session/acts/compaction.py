@@ -81,7 +81,7 @@ def uncompaction() -> Act:
 
         lane_state.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
-            lane_state.meter.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
+            lane_state.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
         lane_state.pending = ""
         line = f"compaction undone: {shown:,} -> {next_request(lane_state).tokens:,} tokens"
         lane_state.emit(Notice(line, warning=False))

@@ -96,7 +96,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
         try:
             number = 0
             lane_state = session.state.lane_state
-            while lane_state.meter.countable(lane_state.room) > lane_state.lane.counted:
+            while lane_state.estimator.countable(lane_state.room) > lane_state.lane.counted:
                 number += 1
                 lane_state.settings = replace(lane_state.settings, compact=CompactSettings(at=2.0))
                 await lived(session, f"TURN{number} make a list")
