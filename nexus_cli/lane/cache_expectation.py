@@ -109,7 +109,7 @@ def _priced(lane_state: LaneState, before: int, after: int) -> RewritePrice:
     held = (one for one, _ in lane_state.cache.candidates() if _may_be_cached(lane_state, one)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
     fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
-    tokens = lane_state.estimator.scale().tokens
+    tokens = lane_state.window.estimator.scale().tokens
     cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
     info = lane_state.model.info.with_tier_prices(after)

@@ -28,50 +28,50 @@ def window_request(lane_state: LaneState) -> NextRequest:
         lane,
         lane.epoch.id,
         lane.changes,
-        lane_state.estimator,
-        lane_state.estimator.state,
-        lane_state.budget,
+        lane_state.window.estimator,
+        lane_state.window.estimator.state,
+        lane_state.window.budget,
         model.info,
         lane_state.cache.last,
-        lane_state.event,
+        lane_state.upcoming.event,
     )
-    if lane_state.window_request is None or lane_state.window_request[0] != state:
+    if lane_state.upcoming.window_request is None or lane_state.upcoming.window_request[0] != state:
         made = NextRequest.of(
-            lane_state.estimator,
+            lane_state.window.estimator,
             lane.epoch,
             lane.items,
-            lane_state.budget,
+            lane_state.window.budget,
             sent=lane.last_sent,
-            told=lane_state.event,
-            room=lane_state.room,
+            told=lane_state.upcoming.event,
+            room=lane_state.window.room,
             earlier=_earlier(lane_state),
             in_force=lambda: _in_force(lane_state),
         )
-        lane_state.window_request = state, made
-    return lane_state.window_request[1]
+        lane_state.upcoming.window_request = state, made
+    return lane_state.upcoming.window_request[1]
 
 
 def next_request(lane_state: LaneState) -> NextRequest:
     """Return the next request: that of the window, with what waits for the person's next message, under the epoch that
     it begins where that is drafted."""
     now, texts = window_request(lane_state), tuple(lane_state.control.waiting_texts())
-    draft = lane_state.draft if is_drafted(lane_state) else None
+    draft = lane_state.upcoming.draft if is_drafted(lane_state) else None
     if draft is None and not texts:
         return now
     state = (now, draft, texts)
-    if lane_state.next_request is None or lane_state.next_request[0] != state:
-        count, number = lane_state.context.counter.count, lane_state.lane.timeline.last + 1
+    if lane_state.upcoming.next_request is None or lane_state.upcoming.next_request[0] != state:
+        count, number = lane_state.window.context.counter.count, lane_state.lane.timeline.last + 1
         waiting = [WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
         estimator = (
-            lane_state.estimator
+            lane_state.window.estimator
             if draft is None
-            else unreported_estimator(lane_state.estimator, draft.epoch, now.items)
+            else unreported_estimator(lane_state.window.estimator, draft.epoch, now.items)
         )
         made = NextRequest.of(
             estimator,
             draft.epoch if draft else now.epoch,
             now.items,
-            lane_state.budget,
+            lane_state.window.budget,
             waiting=waiting,
             sent=-1 if draft else now.sent,
             told=() if draft else now.told,
@@ -79,8 +79,8 @@ def next_request(lane_state: LaneState) -> NextRequest:
             earlier=now.earlier,
             in_force=lambda: _in_force(lane_state),
         )
-        lane_state.next_request = state, made
-    return lane_state.next_request[1]
+        lane_state.upcoming.next_request = state, made
+    return lane_state.upcoming.next_request[1]
 
 
 def _earlier(lane_state: LaneState) -> EarlierRequests:
@@ -94,12 +94,15 @@ def _in_force(lane_state: LaneState) -> LimitsInForce:
 def begins_epoch(lane_state: LaneState) -> bool:
     """True if the next request begins a new epoch: another model or effort, or a reload."""
     epoch, model = lane_state.lane.epoch, lane_state.model
-    return bool(lane_state.pending) or (epoch.model, epoch.effort) != (model.info.name, model.effort or epoch.effort)
+    return bool(lane_state.upcoming.pending) or (epoch.model, epoch.effort) != (
+        model.info.name,
+        model.effort or epoch.effort,
+    )
 
 
 def is_drafted(lane_state: LaneState) -> bool:
     """True if the epoch that the next request begins is known."""
-    draft = lane_state.draft
+    draft = lane_state.upcoming.draft
     return draft is not None and draft.epoch.parent == lane_state.lane.epoch.id and begins_epoch(lane_state)
 
 
@@ -107,19 +110,19 @@ def rewritten_request(
     lane_state: LaneState, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> NextRequest:
     """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
-    estimator = unreported_estimator(lane_state.estimator, epoch, items, anchor)
-    return NextRequest.of(estimator, epoch, items, lane_state.budget, room=lane_state.room)
+    estimator = unreported_estimator(lane_state.window.estimator, epoch, items, anchor)
+    return NextRequest.of(estimator, epoch, items, lane_state.window.budget, room=lane_state.window.room)
 
 
 def unreported_tokens(lane_state: LaneState) -> int:
     """Return what the window takes by the estimate that is made where nothing of it was reported: by it a window is
     compared with one that was just rewritten."""
-    return round(lane_state.estimator.estimate_without_anchor(lane_state.lane.counted))
+    return round(lane_state.window.estimator.estimate_without_anchor(lane_state.lane.counted))
 
 
 def most_with(lane_state: LaneState, added: int) -> int:
     """Return what the window takes at most with one more message of `added` tokens by our count."""
-    return lane_state.estimator.upper(lane_state.lane.counted + added)
+    return lane_state.window.estimator.upper(lane_state.lane.counted + added)
 
 
 def answer_cap(lane_state: LaneState) -> int:
@@ -131,7 +134,7 @@ def answer_cap(lane_state: LaneState) -> int:
     request, info = window_request(lane_state), lane_state.model.info
     expected = request.most
     if request.basis == "estimate":
-        expected = max(expected, min(round(request.tokens * 1.1), left_over(info, lane_state.least_output)))
+        expected = max(expected, min(round(request.tokens * 1.1), left_over(info, lane_state.window.least_output)))
     return lane_state.spending.output_cap(info, expected)
 
 
@@ -147,6 +150,6 @@ def context_plan(lane_state: LaneState) -> PlanObject:
         "sections": sections,
         "entries": len(request.items),
         "drops": [drop for one in sections if (drop := one["drop"])],
-        "facts": [dict(fact) for fact in lane_state.facts],
+        "facts": [dict(fact) for fact in lane_state.upcoming.facts],
         "limits": request.limits[0].to_json(),
     }

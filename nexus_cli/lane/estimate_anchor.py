@@ -13,8 +13,8 @@ from nexus_cli.ledger import LaneLog, RequestRow
 
 
 def take_anchor(estimator: TokenEstimator, log: LaneLog, epoch: Epoch, items: Sequence[WindowItem]) -> None:
-    """Anchor `estimator` on the newest believable report of a request under `epoch`, of which `items` are the window; else,
-    where a compaction was undone, on what had been reported of the window before it."""
+    """Anchor `estimator` on the newest believable report of a request under `epoch`, of which `items` are the window;
+    else, where a compaction was undone, on what had been reported of the window before it."""
     newest = log.last_request()
     if newest is not None and newest.manifest.epoch == epoch.id:
         if anchor_on(estimator, newest, epoch, items):

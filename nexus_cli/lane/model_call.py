@@ -1,8 +1,8 @@
 """Send one model request: committed before its first byte, streamed, folded, its reply committed as one entry.
 
-An unfinished answer keeps its text, marked for the model, and raises the matching error; `lane_state.partial_reply` has the text
-without the mark. One whose stream was cut is asked for once more: nothing of it was run, and its text stays out of the
-window, in a memo `CUT`. Both requests are recorded.
+An unfinished answer keeps its text, marked for the model, and raises the matching error; `lane_state.partial_reply` has
+the text without the mark. One whose stream was cut is asked for once more: nothing of it was run, and its text stays
+out of the window, in a memo `CUT`. Both requests are recorded.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
         ahead.tokens,
     )
     lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
-    lane_state.event = ()
+    lane_state.upcoming.event = ()
     if main:
         lane_state.emit(event.StepStart(lane_state.step))
         lane_state.emit(event.CacheExpectation(manifest.cached))
@@ -168,7 +168,7 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     cached = record_use(lane_state, ahead, reported or Usage())
     lane_state.spending.add(usage)
     if reply.usage and reply.usage.input:
-        lane_state.learn(counted, reply.usage.input)
+        lane_state.window.learn(counted, reply.usage.input)
     message = reply.message
     if before and not message.content and reply.finish in ("none", "empty"):
         message = Message(Role.ASSISTANT, before)
@@ -180,7 +180,7 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     kept = message if message.tool_calls or said else None
     _record(lane_state, kept, usage, reply.finish, reported is not None, reply.sent)
     if main:
-        lane_state.last_usage = usage
+        lane_state.cache.last_usage = usage
         lane_state.emit(cached)
         lane_state.emit(event.StepEnd(lane_state.step, reply.finish, usage))
     _raise_unless_finished(reply)
@@ -192,7 +192,11 @@ def _possible(lane_state: LaneState, usage: Usage | None) -> Usage | None:
     info = lane_state.model.info
     # A window that a refusal named may be wrong: then a report beyond it is what ends that error.
     window = max(info.window, info.listed_window)
-    return usage if usage and lane_state.estimator.is_possible(lane_state.lane.counted, usage.input, window) else None
+    return (
+        usage
+        if usage and lane_state.window.estimator.is_possible(lane_state.lane.counted, usage.input, window)
+        else None
+    )
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -215,7 +219,7 @@ def _raise_unless_finished(reply: Reply) -> None:
 
 def _estimate_usage(lane_state: LaneState, message: Message) -> Usage:
     """Return the usage of an unreported request, by our count and the known prices."""
-    said = lane_state.context.measure(message, "") if message.content or message.tool_calls else 0
+    said = lane_state.window.context.measure(message, "") if message.content or message.tool_calls else 0
     usage = Usage(window_request(lane_state).tokens, said)
     return replace(usage, cost_usd=usage_cost(usage, lane_state.model.info))
 

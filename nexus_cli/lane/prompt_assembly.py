@@ -81,19 +81,19 @@ class PromptAssembly:
         self._fit(lane_state)
         if lane.epoch.id != self._epoch:
             if lane.timeline.last == self._last:
-                lane_state.notices[:0] = self._noted
+                lane_state.upcoming.notices[:0] = self._noted
             lane.detach_preamble()
             # Sections that the head keeps are not sent again: a switch of model keeps all, a compaction the newest.
             self.resume(lane_state)
         self._last, self._noted = lane.timeline.last, ()
         everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
         arrived = self.collector.reader.arrived
-        if everything and not lane_state.pending and arrived:
-            lane_state.pending = "reload"
+        if everything and not lane_state.upcoming.pending and arrived:
+            lane_state.upcoming.pending = "reload"
             late = f"context section {', '.join(arrived)} finished loading"
             line = f"{late}; the next request includes it and will miss the prompt cache"
             lane_state.emit(Notice(line, warning=False))
-        lane_state.event = lane_state.facts = ()
+        lane_state.upcoming.event = lane_state.upcoming.facts = ()
         if not everything and not self.collector.has_prompt_sections:  # most steps
             return Preamble("", lambda: None)
         changed = await self.collector.changed_sections(prompt=not everything)
@@ -102,12 +102,12 @@ class PromptAssembly:
         def settle() -> None:
             self._due = False
             self.collector.mark_sent(changed)
-            lane_state.event, lane_state.facts = changed.to_json(), changed.facts()
-            if lane_state.event:
-                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, lane_state.event))
+            lane_state.upcoming.event, lane_state.upcoming.facts = changed.to_json(), changed.facts()
+            if lane_state.upcoming.event:
+                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, lane_state.upcoming.event))
             if NOTICES in changed.sent:
-                self._noted = tuple(lane_state.notices)
-                lane_state.notices.clear()
+                self._noted = tuple(lane_state.upcoming.notices)
+                lane_state.upcoming.notices.clear()
 
         return Preamble(changed.notes if lane.adds_to_result else changed.text, settle)
 
@@ -120,8 +120,8 @@ class PromptAssembly:
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
     def _fit(self, lane_state: LaneState | None) -> None:
-        if lane_state is not None and lane_state.budget.window != self.collector.view.window:
-            self.collector.set_budget(lane_state.budget)
+        if lane_state is not None and lane_state.window.budget.window != self.collector.view.window:
+            self.collector.set_budget(lane_state.window.budget)
 
 
 def last_section_hashes(timeline: Timeline) -> dict[str, str]:

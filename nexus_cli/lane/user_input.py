@@ -58,7 +58,7 @@ async def clip_with_drop(
     lines. The drop holds `whole` (default: `text`), beyond which `uncounted` bytes were not kept. A text that `cites` a
     drop is a part of that one and makes none.
     """
-    count, timeline = lane_state.context.counter.count, lane_state.lane.timeline
+    count, timeline = lane_state.window.context.counter.count, lane_state.lane.timeline
     most = cap if first_line is None else max(cap, _most_whole(lane_state, text))
 
     def work() -> tuple[ElidedText, str]:
@@ -83,7 +83,7 @@ async def clip_with_drop(
 def _most_whole(lane_state: LaneState, text: str) -> int:
     """Return the tokens up to which the text of a file is sent whole: as long as half of the budget stays free, so that
     the files of one step do not overflow it."""
-    budget = lane_state.budget
+    budget = lane_state.window.budget
     # A large text is counted beside the event loop, and the results of other calls are recorded meanwhile.
     is_free = len(text) <= LARGE and most_with(lane_state, budget.file_cap) * 2 <= budget.available
     return budget.file_cap if is_free else 0
@@ -113,7 +113,9 @@ async def record_user_message(
     where that is given; `files` are records of those in text and parts. `source` is whose words came during a turn.
     `notes` are memos of the same commit, by kind."""
     lane, epoch = lane_state.lane, lane_state.lane.epoch
-    most = lane_state.estimator.countable(lane_state.budget.available, _like(lane_state.context, text))
+    most = lane_state.window.estimator.countable(
+        lane_state.window.budget.available, _like(lane_state.window.context, text)
+    )
     room = most - epoch.system_tokens - epoch.tools_tokens
     cap = max(64, int(room * REQUEST_SHARE))
     clipped, drop = await clip_with_drop(

@@ -89,7 +89,7 @@ def _epoch_cause(lane_state: LaneState) -> str:
 def _live_view(state: SessionState, request: NextRequest) -> RequestView:
     """Return the next request of a session that runs here and has begun."""
     lane_state = state.lane_state
-    lane, draft = lane_state.lane, lane_state.draft
+    lane, draft = lane_state.lane, lane_state.upcoming.draft
     drops, notices = list(state.drops()), list[str]()
     if draft is not None and request.epoch is draft.epoch:
         drops += draft.drops
@@ -106,7 +106,7 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
         lane.timeline.last,
         drops,
         bounds,
-        lane_state.context.counter.count,
+        lane_state.window.context.counter.count,
         None,
         last_told(lane.timeline.memos, lane.cursor),
         tuple(notices),
@@ -117,7 +117,7 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
 def pins_report(state: SessionState) -> dict[str, Any]:
     """Return the session's pins with their tokens; `room` is their share after a compaction."""
     lane_state = state.lane_state
-    pins, count = list_pins(lane_state.lane.timeline), lane_state.context.counter.count
+    pins, count = list_pins(lane_state.lane.timeline), lane_state.window.context.counter.count
     rows: list[dict[str, Any]] = [
         {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count), "text": pin.text} for pin in pins
     ]

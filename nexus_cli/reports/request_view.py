@@ -172,14 +172,14 @@ def first_view(state: SessionState) -> RequestView:
     from nexus_cli.session.draft import draft_first  # noqa: PLC0415
 
     lane_state, first = state.lane_state, draft_first(state)
-    info, count, epoch = lane_state.model.info, lane_state.context.counter.count, first.next.epoch
+    info, count, epoch = lane_state.model.info, lane_state.window.context.counter.count, first.next.epoch
     texts = lane_state.control.waiting_texts()
     waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
-    estimator = unreported_estimator(lane_state.estimator, epoch, ())
+    estimator = unreported_estimator(lane_state.window.estimator, epoch, ())
     # Without words there is no message yet in which anything joins the sections.
     preamble = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
     request = NextRequest.of(
-        estimator, epoch, (), lane_state.budget, waiting=waiting, told=first.told, preamble=preamble
+        estimator, epoch, (), lane_state.window.budget, waiting=waiting, told=first.told, preamble=preamble
     )
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
     assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]

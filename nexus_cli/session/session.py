@@ -136,7 +136,7 @@ class Session:
         """Go on from `other`, the same session until now: what the person allowed, and what waits in it."""
         self.state.dispatcher.always |= other.state.dispatcher.always
         self.state.dispatcher.permission.take_over(other.state.dispatcher.permission)
-        mine, theirs = self.state.lane_state, other.state.lane_state
+        mine, theirs = self.state.lane_state.upcoming, other.state.lane_state.upcoming
         mine.pending = mine.pending or theirs.pending
         mine.notices.extend(theirs.notices)
         self.state.services.take_over(Workers, other.state.services)
@@ -210,7 +210,7 @@ class Session:
     @property
     def context(self) -> ContextManager:
         """The context of the main lane."""
-        return self.state.lane_state.context
+        return self.state.lane_state.window.context
 
     async def run(self, trigger: Trigger | str) -> AsyncGenerator[Event, None]:
         """Run one turn after those that run or wait. Without text it resumes from the end of the window.
@@ -298,12 +298,14 @@ class Session:
     def reload(self) -> None:
         """Read instructions and the other inputs of an epoch again with the next request."""
         lane_state = self.state.lane_state
-        lane_state.pending, lane_state.draft = lane_state.pending or "reload", None
+        lane_state.upcoming.pending, lane_state.upcoming.draft = lane_state.upcoming.pending or "reload", None
 
     async def share(self, text: str, what: str) -> str:
         """Return `text` for the next message, clipped to the size of one tool result; the rest becomes a drop."""
         lane_state = self.state.lane_state
-        return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0].text
+        return (await clip_with_drop(lane_state, text, lane_state.window.budget.output_cap, what, Cause.OUTPUT_CAP))[
+            0
+        ].text
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return `text` with `[NAME]` for the value of each variable that holds a key, and the names."""

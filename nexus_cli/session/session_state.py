@@ -24,7 +24,8 @@ from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.lane.control import Control
-from nexus_cli.lane.lane_state import LaneState, Model, Preamble
+from nexus_cli.lane.lane_state import LaneState, Preamble
+from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.spending import Spending
 from nexus_cli.ledger import FailoverLog, Ledger
@@ -126,7 +127,7 @@ class _BarePrompt:
 
     async def draft_preamble(self, lane_state: LaneState) -> Preamble:
         """See `PromptSource`."""
-        return Preamble("\n".join(lane_state.notices), lane_state.notices.clear)
+        return Preamble("\n".join(lane_state.upcoming.notices), lane_state.upcoming.notices.clear)
 
     def resume(self, lane_state: LaneState) -> None:
         """See `PromptSource`."""
@@ -146,10 +147,7 @@ def bare_state(
     project = project_root(folder)
 
     lane_state = LaneState(
-        context,
-        model,
-        TokenBudget(config.max_tokens, config.reserve_tokens, 0),
-        TokenEstimator(),
+        LaneWindow(context, model, TokenBudget(config.max_tokens, config.reserve_tokens, 0), TokenEstimator()),
         Spending(limits),
         Control(),
         local_now,

@@ -58,7 +58,7 @@ def status(state: SessionState) -> Status:
     lane = lane_state.lane
     returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
-    last, (cost, known) = lane_state.last_usage, state.costs()
+    last, (cost, known) = lane_state.cache.last_usage, state.costs()
     level, probe = state.limits.allow or "read", state.dispatcher.permission.probe
     return Status(
         session=state.session_id,

@@ -255,8 +255,8 @@ class _History:
         short messages stay whole, the long ones share what room is left."""
         epoch = lane_state.lane.epoch
         fixed = epoch.system_tokens + epoch.tools_tokens
-        room = int(max(0, lane_state.estimator.countable(lane_state.budget.available) - fixed) * part)
-        sizes = await asyncio.to_thread(_sizes, found, lane_state.context.counter.count)
+        room = int(max(0, lane_state.window.estimator.countable(lane_state.window.budget.available) - fixed) * part)
+        sizes = await asyncio.to_thread(_sizes, found, lane_state.window.context.counter.count)
         first = _first_with_room(sizes, room)
         kept = found[first:]
         caps = share(sizes[first:], room - AROUND * len(kept))

@@ -138,7 +138,7 @@ class Dispatcher:
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
             failed = f"{self.errors} calls in a row could not run"
-            lane_state.notices.append(f"{failed}: read their errors before the next one.")
+            lane_state.upcoming.notices.append(f"{failed}: read their errors before the next one.")
 
     async def _load_rules(self, tool: Tool | None, level: str = "") -> None:
         """Load what a decision on calls of `tool` needs at `level` ("": that in force), beside the event loop."""
@@ -290,7 +290,7 @@ class Dispatcher:
         return ToolContext(
             self.cwd,
             self.project,
-            lane_state.budget.output_cap,
+            lane_state.window.budget.output_cap,
             call.id,
             lambda text: lane_state.emit(event.ToolOutput(call.id, text)),
             self.services,
@@ -463,7 +463,7 @@ class Dispatcher:
         clipped, drop = await clip_with_drop(
             lane_state,
             result.text or "(no output)",
-            lane_state.budget.output_cap,
+            lane_state.window.budget.output_cap,
             what,
             Cause.OUTPUT_CAP,
             whole=result.text if result.full is None else result.full,

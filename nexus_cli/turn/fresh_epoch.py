@@ -47,13 +47,13 @@ async def begin_fresh_epoch(lane_state: LaneState, subjects: Mapping[str, str], 
     known = _recap_in_force(lane_state)
     drop_id = known or lane.timeline.log.next_drop()
     message = Message(Role.USER, _recap_text(lane_state, subjects, list(came), drop_id))
-    item = WindowItem(last, ItemForm.SUMMARY, message, tokens=lane_state.context.measure(message, ""))
+    item = WindowItem(last, ItemForm.SUMMARY, message, tokens=lane_state.window.context.measure(message, ""))
     gone = sum(one.tokens for one in lane.items)
     what = f"messages 1 to {last} of the conversation, told again as a timeline"
     drops = [] if known else [Drop(drop_id, what, gone, Cause.COMPACTION, lane.timeline.now(), (1, last))]
     planned = await lane_state.prompt.draft_epoch(lane_state)
     lane_state.begin_epoch([item], RESUME, planned, drops, lambda _: [rewrite_memo(lane_state, before)])
-    lane_state.pending = ""
+    lane_state.upcoming.pending = ""
 
 
 def _recap_in_force(lane_state: LaneState) -> str:
@@ -65,7 +65,7 @@ def _recap_in_force(lane_state: LaneState) -> str:
 
 
 def _recap_text(lane_state: LaneState, subjects: Mapping[str, str], came: list[str], drop_id: str) -> str:
-    lane, count, budget = lane_state.lane, lane_state.context.counter.count, countable(lane_state)
+    lane, count, budget = lane_state.lane, lane_state.window.context.counter.count, countable(lane_state)
     recalls, last = can_recall(lane_state), lane.timeline.last
     way = f'; read them as they were with recall("{drop_id}").]' if recalls else ".]"
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]

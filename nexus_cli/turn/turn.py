@@ -73,11 +73,13 @@ async def request(lane_state: LaneState) -> None:
 
 async def begin_pending_epoch(lane_state: LaneState) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
-    if lane_state.pending:
+    if lane_state.upcoming.pending:
         head, before = flatten(lane_state.lane.groups()), unreported_tokens(lane_state)
         planned = await lane_state.prompt.draft_epoch(lane_state)
-        lane_state.begin_epoch(head, lane_state.pending, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
-        lane_state.pending = ""
+        lane_state.begin_epoch(
+            head, lane_state.upcoming.pending, planned, notes=lambda _: [rewrite_memo(lane_state, before)]
+        )
+        lane_state.upcoming.pending = ""
 
 
 async def attach_changes(lane_state: LaneState) -> None:
@@ -145,4 +147,4 @@ def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple
             why += ", and refused each time" if refused >= times - 1 else some
             raise NexusError("denied" if denied else "limit", "the turn was stopped", why, "Rephrase the request")
         if times >= NOTICE_AT:
-            lane_state.notices.append(repeat_notice(call, times))
+            lane_state.upcoming.notices.append(repeat_notice(call, times))

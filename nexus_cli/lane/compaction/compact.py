@@ -56,7 +56,7 @@ LEAST = 4000
 
 def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.CompactionPlan | None:
     """Return the plan that brings the lane to `share` of its budget; None if too little would go. Changes nothing."""
-    available, count = countable(lane_state, cause), lane_state.context.counter.count
+    available, count = countable(lane_state, cause), lane_state.window.context.counter.count
     pinned = list_pins(lane_state.lane.timeline)
     budget, fixed = countable(lane_state), lane_state.lane.epoch.system_tokens + lane_state.lane.epoch.tools_tokens
     target = int(share * available) - fixed - rules_tokens(lane_state.lane, OwnWords(count))
@@ -81,13 +81,15 @@ def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.Comp
         pins=pinned,
         beyond=beyond,
         spoken=frozenset(lane_state.work.words),
-        least=planning.SUMMARY_LEAST if lane_state.budget.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
+        least=planning.SUMMARY_LEAST
+        if lane_state.window.budget.window >= planning.LARGE_WINDOW
+        else planning.SUMMARY_FLOOR,
     )
 
 
 def countable(lane_state: LaneState, cause: str = "") -> int:
     """Return the budget by our count. On command it is at most the present window: the person wants it smaller now."""
-    available = lane_state.estimator.countable(lane_state.budget.available)
+    available = lane_state.window.estimator.countable(lane_state.window.budget.available)
     return min(available, max(LEAST, lane_state.lane.counted)) if cause == "command" else available
 
 
@@ -122,7 +124,9 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         paid = _since(spent, lane_state.spending)
         lane_state.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, SummaryOverflow):
-            lane_state.learn_from_overflow(reason.counted, reason.error)
+            learned = lane_state.window.learn_from_overflow(reason.counted, reason.error)
+            if learned is not None:
+                lane_state.emit(learned)
             return await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to, instructions)
         return False
     after, paid = next_request(lane_state).tokens, _since(spent, lane_state.spending)
@@ -183,7 +187,7 @@ async def _accept(
 
     `made` is the summary, and what of the summaries before it had no room.
     """
-    lane, count, before = lane_state.lane, lane_state.context.counter.count, window_request(lane_state).tokens
+    lane, count, before = lane_state.lane, lane_state.window.context.counter.count, window_request(lane_state).tokens
     summary, rules = _take_rules(lane_state, plan, made[0])
     summary, end = split_summary(summary, plan.summary_most, count)
     cut = "\n\n".join(filter(None, (made[1], end)))
@@ -209,7 +213,7 @@ async def _accept(
         rules.shown,
         cut_drop,
     )
-    items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.context.measure, more=more)
+    items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.window.context.measure, more=more)
     _require_smaller(items, lane_state, lane.epoch.system_tokens + lane.epoch.tools_tokens)
     planned = await lane_state.prompt.draft_epoch(lane_state)
     _require_smaller(items, lane_state, planned.fixed)
@@ -220,7 +224,7 @@ async def _accept(
         what = "the end of a summary, for which the window had no room"
         drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, lane.timeline.now(), text=cut))
     drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
-    anchor = lane_state.estimator.anchor
+    anchor = lane_state.window.estimator.anchor
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield note_made(lane_state, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
@@ -232,7 +236,7 @@ async def _accept(
 
 def _take_rules(lane_state: LaneState, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
     """Return the summary without its heading of rules, and the rules that the person really laid down."""
-    words = OwnWords(lane_state.context.counter.count)
+    words = OwnWords(lane_state.window.context.counter.count)
     summary, quoted = take_rules(summary, find_headings)
     if not neutralize(summary).strip():
         raise SummaryError("the summary was empty")

@@ -69,8 +69,8 @@ def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
     Leaves room for the event sections that have to be sent again.
     """
     lane = lane_state.lane
-    count = lane_state.context.counter.count
-    before, available = window_request(lane_state).tokens, lane_state.estimator.countable(lane_state.room)
+    count = lane_state.window.context.counter.count
+    before, available = window_request(lane_state).tokens, lane_state.window.estimator.countable(lane_state.window.room)
     keeps = MarkerTexts(
         list_pins(lane.timeline),
         int(available * PINS_SHARE),
@@ -81,10 +81,10 @@ def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
         quote_rules(earlier_rules(lane)),
         fit_record(work or WorkRecord(), int(available * RECORD_SHARE), count, LONGEST_MISSING),
     )
-    truncator = with_pins(lane_state.context.truncator, keeps)
-    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * lane_state.budget.window))
+    truncator = with_pins(lane_state.window.context.truncator, keeps)
+    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * lane_state.window.budget.window))
     fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
     truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
     drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(lane_state, before)])
-    lane_state.estimator.forget()
+    lane_state.window.estimator.forget()
     lane_state.emit_drops(drops)

@@ -45,7 +45,7 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
         "version": 1,
         "model": lane_state.model.info.name,
         "instructions": instructions,
-        "budget": lane_state.budget.available,
+        "budget": lane_state.window.budget.available,
         "unit": UNIT,
         "before": before,
         "possible": plan is not None,
@@ -83,7 +83,7 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
 
 def _after(lane_state: LaneState, plan: planning.CompactionPlan) -> int:
     """Return our count of the window afterwards, with a summary at its cap."""
-    count, epoch = lane_state.context.counter.count, lane_state.lane.epoch
+    count, epoch = lane_state.window.context.counter.count, lane_state.lane.epoch
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
     beside += rules_tokens(lane_state.lane, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
@@ -136,7 +136,7 @@ def _kind(item: WindowItem) -> str:
 
 def _pin_rows(lane_state: LaneState, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
     """Return every pin with its place afterwards."""
-    count = lane_state.context.counter.count
+    count = lane_state.window.context.counter.count
     return [
         {
             "id": pin.id,

@@ -75,10 +75,10 @@ def prune_instead(lane_state: LaneState) -> bool:
     found = _without_pinned(lane_state.lane, find_stale(groups, find_tool))
     order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
     share = INSTEAD if is_warm(lane_state) else math.inf
-    most = (lane_state.settings.compact.at - MARGIN) * lane_state.budget.available
+    most = (lane_state.settings.compact.at - MARGIN) * lane_state.window.budget.available
     best, saved = 0, 0
     for start in reversed(range(len(found))):
-        saved += _freed_tokens(lane_state.context, found[start])
+        saved += _freed_tokens(lane_state.window.context, found[start])
         cold = max(0, order.get(found[start].item.entry, 0) - saved)
         if cold <= share * saved and _after(lane_state, saved) < most:
             best = len(found) - start
@@ -103,17 +103,17 @@ def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[St
     drops: list[Drop] = []
     for one in found:
         name, entry = lane.timeline.log.next_drop(), one.item.entry
-        stubs[entry] = one.stub(name, lane_state.context.measure)
+        stubs[entry] = one.stub(name, lane_state.window.context.measure)
         what = f"result of {one.what} ({one.why})"
         tokens = one.item.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
-    anchor = lane_state.estimator.anchor
+    anchor = lane_state.window.estimator.anchor
     lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
     saved = counted - lane.counted
-    lane_state.estimator.forget()
+    lane_state.window.estimator.forget()
     if anchor is not None:  # the report on the rest is still valid
-        gone = round(saved * lane_state.estimator.scale(slots_by_kind(one.item for one in found)).ratio)
-        lane_state.estimator.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+        gone = round(saved * lane_state.window.estimator.scale(slots_by_kind(one.item for one in found)).ratio)
+        lane_state.window.estimator.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
     priced = record_rewrite(lane_state, before)
     for drop in drops:
         lane_state.emit(event.ContextDrop(drop))
@@ -136,7 +136,7 @@ def _batch(
     saved = 0
     for start in reversed(range(len(found))):
         one = found[start]
-        saved += _freed_tokens(lane_state.context, one)
+        saved += _freed_tokens(lane_state.window.context, one)
         cold = max(0, order.get(one.item.entry, 0) - saved)
         priced = price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
         if priced.pays and cold <= allowed + PUT_OFF * saved and (best is None or priced.worth > best[0]):
@@ -162,7 +162,7 @@ def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[Window
 
 def _compaction_follows(lane_state: LaneState, saved: int) -> bool:
     """True if the window would be compacted anyway: then it is rewritten once, not twice."""
-    return _after(lane_state, saved) >= lane_state.settings.compact.at * lane_state.budget.available
+    return _after(lane_state, saved) >= lane_state.settings.compact.at * lane_state.window.budget.available
 
 
 def _after(lane_state: LaneState, saved: int) -> int:

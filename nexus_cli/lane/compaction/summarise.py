@@ -25,7 +25,8 @@ from nexus_cli.lane.compaction.summary_request import current_request, fork_inst
 from nexus_cli.lane.compaction.summary_source import SummarySource, fork_fits, room_for
 from nexus_cli.lane.current_request import answer_cap
 from nexus_cli.lane.lane_forks import forked, separate
-from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import Model
 from nexus_cli.lane.model_call import CUT_OFF, call_model
 
 PAID = 2
@@ -128,7 +129,7 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
     try:
         output = answer_cap(side)
         async with asyncio.timeout(seconds):
-            reply = await call_model(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
+            reply = await call_model(side, min(output, max(2 * cap, side.window.budget.reserve_reply)), main=False)
         text = reply.message.content.strip()
     except TimeoutError:
         raise SummaryTimeout(f"no summary came within {seconds:g} s") from None
@@ -170,14 +171,14 @@ async def _from_transcript(
     paid: _Paid,
 ) -> str:
     """Sum up a plain transcript, piece by piece, each with the summary so far."""
-    summary, count = "", lane_state.context.counter.count
+    summary, count = "", lane_state.window.context.counter.count
     room = room_for(lane_state, plan, model)
     request = current_request(plan, lane_state.lane.run, room // 4, count)
     room -= count(request)
     if room < LEAST_PIECE:
         raise SummaryError(f"the window of {model.info.name} is too small to write a summary in")
     # in a thread: redacting and counting a long history takes seconds, and the event loop has to hear a Ctrl+C
-    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.context)))
+    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.window.context)))
     if len(pieces) > MOST_PIECES:
         raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for it")
     if paid.requests and len(pieces) > PAID - paid.requests:

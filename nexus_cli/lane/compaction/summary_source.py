@@ -18,7 +18,8 @@ from nexus_cli.lane.cache_expectation import is_warm
 from nexus_cli.lane.compaction.summary_request import fork_instruction
 from nexus_cli.lane.current_request import most_with, window_request
 from nexus_cli.lane.lane_forks import other_model, sized
-from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import Model
 from nexus_cli.lane.spending import left_over
 
 TRANSCRIPT_SHARE = 0.8
@@ -59,10 +60,10 @@ def choose_source(
     same = model.info.name == lane_state.model.info.name
     model = lane_state.model if same else model
     forks = not lane_state.settings.compact.model and cause != "overflow" and fork_fits(lane_state, plan, "")
-    words = lane_state.context.counter.count(fork_instruction(plan, ""))
+    words = lane_state.window.context.counter.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "it shares the cached lines", window_request(lane_state).tokens
-        said = round(words * lane_state.estimator.scale(PLAIN).ratio)
+        said = round(words * lane_state.window.estimator.scale(PLAIN).ratio)
         here = SummarySource("window", why, lane_state.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
@@ -107,8 +108,8 @@ def _transcript_tokens(lane_state: LaneState, plan: CompactionPlan, model: Model
 
 def fork_fits(lane_state: LaneState, plan: CompactionPlan, instructions: str) -> bool:
     """True if a fork of the lane leaves room for a summary at its cap."""
-    added = lane_state.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
-    least = max(plan.summary_cap, lane_state.least_output)
+    added = lane_state.window.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
+    least = max(plan.summary_cap, lane_state.window.least_output)
     return left_over(lane_state.model.info, most_with(lane_state, added)) >= least
 
 

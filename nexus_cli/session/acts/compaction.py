@@ -81,8 +81,8 @@ def uncompaction() -> Act:
 
         lane_state.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
-            lane_state.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
-        lane_state.pending = ""
+            lane_state.window.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
+        lane_state.upcoming.pending = ""
         line = f"compaction undone: {shown:,} -> {next_request(lane_state).tokens:,} tokens"
         lane_state.emit(Notice(line, warning=False))
 
@@ -106,7 +106,7 @@ def pin(what: str) -> Act:
 
     async def act(state: SessionState) -> None:
         lane_state = state.lane_state
-        timeline, count = lane_state.lane.timeline, lane_state.context.counter.count
+        timeline, count = lane_state.lane.timeline, lane_state.window.context.counter.count
         before, room = pins.list_pins(timeline), pins_room(lane_state)
         made = pins.add_pin(timeline, what, count, room)
         every = pins.list_pins(timeline)
@@ -121,7 +121,7 @@ def pin(what: str) -> Act:
             said += "; too long to be sent at once: the model gets it word for word with the next summary"
         lane_state.emit(Notice(said, warning=bool(crowded)))
         if new and len(made.text) <= TOLD:
-            lane_state.notices.append(f"the person pinned this, it holds from now on: {made.text}")
+            lane_state.upcoming.notices.append(f"the person pinned this, it holds from now on: {made.text}")
 
     return act
 

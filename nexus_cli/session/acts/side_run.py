@@ -20,7 +20,8 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.lane.current_request import answer_cap, window_request
 from nexus_cli.lane.lane_forks import forked, separate
-from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import Model
 from nexus_cli.lane.model_call import call_model
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.permission.run_limits import SPARE
@@ -54,7 +55,7 @@ async def run_in_lane(
     message, by `model` or the session's own."""
     instruction = _instruction(recipe)
     side = separate(lane_state, recipe.name, model or lane_state.model)
-    context = side.context
+    context = side.window.context
     frame = replace(
         context.frame(),
         system=instruction,
@@ -125,8 +126,8 @@ def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall])
 
 async def _request(side: LaneState, recipe: Recipe) -> None:
     """Send one request of the side lane, with its waiting notices."""
-    if side.notices and side.lane.attach_preamble("\n".join(map(as_note, side.notices))):
-        side.notices.clear()
+    if side.upcoming.notices and side.lane.attach_preamble("\n".join(map(as_note, side.upcoming.notices))):
+        side.upcoming.notices.clear()
     needs = window_request(side)
     if not needs.fits:
         why = f"it needs about {needs.most} of {needs.room} tokens"

@@ -332,7 +332,7 @@ def test_a_smaller_model_may_sum_up_and_its_window_is_kept_to(tmp_path: Path) ->
             tmp_path, Summariser(summary), *TURNS * 2, models=models, compact=CompactSettings(model="openai/small")
         ) as session:
             assert ended(await session.compact()).ok
-            assert session.state.lane_state.budget.window == 24_000, "says nothing of the other"
+            assert session.state.lane_state.window.budget.window == 24_000, "says nothing of the other"
 
     asyncio.run(live())
     assert len(sizes) > 1, "in pieces"
