@@ -15,19 +15,27 @@ from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.cache.diagnosis import diagnose, seconds_between
-from nexus_cli.lane.cache.sent_request import MOST_EPOCHS, SentRequest, cache_life_of, compare_requests, prefix_hash
+from nexus_cli.lane.cache.sent_request import (
+    MOST_EPOCHS,
+    CacheHistory,
+    SentRequest,
+    cache_life_of,
+    compare_requests,
+    prefix_hash,
+)
 from nexus_cli.lane.current_request import unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import Outlook
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""
 
 
-def record_use(lane_state: LaneState, ahead: Outlook, usage: Usage) -> CacheResult:
+def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: Usage) -> CacheResult:
     """Record that the request reached the provider; return what came of it by the figures that it reported (`usage`,
     empty if none)."""
-    lane, cache, before = lane_state.lane, lane_state.cache, lane_state.cache.last
+    lane, before = window.lane, cache.last
     cache.uses[lane.epoch.id] = ahead.at
     result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if not usage.input:
@@ -37,7 +45,7 @@ def record_use(lane_state: LaneState, ahead: Outlook, usage: Usage) -> CacheResu
     cached = bool(usage.cache_read or usage.cache_write) or (before is not None and before.cached)
     begins = prefix_hash(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
     least = cache.least[begins] = min(mine, cache.least.get(begins, mine))
-    life = cache_life_of(lane_state.model.info)
+    life = cache_life_of(window.model.info)
     now = cache.last = SentRequest(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins, life)
     cache.earlier.pop(lane.epoch.id, None)
     cache.earlier[lane.epoch.id] = now
@@ -55,7 +63,7 @@ def record_use(lane_state: LaneState, ahead: Outlook, usage: Usage) -> CacheResu
     )
     if not verdict.missed:
         return replace(result, cost_usd=0.0)
-    dollars = miss_cost(lane_state.model.info, verdict.missed, usage)
+    dollars = miss_cost(window.model.info, verdict.missed, usage)
     return replace(result, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
@@ -94,7 +102,7 @@ def rewrite_memo(lane_state: LaneState, before: int) -> tuple[str, dict[str, Any
     `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
     the cache as far as it had been sent; what it now has in common with that still is.
     """
-    return _rewrite(lane_state.lane, _priced(lane_state, before, unreported_tokens(lane_state)))
+    return _rewrite(lane_state.lane, _priced(lane_state, before, unreported_tokens(lane_state.window)))
 
 
 def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from nexus_cli.context.tokens.estimator import Anchor
+from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
-from nexus_cli.lane.cache.sent_request import cache_life_of
+from nexus_cli.lane.cache.sent_request import CacheHistory, cache_life_of
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_estimator
 from nexus_cli.lane.spending import left_over
+from nexus_cli.lane.upcoming import Upcoming
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import SectionObject
@@ -44,7 +47,7 @@ def window_request(lane_state: LaneState) -> NextRequest:
             sent=lane.last_sent,
             told=lane_state.upcoming.event,
             room=lane_state.window.room,
-            earlier=_earlier(lane_state),
+            earlier=_earlier(lane_state.cache, lane_state.model, lane_state.clock),
             in_force=lambda: _in_force(lane_state),
         )
         lane_state.upcoming.window_request = state, made
@@ -55,7 +58,7 @@ def next_request(lane_state: LaneState) -> NextRequest:
     """Return the next request: that of the window, with what waits for the person's next message, under the epoch that
     it begins where that is drafted."""
     now, texts = window_request(lane_state), tuple(lane_state.control.waiting_texts())
-    draft = lane_state.upcoming.draft if is_drafted(lane_state) else None
+    draft = lane_state.upcoming.draft if is_drafted(lane_state.window, lane_state.upcoming) else None
     if draft is None and not texts:
         return now
     state = (now, draft, texts)
@@ -83,46 +86,46 @@ def next_request(lane_state: LaneState) -> NextRequest:
     return lane_state.upcoming.next_request[1]
 
 
-def _earlier(lane_state: LaneState) -> EarlierRequests:
-    return EarlierRequests(tuple(lane_state.cache.candidates()), cache_life_of(lane_state.model.info), lane_state.clock)
+def _earlier(cache: CacheHistory, model: Model, clock: Clock) -> EarlierRequests:
+    return EarlierRequests(tuple(cache.candidates()), cache_life_of(model.info), clock)
 
 
 def _in_force(lane_state: LaneState) -> LimitsInForce:
     return lane_state.limits.in_force(lane_state) if lane_state.limits else (lane_state.spending.limits, ())
 
 
-def begins_epoch(lane_state: LaneState) -> bool:
+def begins_epoch(window: LaneWindow, upcoming: Upcoming) -> bool:
     """True if the next request begins a new epoch: another model or effort, or a reload."""
-    epoch, model = lane_state.lane.epoch, lane_state.model
-    return bool(lane_state.upcoming.pending) or (epoch.model, epoch.effort) != (
+    epoch, model = window.lane.epoch, window.model
+    return bool(upcoming.pending) or (epoch.model, epoch.effort) != (
         model.info.name,
         model.effort or epoch.effort,
     )
 
 
-def is_drafted(lane_state: LaneState) -> bool:
+def is_drafted(window: LaneWindow, upcoming: Upcoming) -> bool:
     """True if the epoch that the next request begins is known."""
-    draft = lane_state.upcoming.draft
-    return draft is not None and draft.epoch.parent == lane_state.lane.epoch.id and begins_epoch(lane_state)
+    draft = upcoming.draft
+    return draft is not None and draft.epoch.parent == window.lane.epoch.id and begins_epoch(window, upcoming)
 
 
 def rewritten_request(
-    lane_state: LaneState, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
+    window: LaneWindow, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> NextRequest:
     """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
-    estimator = unreported_estimator(lane_state.window.estimator, epoch, items, anchor)
-    return NextRequest.of(estimator, epoch, items, lane_state.window.budget, room=lane_state.window.room)
+    estimator = unreported_estimator(window.estimator, epoch, items, anchor)
+    return NextRequest.of(estimator, epoch, items, window.budget, room=window.room)
 
 
-def unreported_tokens(lane_state: LaneState) -> int:
+def unreported_tokens(window: LaneWindow) -> int:
     """Return what the window takes by the estimate that is made where nothing of it was reported: by it a window is
     compared with one that was just rewritten."""
-    return round(lane_state.window.estimator.estimate_without_anchor(lane_state.lane.counted))
+    return round(window.estimator.estimate_without_anchor(window.lane.counted))
 
 
-def most_with(lane_state: LaneState, added: int) -> int:
+def most_with(window: LaneWindow, added: int) -> int:
     """Return what the window takes at most with one more message of `added` tokens by our count."""
-    return lane_state.window.estimator.upper(lane_state.lane.counted + added)
+    return window.estimator.upper(window.lane.counted + added)
 
 
 def answer_cap(lane_state: LaneState) -> int:

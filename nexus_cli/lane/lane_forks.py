@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.lane import Lane
@@ -51,7 +52,7 @@ def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
     Shared with this one: spending, control, clock, settings, prompt, and calibrations if `model` is another one: what
     other contents teach of the session's own model is forgotten. Everything else is new.
     """
-    budget, estimator = sized(lane_state, model)
+    budget, estimator = sized(lane_state.window, model)
     config = ContextConfig(budget.window, budget.window - budget.available)
     context = ContextManager(
         config, _open_log(lane_state.lane, agent, None), token_counter=lane_state.window.context.counter
@@ -71,23 +72,21 @@ def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
     )
 
 
-def other_model(lane_state: LaneState, name: str) -> Model:
+def other_model(window: LaneWindow, settings: Settings, name: str) -> Model:
     """Return the model `name`, or that of an alias, as the session would ask it; its own for ""."""
-    name = resolve_alias(name, lane_state.settings)
-    if not name or lane_state.window.calibrations is None:
-        return lane_state.model
-    info = load_model_info(lane_state.window.calibrations, name, lane_state.settings)
-    return replace(lane_state.model, info=info, effort="")
+    name = resolve_alias(name, settings)
+    if not name or window.calibrations is None:
+        return window.model
+    info = load_model_info(window.calibrations, name, settings)
+    return replace(window.model, info=info, effort="")
 
 
-def sized(lane_state: LaneState, model: Model) -> tuple[TokenBudget, TokenEstimator]:
+def sized(window: LaneWindow, model: Model) -> tuple[TokenBudget, TokenEstimator]:
     """Return the budget of a lane of `model`, and an estimator with what was learned of it."""
     name = model.info.served_name
-    known = lane_state.window.calibrations.calibration(name) if lane_state.window.calibrations else None
+    known = window.calibrations.calibration(name) if window.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
-    return budget, TokenEstimator(
-        lane_state.window.estimator.calibration if name == lane_state.model.info.served_name else known
-    )
+    return budget, TokenEstimator(window.estimator.calibration if name == window.model.info.served_name else known)
 
 
 def _open_log(lane: Lane, agent: str, at_entry: int | None) -> Log:

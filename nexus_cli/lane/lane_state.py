@@ -38,7 +38,7 @@ class Preamble:
 class PromptAssembler(Protocol):
     """Assembles what we add to the requests of a lane."""
 
-    async def draft_epoch(self, lane_state: LaneState) -> EpochDraft:
+    async def draft_epoch(self, window: LaneWindow) -> EpochDraft:
         """Return system text and tools as they would be now, for the next epoch."""
         ...
 
@@ -46,7 +46,7 @@ class PromptAssembler(Protocol):
         """Return the event preamble of the next request: what changed since this epoch last sent it."""
         ...
 
-    def resume(self, lane_state: LaneState) -> None:
+    def resume(self, lane: Lane) -> None:
         """Learn what the epoch of the lane has sent already."""
 
 

@@ -17,11 +17,12 @@ from nexus_cli.context.sections.collect import (
     system_text,
 )
 from nexus_cli.context.sections.planner import UNREAD
-from nexus_cli.context.window.lane import EpochHeader
+from nexus_cli.context.window.lane import EpochHeader, Lane
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.lane_state import LaneState, Preamble
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import PLAN
 
 
@@ -51,9 +52,9 @@ class PromptAssembly:
         collector = self.collector.drafting(notify, left_out)
         return PromptAssembly(collector, self.context, self.tools, self.rules, self.effort, self.inherited)
 
-    async def draft_epoch(self, lane_state: LaneState | None = None) -> EpochDraft:
+    async def draft_epoch(self, window: LaneWindow | None = None) -> EpochDraft:
         """Return system text and tools as of now, within the present budget of `lane_state`."""
-        self._fit(lane_state)
+        self._fit(window)
         if self.inherited is not None:
             return EpochDraft(self.inherited)
         plan, left = await self.collector.system_plan()
@@ -63,7 +64,7 @@ class PromptAssembly:
             text,
             tools,
             self.rules,
-            self.effort if lane_state is None else lane_state.model.effort,
+            self.effort if window is None else window.model.effort,
             self.context.system_cost(text),
             self.context.tools_cost(tools),
             canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
@@ -78,13 +79,13 @@ class PromptAssembly:
         section is marked as ours.
         """
         lane = lane_state.lane
-        self._fit(lane_state)
+        self._fit(lane_state.window)
         if lane.epoch.id != self._epoch:
             if lane.timeline.last == self._last:
                 lane_state.upcoming.notices[:0] = self._noted
             lane.detach_preamble()
             # Sections that the head keeps are not sent again: a switch of model keeps all, a compaction the newest.
-            self.resume(lane_state)
+            self.resume(lane_state.lane)
         self._last, self._noted = lane.timeline.last, ()
         everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
         arrived = self.collector.reader.arrived
@@ -111,17 +112,16 @@ class PromptAssembly:
 
         return Preamble(changed.notes if lane.adds_to_result else changed.text, settle)
 
-    def resume(self, lane_state: LaneState) -> None:
+    def resume(self, lane: Lane) -> None:
         """Load what the epoch of a lane has sent already, and read again the sections that it began without."""
-        lane = lane_state.lane
         self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
         self.collector.load_sent((item.preamble for item in lane.items), last_section_hashes(lane.timeline))
         rows = json.loads(lane.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
-    def _fit(self, lane_state: LaneState | None) -> None:
-        if lane_state is not None and lane_state.window.budget.window != self.collector.view.window:
-            self.collector.set_budget(lane_state.window.budget)
+    def _fit(self, window: LaneWindow | None) -> None:
+        if window is not None and window.budget.window != self.collector.view.window:
+            self.collector.set_budget(window.budget)
 
 
 def last_section_hashes(timeline: Timeline) -> dict[str, str]:

@@ -15,6 +15,7 @@ from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import begins_epoch, window_request
 from nexus_cli.lane.goals import list_goals
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.context import request_value
@@ -60,7 +61,11 @@ def context_summary(state: SessionState) -> Mapping[str, Any]:
     """Return the report of the next request, with what its cache should hold now and when the window is rewritten."""
     value = live_report(state)
     used = value["budget"]["used"]["total"]
-    cached = 0 if begins_epoch(state.lane_state) else window_request(state.lane_state).cached
+    cached = (
+        0
+        if begins_epoch(state.lane_state.window, state.lane_state.upcoming)
+        else window_request(state.lane_state).cached
+    )
     value["cached"]["expected"] = min(value["cached"]["tokens"], cached) if used else 0
     return {**value, "rewrite": next_rewrite(state.lane_state)}
 
@@ -68,18 +73,22 @@ def context_summary(state: SessionState) -> Mapping[str, Any]:
 def next_rewrite(lane_state: LaneState) -> dict[str, Any]:
     """Return what rewrites the window next: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
     number of tokens. Stale tool results may be taken out earlier."""
-    if lane_state.lane.is_recorded and begins_epoch(lane_state):
-        return {"by": "epoch", "at": None, "why": _epoch_cause(lane_state)}
+    if lane_state.lane.is_recorded and begins_epoch(lane_state.window, lane_state.upcoming):
+        return {"by": "epoch", "at": None, "why": _epoch_cause(lane_state.window)}
     request = window_request(lane_state)
     overflow = round(request.room * request.tokens / request.most) if request.most else request.room
-    if may_compact(lane_state, fits=True):
-        return {"by": "summary", "at": min(round(compaction_threshold(lane_state)), overflow), "why": ""}
-    by = "summary" if may_compact(lane_state, fits=False) else "truncation"
+    if may_compact(lane_state.lane, lane_state.step, fits=True):
+        return {
+            "by": "summary",
+            "at": min(round(compaction_threshold(lane_state.window, lane_state.settings)), overflow),
+            "why": "",
+        }
+    by = "summary" if may_compact(lane_state.lane, lane_state.step, fits=False) else "truncation"
     return {"by": by, "at": overflow, "why": ""}
 
 
-def _epoch_cause(lane_state: LaneState) -> str:
-    epoch, model = lane_state.lane.epoch, lane_state.model
+def _epoch_cause(window: LaneWindow) -> str:
+    epoch, model = window.lane.epoch, window.model
     if epoch.model != model.info.name:
         return "another model"
     changed = epoch.effort != (model.effort or epoch.effort)
@@ -94,7 +103,7 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
     if draft is not None and request.epoch is draft.epoch:
         drops += draft.drops
         notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
-    elif begins_epoch(lane_state):
+    elif begins_epoch(lane_state.window, lane_state.upcoming):
         notices = ["the next request rewrites the window; this shows it as it was sent"]
     bounds = [bound.to_json() for bound in request.limits[1]]
     return RequestView(
@@ -127,7 +136,7 @@ def pins_report(state: SessionState) -> dict[str, Any]:
         "session": state.session_id,
         "pins": rows,
         "tokens": tokens,
-        "room": pins_room(lane_state),
+        "room": pins_room(lane_state.window),
     }
 
 

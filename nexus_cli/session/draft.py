@@ -110,7 +110,7 @@ def draft_first(state: SessionState) -> FirstEpoch:
     prompt, log = _drafting(state, notices.append)
 
     async def work() -> tuple[EpochDraft, ChangedSections]:
-        return await prompt.draft_epoch(lane_state), await prompt.collector.changed_sections()
+        return await prompt.draft_epoch(lane_state.window), await prompt.collector.changed_sections()
 
     planned, told = run_to_end(work())
     epoch, drops = with_frame(lane_state.lane.epoch, planned.frame), _without_texts([*planned.drops, *log.drops])
@@ -121,7 +121,7 @@ def draft_next(state: SessionState, before: Epoch, head: Sequence[WindowItem], e
     """Return the epoch after `before` with `head` as its window. Blocks."""
     notices = list[str]()
     prompt, log = _drafting(state, notices.append)
-    planned = run_to_end(prompt.draft_epoch(state.lane_state))
+    planned = run_to_end(prompt.draft_epoch(state.lane_state.window))
     new = replace(before, id=log.next_epoch(), parent=before.id, cause="model", head=tuple(head), base=log.last_id())
     epoch = with_frame(new, replace(planned.frame, effort=effort))
     return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))
@@ -168,8 +168,10 @@ def prepare_next_request(state: SessionState) -> NextRequest:
     if ledger is None or state.options is None:
         return next_request(lane_state)
     if lane_state.cache.last is None:
-        lane_state.cache = load_history(lane_state, ledger, ledger.log(state.session_id), lane_state.settings)
-    if lane_state.lane.is_recorded and begins_epoch(lane_state):
+        lane_state.cache = load_history(
+            lane_state.window, lane_state.clock, ledger, ledger.log(state.session_id), lane_state.settings
+        )
+    if lane_state.lane.is_recorded and begins_epoch(lane_state.window, lane_state.upcoming):
         before, head = lane_state.lane.epoch, flatten(group_tool_calls(lane_state.lane.items))
         lane_state.upcoming.draft = draft_next(state, before, head, lane_state.model.effort or before.effort)
     return next_request(lane_state)

@@ -207,12 +207,12 @@ def _settle(options: Options) -> list[str]:
         raise NexusError("internal", "the project was not checked", why, f"Records lie in {own.data}") from error
 
 
-def _anchor_estimate(lane_state: LaneState, log: FailoverLog) -> None:
+def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
     """Anchor the token estimate of a resumed lane; without an anchor where its record is damaged."""
     from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
 
     with suppress(NexusError):
-        take_anchor(lane_state.window.estimator, log, lane_state.lane.epoch, lane_state.lane.items)
+        take_anchor(window.estimator, log, window.lane.epoch, window.lane.items)
 
 
 async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
@@ -307,7 +307,7 @@ class SessionFactory:
             step=log.step(),
         )
         if context.lane.is_recorded and context.lane.epoch.model == info.name:
-            _anchor_estimate(lane_state, log)
+            _anchor_estimate(lane_state.window, log)
         if self.settings.compact.extract and facts.saves:
             lane_state.before_summary = partial(_extract_facts, dispatcher)
         return SessionState(

@@ -15,6 +15,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import EpochDraft
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.estimator import TokenEstimator
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
@@ -121,7 +122,7 @@ class _BarePrompt:
 
     context: ContextManager
 
-    async def draft_epoch(self, lane_state: LaneState) -> EpochDraft:
+    async def draft_epoch(self, window: LaneWindow) -> EpochDraft:
         """See `PromptSource`."""
         return EpochDraft(self.context.frame())
 
@@ -129,7 +130,7 @@ class _BarePrompt:
         """See `PromptSource`."""
         return Preamble("\n".join(lane_state.upcoming.notices), lane_state.upcoming.notices.clear)
 
-    def resume(self, lane_state: LaneState) -> None:
+    def resume(self, lane: Lane) -> None:
         """See `PromptSource`."""
 
 

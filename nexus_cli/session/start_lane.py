@@ -25,7 +25,7 @@ async def start_lane(state: SessionState) -> None:
 
 async def _begin(state: SessionState) -> None:
     lane_state = state.lane_state
-    planned = await lane_state.prompt.draft_epoch(lane_state)
+    planned = await lane_state.prompt.draft_epoch(lane_state.window)
     lane_state.lane.replace_header(planned.frame)
     lane_state.lane.begin(planned.drops, [one.note for one in planned.left])
     lane_state.emit_drops(planned.drops)
@@ -40,9 +40,9 @@ async def _resume(state: SessionState) -> None:
     lane = lane_state.lane
     if not lane_state.model.effort and options.effort != DEFAULT_EFFORT:
         lane_state.window.model = replace(lane_state.model, effort=lane.epoch.effort)
-    lane_state.prompt.resume(lane_state)
+    lane_state.prompt.resume(lane_state.lane)
     last = log.last_request()
-    lane_state.cache = load_history(lane_state, ledger, log, lane_state.settings)
+    lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
     lane_state.cache.last_usage = last.usage if last else None
     head, entries = log.line_hashes(lane.epoch.id, lane.cursor)
     if (lane.epoch.model, lane.epoch.effort) != (lane_state.model.info.name, lane_state.model.effort):

@@ -78,5 +78,9 @@ def status(state: SessionState) -> Status:
         saved=state.is_saved(),
         waiting=sum(item.tokens for item in request.waiting),
         has_walls=level == LEVELS[-1] or probe is None or probe.backend != "none",
-        settled=lane.is_recorded and (is_drafted(lane_state) or not begins_epoch(lane_state)),
+        settled=lane.is_recorded
+        and (
+            is_drafted(lane_state.window, lane_state.upcoming)
+            or not begins_epoch(lane_state.window, lane_state.upcoming)
+        ),
     )

@@ -21,7 +21,7 @@ from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.work_record import FittedRecord, fit_record
+from nexus_cli.context.work_record import FittedRecord, WorkLog, fit_record
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -42,6 +42,7 @@ from nexus_cli.lane.compaction.summarise import SummaryError, SummaryOverflow, f
 from nexus_cli.lane.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.lane.current_request import next_request, window_request
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import find_others, hidden_words, read_refusals
@@ -54,17 +55,17 @@ LEAST = 4000
 """Tokens below which a window is not worth a compaction on command."""
 
 
-def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.CompactionPlan | None:
+def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
     """Return the plan that brings the lane to `share` of its budget; None if too little would go. Changes nothing."""
-    available, count = countable(lane_state, cause), lane_state.window.context.counter.count
-    pinned = list_pins(lane_state.lane.timeline)
-    budget, fixed = countable(lane_state), lane_state.lane.epoch.system_tokens + lane_state.lane.epoch.tools_tokens
-    target = int(share * available) - fixed - rules_tokens(lane_state.lane, OwnWords(count))
-    full, lane = cause != "command", lane_state.lane
-    for _ in read_log(lane, lane_state.work):
+    available, count = countable(window, cause), window.context.counter.count
+    pinned = list_pins(window.lane.timeline)
+    budget, fixed = countable(window), window.lane.epoch.system_tokens + window.lane.epoch.tools_tokens
+    target = int(share * available) - fixed - rules_tokens(window.lane, OwnWords(count))
+    full, lane = cause != "command", window.lane
+    for _ in read_log(lane, work):
         pass
     beyond = planning.shares_of(budget, budget - fixed, newest=full)
-    record = fit_record(make_record(lane, lane_state.work), beyond.record, count, LONGEST_MISSING)
+    record = fit_record(make_record(lane, work), beyond.record, count, LONGEST_MISSING)
     text = record.text(LONGEST_MISSING)
     reserved = count(text) * 5 // 4 + RECORD_SLACK if text else 0
     if not full:  # pins do not yield to the low target of a compaction on command
@@ -76,26 +77,24 @@ def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.Comp
         count=count,
         run=lane.run,
         earlier=hidden_words(lane),
-        answers=read_texts(lane, lane_state.work.answers, own=False),
+        answers=read_texts(lane, work.answers, own=False),
         record=reserved,
         pins=pinned,
         beyond=beyond,
-        spoken=frozenset(lane_state.work.words),
-        least=planning.SUMMARY_LEAST
-        if lane_state.window.budget.window >= planning.LARGE_WINDOW
-        else planning.SUMMARY_FLOOR,
+        spoken=frozenset(work.words),
+        least=planning.SUMMARY_LEAST if window.budget.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
     )
 
 
-def countable(lane_state: LaneState, cause: str = "") -> int:
+def countable(window: LaneWindow, cause: str = "") -> int:
     """Return the budget by our count. On command it is at most the present window: the person wants it smaller now."""
-    available = lane_state.window.estimator.countable(lane_state.window.budget.available)
-    return min(available, max(LEAST, lane_state.lane.counted)) if cause == "command" else available
+    available = window.estimator.countable(window.budget.available)
+    return min(available, max(LEAST, window.lane.counted)) if cause == "command" else available
 
 
-def pins_room(lane_state: LaneState) -> int:
+def pins_room(window: LaneWindow) -> int:
     """Return the tokens by our count that all pins may take together."""
-    return int(countable(lane_state) * planning.PINS_SHARE)
+    return int(countable(window) * planning.PINS_SHARE)
 
 
 async def compact(lane_state: LaneState, cause: str, share: float, instructions: str = "") -> bool:
@@ -103,7 +102,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
     before, spent = next_request(lane_state).tokens, lane_state.spending.usage.cost_usd
     lane_state.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(lane_state.lane, lane_state.work)
-    plan = draft_plan(lane_state, cause, share)
+    plan = draft_plan(lane_state.window, lane_state.work, cause, share)
     try:
         if plan is None:
             raise SummaryError("there is too little to summarize")
@@ -120,7 +119,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         again = isinstance(reason, SummaryOverflow)
         cut = not again and (cause == "overflow" or (cause != "command" and not window_request(lane_state).fits))
         over = cause == "overflow" or not window_request(lane_state).fits
-        note_failed(lane_state, str(reason), paid=plan is not None and not again, over=over)
+        note_failed(lane_state.lane, lane_state.step, str(reason), paid=plan is not None and not again, over=over)
         paid = _since(spent, lane_state.spending)
         lane_state.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, SummaryOverflow):
@@ -136,7 +135,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
 
 def _warn_of_refusal(lane_state: LaneState, choice: SummarySource, cap: int) -> None:
     """Say that a summary was refused lately and what the next one may cost; by itself none would be requested yet."""
-    refused = last_refusal(lane_state)
+    refused = last_refusal(lane_state.lane, lane_state.step)
     if refused is None:
         return
     steps, why = refused
@@ -188,18 +187,18 @@ async def _accept(
     `made` is the summary, and what of the summaries before it had no room.
     """
     lane, count, before = lane_state.lane, lane_state.window.context.counter.count, window_request(lane_state).tokens
-    summary, rules = _take_rules(lane_state, plan, made[0])
+    summary, rules = _take_rules(lane_state.window, plan, made[0])
     summary, end = split_summary(summary, plan.summary_most, count)
     cut = "\n\n".join(filter(None, (made[1], end)))
     record = await look_at_files(make_record(lane, lane_state.work), lane)
-    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state)
+    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state.lane, lane_state.spending)
     known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
     crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
     fitted = fit_record(record, plan.record_room, count, LONGEST_MISSING)
     record_drop = lane.timeline.log.next_drop() if fitted.left else ""
     cut_drop = lane.timeline.log.next_drop() if cut else ""
     unseen = () if choice.source == "originals" else plan.unseen
-    said = _said_entries(lane_state)
+    said = _said_entries(lane_state.lane, lane_state.work)
     kept = _kept_figures(said, lane_state.work.answers, plan, fitted)
     kept |= {"rules": len(rules.kept), "source": choice.source, "source_why": choice.why}
     more = Additions(
@@ -215,7 +214,7 @@ async def _accept(
     )
     items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.window.context.measure, more=more)
     _require_smaller(items, lane_state, lane.epoch.system_tokens + lane.epoch.tools_tokens)
-    planned = await lane_state.prompt.draft_epoch(lane_state)
+    planned = await lane_state.prompt.draft_epoch(lane_state.window)
     _require_smaller(items, lane_state, planned.fixed)
     drops = [_drop(lane, plan, drop_id, unseen)]
     if fitted.left:
@@ -227,29 +226,29 @@ async def _accept(
     anchor = lane_state.window.estimator.anchor
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        yield note_made(lane_state, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
+        yield note_made(lane_state.step, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
         yield rewrite_memo(lane_state, before)
 
     lane_state.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-def _take_rules(lane_state: LaneState, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
+def _take_rules(window: LaneWindow, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
     """Return the summary without its heading of rules, and the rules that the person really laid down."""
-    words = OwnWords(lane_state.window.context.counter.count)
+    words = OwnWords(window.context.counter.count)
     summary, quoted = take_rules(summary, find_headings)
     if not neutralize(summary).strip():
         raise SummaryError("the summary was empty")
     free = max(0, plan.summary_cap - words.count(summary))
     shown = _shown_entries(plan, plan.quotes)[0]
-    budget = countable(lane_state)
-    return summary, choose_rules(lane_state.lane, quoted, words, budget=budget, free=free, shown=shown)
+    budget = countable(window)
+    return summary, choose_rules(window.lane, quoted, words, budget=budget, free=free, shown=shown)
 
 
-def _said_entries(lane_state: LaneState) -> Sequence[int]:
+def _said_entries(lane: Lane, work: WorkLog) -> Sequence[int]:
     """Return the entries with words that were said, also to refuse a call."""
-    refused = (one.entry for one in read_refusals(lane_state.lane.timeline.memos))
-    return sorted({*lane_state.work.words, *refused})
+    refused = (one.entry for one in read_refusals(lane.timeline.memos))
+    return sorted({*work.words, *refused})
 
 
 def _kept_figures(

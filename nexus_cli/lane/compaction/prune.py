@@ -19,6 +19,7 @@ from nexus_cli.context.window.pruning import StaleResult, find_stale, with_stubs
 from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
+from nexus_cli.lane.cache.sent_request import CacheHistory
 from nexus_cli.lane.cache_expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import window_request
@@ -69,7 +70,7 @@ def prune_instead(lane_state: LaneState) -> bool:
     Then the window is rewritten in any case, and what it costs is measured by what a summary would: done where the
     window comes down well below the mark, for not more per token that becomes free. Never both.
     """
-    if not lane_state.settings.compact.prune or not can_recall(lane_state):
+    if not lane_state.settings.compact.prune or not can_recall(lane_state.lane, lane_state.spending):
         return False
     groups = lane_state.lane.groups()
     found = _without_pinned(lane_state.lane, find_stale(groups, find_tool))
@@ -130,7 +131,7 @@ def _batch(
     Every token after the first stub is sent cold, so an old result may cost more than it saves.
     """
     info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
-    allowed = _cold_allowance(lane_state) if still_warm else math.inf
+    allowed = _cold_allowance(lane_state.lane, lane_state.cache) if still_warm else math.inf
     order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
     best: tuple[float, Batch] | None = None
     saved = 0
@@ -144,11 +145,11 @@ def _batch(
     return best[1] if best else None
 
 
-def _cold_allowance(lane_state: LaneState) -> float:
+def _cold_allowance(lane: Lane, cache: CacheHistory) -> float:
     """Return the tokens that pruning may still send cold beyond what it earns."""
-    rewrites = [memo.value for memo in lane_state.lane.timeline.memos(REWRITE)]
+    rewrites = [memo.value for memo in lane.timeline.memos(REWRITE)]
     spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
-    return ALLOWED * lane_state.cache.cold - spent
+    return ALLOWED * cache.cold - spent
 
 
 def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]]:

@@ -115,7 +115,7 @@ def _ways(
 
     if choice.source == "originals":
         yield "originals", transcript(choice.model, choice.originals)
-    if choice.forks and fork_fits(lane_state, plan, instructions):
+    if choice.forks and fork_fits(lane_state.window, plan, instructions):
         text = fork_instruction(plan, instructions)
         yield "window", lambda: _answer(forked(lane_state, "compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
@@ -172,7 +172,7 @@ async def _from_transcript(
 ) -> str:
     """Sum up a plain transcript, piece by piece, each with the summary so far."""
     summary, count = "", lane_state.window.context.counter.count
-    room = room_for(lane_state, plan, model)
+    room = room_for(lane_state.window, plan, model)
     request = current_request(plan, lane_state.lane.run, room // 4, count)
     room -= count(request)
     if room < LEAST_PIECE:

@@ -71,13 +71,13 @@ def uncompaction() -> Act:
         head = restored_head(old, lane.items, lane.timeline.read(old.base + 1, lane.timeline.last))
         same = old.model == lane_state.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
-        _refuse_if_too_large(rewritten_request(lane_state, lane.epoch, head, anchor))
-        planned = await lane_state.prompt.draft_epoch(lane_state)
-        restored_request = rewritten_request(lane_state, with_frame(lane.epoch, planned.frame), head, anchor)
+        _refuse_if_too_large(rewritten_request(lane_state.window, lane.epoch, head, anchor))
+        planned = await lane_state.prompt.draft_epoch(lane_state.window)
+        restored_request = rewritten_request(lane_state.window, with_frame(lane.epoch, planned.frame), head, anchor)
         _refuse_if_too_large(restored_request)
 
         def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
-            return [*note_undone(lane_state, new.id, made.id), rewrite_memo(lane_state, before)]
+            return [*note_undone(lane_state.lane, lane_state.step, new.id, made.id), rewrite_memo(lane_state, before)]
 
         lane_state.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
@@ -107,7 +107,7 @@ def pin(what: str) -> Act:
     async def act(state: SessionState) -> None:
         lane_state = state.lane_state
         timeline, count = lane_state.lane.timeline, lane_state.window.context.counter.count
-        before, room = pins.list_pins(timeline), pins_room(lane_state)
+        before, room = pins.list_pins(timeline), pins_room(lane_state.window)
         made = pins.add_pin(timeline, what, count, room)
         every = pins.list_pins(timeline)
         taken = sum(one.tokens(count) for one in every)

@@ -20,7 +20,7 @@ from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
 from nexus_cli.lane.compaction.preview import preview
 from nexus_cli.lane.current_request import window_request
-from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.model_call import GO_ON
 from nexus_cli.lane.options import Options
 from nexus_cli.session.acts.compaction import pin
@@ -234,9 +234,9 @@ def count_drafts(session: Session, asked: list[int]) -> None:
     prompt = session.state.lane_state.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def counting(lane_state: LaneState) -> EpochDraft:
+    async def counting(window: LaneWindow) -> EpochDraft:
         asked.append(1)
-        return await draft_epoch(lane_state)
+        return await draft_epoch(window)
 
     prompt.draft_epoch = counting  # type: ignore[method-assign]
 
