@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any
 
 from nexus_cli.context.window.fingerprints import Difference, first_difference
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price_rewrite
 from nexus_cli.core.event import CacheResult
+from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.cache.diagnosis import diagnose, seconds_between
 from nexus_cli.lane.cache.sent_request import (
@@ -67,22 +69,22 @@ def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: U
     return replace(result, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
-def is_warm(lane_state: LaneState, *, any_model: bool = False) -> bool:
+def is_warm(window: LaneWindow, cache: CacheHistory, now: datetime, *, any_model: bool = False) -> bool:
     """True if the provider's cache may still hold what the lane sent last, for the model that is asked now (or
     `any_model`), or its lifetime is unknown."""
-    last = lane_state.cache.last
-    same = last is None or any_model or last.epoch.model == lane_state.lane.epoch.model
-    return same and (last is None or _may_be_cached(lane_state, last))
+    last = cache.last
+    same = last is None or any_model or last.epoch.model == window.lane.epoch.model
+    return same and (last is None or _may_be_cached(cache, last, window.model.info, now))
 
 
-def _may_be_cached(lane_state: LaneState, sent: SentRequest) -> bool:
+def _may_be_cached(cache: CacheHistory, sent: SentRequest, info: ModelInfo, now: datetime) -> bool:
     """True if a request may still be in a cache."""
-    life = cache_life_of(lane_state.model.info)
+    life = cache_life_of(info)
     if life is None:
         return True
     if sent.tokens < life.min_tokens:
         return False
-    seconds = seconds_between(lane_state.cache.uses.get(sent.epoch.id), lane_state.clock())
+    seconds = seconds_between(cache.uses.get(sent.epoch.id), now)
     return seconds is None or seconds <= life.max_seconds
 
 
@@ -113,12 +115,12 @@ def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
 def _priced(lane_state: LaneState, before: int, after: int) -> RewritePrice:
     """Price a rewrite; `before` and `after` are estimates of the whole window in tokens."""
     lane = lane_state.lane
-    still_warm = is_warm(lane_state, any_model=lane.epoch.cause == "model")
-    held = (one for one, _ in lane_state.cache.candidates() if _may_be_cached(lane_state, one)) if still_warm else ()
+    cache, info, now = lane_state.cache, lane_state.model.info, lane_state.clock()
+    still_warm = is_warm(lane_state.window, cache, now, any_model=lane.epoch.cause == "model")
+    held = (one for one, _ in cache.candidates() if _may_be_cached(cache, one, info, now)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
     fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
     tokens = lane_state.window.estimator.scale().tokens
     cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
-    info = lane_state.model.info.with_tier_prices(after)
-    return price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
+    return price_rewrite(info.with_tier_prices(after), cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)

@@ -5,8 +5,8 @@ No other file asks the token estimator for the size of a request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.tokens.estimator import Anchor
 from nexus_cli.core.clock import Clock
@@ -141,18 +141,18 @@ def answer_cap(lane_state: LaneState) -> int:
     return lane_state.spending.output_cap(info, expected)
 
 
-def context_plan(lane_state: LaneState) -> PlanObject:
-    """Return what is about to be sent: the `context.plan` of `nexus docs json`."""
-    request = window_request(lane_state)
+def context_plan(request: NextRequest, step: int, facts: Sequence[Mapping[str, Any]]) -> PlanObject:
+    """Return what is about to be sent as step `step`, with the remembered `facts` in it: the `context.plan` of
+    `nexus docs json`."""
     sections = cast("list[SectionObject]", list(request.sections))
     return {
-        "step": lane_state.step + 1,
+        "step": step,
         "epoch": request.epoch.id,
         "basis": request.basis,
         "budget": request.budget.to_json(),
         "sections": sections,
         "entries": len(request.items),
         "drops": [drop for one in sections if (drop := one["drop"])],
-        "facts": [dict(fact) for fact in lane_state.upcoming.facts],
+        "facts": [dict(fact) for fact in facts],
         "limits": request.limits[0].to_json(),
     }

@@ -42,7 +42,7 @@ class PromptAssembler(Protocol):
         """Return system text and tools as they would be now, for the next epoch."""
         ...
 
-    async def draft_preamble(self, lane_state: LaneState) -> Preamble:
+    async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
         """Return the event preamble of the next request: what changed since this epoch last sent it."""
         ...
 

@@ -25,7 +25,7 @@ from nexus_cli.lane.cache_expectation import record_use
 from nexus_cli.lane.current_request import answer_cap, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.next_request import Outlook
+from nexus_cli.lane.next_request import NextRequest, Outlook
 from nexus_cli.provider.reply import Reply, ReplyFold
 from nexus_cli.provider.usage import usage_cost
 
@@ -166,7 +166,7 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     lane = lane_state.lane
     counted = lane.counted
     reported = _possible(lane_state.window, reply.usage)
-    usage = reported or _estimate_usage(lane_state, reply.message)
+    usage = reported or _estimate_usage(lane_state.window, window_request(lane_state), reply.message)
     cached = record_use(lane_state.window, lane_state.cache, ahead, reported or Usage())
     lane_state.spending.add(usage)
     if reply.usage and reply.usage.input:
@@ -215,11 +215,11 @@ def _raise_unless_finished(reply: Reply) -> None:
             )
 
 
-def _estimate_usage(lane_state: LaneState, message: Message) -> Usage:
+def _estimate_usage(window: LaneWindow, request: NextRequest, message: Message) -> Usage:
     """Return the usage of an unreported request, by our count and the known prices."""
-    said = lane_state.window.context.measure(message, "") if message.content or message.tool_calls else 0
-    usage = Usage(window_request(lane_state).tokens, said)
-    return replace(usage, cost_usd=usage_cost(usage, lane_state.model.info))
+    said = window.context.measure(message, "") if message.content or message.tool_calls else 0
+    usage = Usage(request.tokens, said)
+    return replace(usage, cost_usd=usage_cost(usage, window.model.info))
 
 
 def _keep_partial(
@@ -258,7 +258,7 @@ def _spend_partial(
     """Account for a request whose reply ended with `message`; nothing was used if nothing `began`."""
     lane_state.partial_reply = message.content
     nothing = Usage(cost_usd=usage_cost(Usage(), lane_state.model.info))
-    usage = (reported or _estimate_usage(lane_state, message)) if began else nothing
+    usage = (reported or _estimate_usage(lane_state.window, window_request(lane_state), message)) if began else nothing
     lane_state.spending.add(usage)
     if began:
         record_use(lane_state.window, lane_state.cache, began, reported or Usage())

@@ -21,9 +21,11 @@ from nexus_cli.context.window.lane import EpochHeader, Lane
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
-from nexus_cli.lane.lane_state import LaneState, Preamble
+from nexus_cli.lane.control import Control
+from nexus_cli.lane.lane_state import Preamble
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import PLAN
+from nexus_cli.lane.upcoming import Upcoming
 
 
 @dataclass
@@ -71,30 +73,30 @@ class PromptAssembly:
         )
         return EpochDraft(frame, left)
 
-    async def draft_preamble(self, lane_state: LaneState) -> Preamble:
+    async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
         """Return the preamble of the next request: all changes on a user message, only notices on a tool result.
 
         If an epoch begins in the middle of a run, its first tool result carries all. If one began while this request
         was assembled, its preamble is detached and planned again, with what the epoch lost. Behind a tool result each
         section is marked as ours.
         """
-        lane = lane_state.lane
-        self._fit(lane_state.window)
+        lane = window.lane
+        self._fit(window)
         if lane.epoch.id != self._epoch:
             if lane.timeline.last == self._last:
-                lane_state.upcoming.notices[:0] = self._noted
+                upcoming.notices[:0] = self._noted
             lane.detach_preamble()
             # Sections that the head keeps are not sent again: a switch of model keeps all, a compaction the newest.
-            self.resume(lane_state.lane)
+            self.resume(lane)
         self._last, self._noted = lane.timeline.last, ()
         everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
         arrived = self.collector.reader.arrived
-        if everything and not lane_state.upcoming.pending and arrived:
-            lane_state.upcoming.pending = "reload"
+        if everything and not upcoming.pending and arrived:
+            upcoming.pending = "reload"
             late = f"context section {', '.join(arrived)} finished loading"
             line = f"{late}; the next request includes it and will miss the prompt cache"
-            lane_state.emit(Notice(line, warning=False))
-        lane_state.upcoming.event = lane_state.upcoming.facts = ()
+            control.emit(Notice(line, warning=False))
+        upcoming.event = upcoming.facts = ()
         if not everything and not self.collector.has_prompt_sections:  # most steps
             return Preamble("", lambda: None)
         changed = await self.collector.changed_sections(prompt=not everything)
@@ -103,12 +105,12 @@ class PromptAssembly:
         def settle() -> None:
             self._due = False
             self.collector.mark_sent(changed)
-            lane_state.upcoming.event, lane_state.upcoming.facts = changed.to_json(), changed.facts()
-            if lane_state.upcoming.event:
-                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, lane_state.upcoming.event))
+            upcoming.event, upcoming.facts = changed.to_json(), changed.facts()
+            if upcoming.event:
+                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, upcoming.event))
             if NOTICES in changed.sent:
-                self._noted = tuple(lane_state.upcoming.notices)
-                lane_state.upcoming.notices.clear()
+                self._noted = tuple(upcoming.notices)
+                upcoming.notices.clear()
 
         return Preamble(changed.notes if lane.adds_to_result else changed.text, settle)
 

@@ -29,6 +29,7 @@ from nexus_cli.lane.lane_state import LaneState, Preamble
 from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.spending import Spending
+from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.tools.registry import ToolRegistry
@@ -126,9 +127,9 @@ class _BarePrompt:
         """See `PromptSource`."""
         return EpochDraft(self.context.frame())
 
-    async def draft_preamble(self, lane_state: LaneState) -> Preamble:
+    async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
         """See `PromptSource`."""
-        return Preamble("\n".join(lane_state.upcoming.notices), lane_state.upcoming.notices.clear)
+        return Preamble("\n".join(upcoming.notices), upcoming.notices.clear)
 
     def resume(self, lane: Lane) -> None:
         """See `PromptSource`."""

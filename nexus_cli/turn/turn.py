@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.lane.cache_expectation import rewrite_memo
 from nexus_cli.lane.compaction.context_fit import ensure_fits, ensure_fits_after_overflow, prune_if_due
-from nexus_cli.lane.current_request import answer_cap, context_plan, unreported_tokens
+from nexus_cli.lane.current_request import answer_cap, context_plan, unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.model_call import call_model
 from nexus_cli.lane.spending import Spending
@@ -56,7 +56,9 @@ async def request(lane_state: LaneState) -> None:
     prune_if_due(lane_state)
     await ensure_fits(lane_state)
     await _send_lost_again(lane_state, epoch)
-    lane_state.emit(event.ContextPlan(context_plan(lane_state)))
+    lane_state.emit(
+        event.ContextPlan(context_plan(window_request(lane_state), lane_state.step + 1, lane_state.upcoming.facts))
+    )
     try:
         await call_model(lane_state, answer_cap(lane_state))
     except ProviderError as error:
@@ -85,7 +87,7 @@ async def attach_changes(lane_state: LaneState) -> None:
     """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
     if lane_state.limits is not None:
         lane_state.limits.record(lane_state)
-    preamble = await lane_state.prompt.draft_preamble(lane_state)
+    preamble = await lane_state.prompt.draft_preamble(lane_state.window, lane_state.upcoming, lane_state.control)
     if preamble.text and lane_state.lane.attach_preamble(preamble.text):
         preamble.settle()
 

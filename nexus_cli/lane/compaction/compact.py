@@ -43,6 +43,7 @@ from nexus_cli.lane.compaction.summary_source import SummarySource, choose_sourc
 from nexus_cli.lane.current_request import next_request, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import find_others, hidden_words, read_refusals
@@ -140,7 +141,7 @@ def _warn_of_refusal(lane_state: LaneState, choice: SummarySource, cap: int) -> 
         return
     steps, why = refused
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
-    price = price_summary(choice, cap, warm=is_warm(lane_state))
+    price = price_summary(choice, cap, warm=is_warm(lane_state.window, lane_state.cache, lane_state.clock()))
     cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
     lane_state.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
@@ -213,9 +214,9 @@ async def _accept(
         cut_drop,
     )
     items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.window.context.measure, more=more)
-    _require_smaller(items, lane_state, lane.epoch.system_tokens + lane.epoch.tools_tokens)
+    _require_smaller(items, window_request(lane_state), lane.epoch.system_tokens + lane.epoch.tools_tokens)
     planned = await lane_state.prompt.draft_epoch(lane_state.window)
-    _require_smaller(items, lane_state, planned.fixed)
+    _require_smaller(items, window_request(lane_state), planned.fixed)
     drops = [_drop(lane, plan, drop_id, unseen)]
     if fitted.left:
         drops.append(_record_drop(lane, fitted, record_drop, count))
@@ -286,11 +287,11 @@ def _unquoted(plan: planning.CompactionPlan, quotes: Sequence[Quote], entries: S
     return Unquoted(missing, sum(entry in quoted and entry not in whole for entry in entries))
 
 
-def _require_smaller(items: Sequence[WindowItem], lane_state: LaneState, fixed: int) -> None:
+def _require_smaller(items: Sequence[WindowItem], request: NextRequest, fixed: int) -> None:
     """Raise `SummaryError` if `items` beside system text and schemas of `fixed` tokens make the window no smaller."""
-    before, after = lane_state.lane.counted, fixed + sum(item.tokens for item in items)
+    before, after = request.counted.total, fixed + sum(item.tokens for item in items)
     if after >= before:
-        tokens = window_request(lane_state).tokens
+        tokens = request.tokens
         raise SummaryError(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
 
 

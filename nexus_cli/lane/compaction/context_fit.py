@@ -24,6 +24,7 @@ from nexus_cli.lane.cache_expectation import is_warm, rewrite_memo
 from nexus_cli.lane.current_request import unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow, Model
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.spending import left_over
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.provider.model_table import window_command
@@ -45,7 +46,7 @@ WORTH = 0.1
 
 def prune_if_due(lane_state: LaneState) -> None:
     """Take stale tool results out of the window where that pays; look only where there may be enough of them."""
-    warm = is_warm(lane_state)
+    warm = is_warm(lane_state.window, lane_state.cache, lane_state.clock())
     prunes = lane_state.settings.compact.prune and can_recall(lane_state.lane, lane_state.spending)
     if not prunes or (warm and lane_state.step % LOOK_EVERY):
         return
@@ -85,7 +86,7 @@ async def _ensure_fits(lane_state: LaneState) -> None:
     from nexus_cli.lane.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
     await make_room(lane_state, fits=request.fits)
-    _refuse_if_too_large(lane_state)
+    _refuse_if_too_large(lane_state.window, window_request(lane_state))
 
 
 def compaction_threshold(window: LaneWindow, settings: Settings) -> float:
@@ -103,7 +104,7 @@ async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError
     from nexus_cli.lane.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
     await make_room_after_overflow(lane_state)
-    _refuse_if_too_large(lane_state)
+    _refuse_if_too_large(lane_state.window, window_request(lane_state))
 
 
 def _refuse_if_hopeless(window: LaneWindow) -> None:
@@ -122,28 +123,28 @@ def _refuse_if_hopeless(window: LaneWindow) -> None:
         raise _too_large(window.model, what, parts, FEWER, _sum_needed(window, sum(parts.values())))
 
 
-def _refuse_if_too_large(lane_state: LaneState) -> None:
+def _refuse_if_too_large(window: LaneWindow, request: NextRequest) -> None:
     """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer. It is not sent.
 
     Until then request and pairs go before the budget, whose reserves are for such a case (`nexus docs context`).
     """
-    estimate, expected, info = window_request(lane_state).tokens, window_request(lane_state).most, lane_state.model.info
-    if left_over(info, expected) >= lane_state.window.least_output:
+    estimate, expected, info = request.tokens, request.most, window.model.info
+    if left_over(info, expected) >= window.least_output:
         return
-    images, groups = _images(lane_state.lane), lane_state.lane.groups()
-    requests = run_requests(groups, lane_state.lane.run)
+    images, groups = _images(window.lane), window.lane.groups()
+    requests = run_requests(groups, window.lane.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
-    parts = {**lane_state.window.fixed_parts(), **images, "the words of the request": said}
+    parts = {**window.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = group_tokens(groups[-1])
-    answer = lane_state.window.least_output + info.window - left_over(info, 0)
+    answer = window.least_output + info.window - left_over(info, 0)
     sums = {
         "for the request": estimate,
-        _margin(lane_state.window.estimator): expected - estimate,
+        _margin(window.estimator): expected - estimate,
         "for the answer": answer,
     }
     why = _sum(sums, info.window, "window")
-    raise _too_large(lane_state.model, "the request does not fit the window", parts, FEWER, why)
+    raise _too_large(window.model, "the request does not fit the window", parts, FEWER, why)
 
 
 def _sum_needed(window: LaneWindow, counted: int) -> str:

@@ -165,7 +165,7 @@ def _cost_value(
     before, used = request.tokens, request.budget.used
     then = min(_afterwards(lane_state.window, plan, after).tokens, before)
     fixed = used.system + used.tools
-    still_warm = is_warm(lane_state)
+    still_warm = is_warm(lane_state.window, lane_state.cache, lane_state.clock())
     rewrite = price_rewrite(
         info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=lane_state.step, warm=still_warm
     )

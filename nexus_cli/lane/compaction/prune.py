@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import slots_by_kind
 from nexus_cli.context.window.groups import Group
@@ -21,9 +22,12 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.lane.cache.sent_request import CacheHistory
 from nexus_cli.lane.cache_expectation import REWRITE, is_warm, record_rewrite
+from nexus_cli.lane.compaction.context_fit import compaction_threshold
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.tools.registry import find_tool
 
@@ -59,7 +63,11 @@ def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
     if sum(one.item.tokens for one in found) < least:
         return
     batch = _batch(lane_state, groups, _without_pinned(lane_state.lane, found), still_warm)
-    if batch is None or batch.saved < least or _compaction_follows(lane_state, batch.saved):
+    if (
+        batch is None
+        or batch.saved < least
+        or _compaction_follows(lane_state.window, lane_state.settings, window_request(lane_state), batch.saved)
+    ):
         return
     _take_out(lane_state, groups, batch.stale)
 
@@ -75,13 +83,13 @@ def prune_instead(lane_state: LaneState) -> bool:
     groups = lane_state.lane.groups()
     found = _without_pinned(lane_state.lane, find_stale(groups, find_tool))
     order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
-    share = INSTEAD if is_warm(lane_state) else math.inf
+    share = INSTEAD if is_warm(lane_state.window, lane_state.cache, lane_state.clock()) else math.inf
     most = (lane_state.settings.compact.at - MARGIN) * lane_state.window.budget.available
-    best, saved = 0, 0
+    best, saved, request = 0, 0, window_request(lane_state)
     for start in reversed(range(len(found))):
         saved += _freed_tokens(lane_state.window.context, found[start])
         cold = max(0, order.get(found[start].item.entry, 0) - saved)
-        if cold <= share * saved and _after(lane_state, saved) < most:
+        if cold <= share * saved and _after(request, saved) < most:
             best = len(found) - start
     if best:
         _take_out(lane_state, groups, found[-best:])
@@ -161,12 +169,11 @@ def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[Window
     return behind
 
 
-def _compaction_follows(lane_state: LaneState, saved: int) -> bool:
+def _compaction_follows(window: LaneWindow, settings: Settings, request: NextRequest, saved: int) -> bool:
     """True if the window would be compacted anyway: then it is rewritten once, not twice."""
-    return _after(lane_state, saved) >= lane_state.settings.compact.at * lane_state.window.budget.available
+    return _after(request, saved) >= compaction_threshold(window, settings)
 
 
-def _after(lane_state: LaneState, saved: int) -> int:
+def _after(request: NextRequest, saved: int) -> int:
     """Return the window's tokens without `saved` of ours, as the status line will show them."""
-    tokens = window_request(lane_state).tokens
-    return tokens - round(saved * tokens / max(1, lane_state.lane.counted))
+    return request.tokens - round(saved * request.tokens / max(1, request.counted.total))
