@@ -1,3 +1,3 @@
 """nexus: a coding agent for the terminal whose context you can see, trust and afford."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

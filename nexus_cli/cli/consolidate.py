@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -11,9 +10,8 @@ from typing import Any
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import working_folder
-from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.run_turn import close_loop
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.worktree_record import project_identity
@@ -45,11 +43,7 @@ def consolidate(model: str = "") -> dict[str, Any]:
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
     session = open_session(options, settings, approver=None)
     done = Consolidation()
-    loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(_follow(session, done))
-    finally:
-        close_loop(loop)
+    run_in_loop(_follow(session, done))
     return {
         "version": 1,
         "session": session.id,

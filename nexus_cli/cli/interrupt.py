@@ -1,4 +1,5 @@
-"""Handle SIGINT, SIGTERM and SIGHUP while work runs: the first cancels it, a second ends the process at once.
+"""Run work in an event loop, and handle SIGINT, SIGTERM and SIGHUP meanwhile: the first cancels it, a second ends the
+process at once.
 
 The handlers are Python's own, not the loop's, so that they run while a write to a slow reader blocks the loop.
 """
@@ -6,11 +7,16 @@ The handlers are Python's own, not the loop's, so that they run while a write to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import FrameType
+from typing import Any, TypeVar
 
 from nexus_cli.cli import process
 from nexus_cli.tools.process_tree import kill_all
+
+T = TypeVar("T")
+CLOSE_SECONDS = 2.0
+"""Time limit for tasks and generators that are still open when the work has ended."""
 
 
 def _ignore(number: int) -> None:
@@ -68,3 +74,27 @@ class Interrupt:
             process.exit_process(128 + (self.signal or number))
         self.signal = number
         self._loop.call_soon_threadsafe(self._cancel)
+
+
+def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`, run as `asyncio.run` does, without its handler of SIGINT and its reports."""
+    process.freeze_gc()
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        _close(loop)
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=CLOSE_SECONDS))
+        loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), CLOSE_SECONDS))
+    except TimeoutError:
+        pass
+    finally:
+        loop.close()

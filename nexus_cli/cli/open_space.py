@@ -7,9 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from nexus_cli.cli import process
-from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.run_turn import close_loop
+from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.serve_once import make_runner
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
@@ -30,12 +28,9 @@ from nexus_cli.ui.screen.screen import Screen
 
 def open_space(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
     """Run the view until the person leaves or stdin ends; return the exit status."""
-    process.freeze_gc()
-    loop = asyncio.new_event_loop()
     try:
-        return loop.run_until_complete(_run(ledger, settings, space, member))
+        return run_in_loop(_run(ledger, settings, space, member))
     finally:
-        close_loop(loop)
         ledger.close()
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from nexus_cli import __version__
-from nexus_cli.cli import process
 from nexus_cli.cli.command_options import SharedOptions
-from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.run_turn import close_loop
+from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
@@ -43,16 +40,12 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
     token = read_token(url, Path(token_file) if token_file else None)
     folder = Path.cwd()
     settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
-    process.freeze_gc()
-    loop = asyncio.new_event_loop()
     try:
-        return loop.run_until_complete(_Remote(url, token, shared, settings, folder).run())
+        return run_in_loop(_Remote(url, token, shared, settings, folder).run())
     except CallError as error:
         raise NexusError("usage", url, str(error), "See nexus serve --help") from error
     except ConnectionError as error:
         raise NexusError("network", url, str(error), "`nexus serve` starts a server") from error
-    finally:
-        close_loop(loop)
 
 
 class _Remote:

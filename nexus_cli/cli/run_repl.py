@@ -22,10 +22,10 @@ from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import ModelChoice, choose_model
 from nexus_cli.cli.command_options import PICK, SharedOptions
 from nexus_cli.cli.first_run import FirstRun, is_first_run
-from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.login import offer_login
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.run_turn import close_loop, format_resume_line, session_options
+from nexus_cli.cli.run_turn import format_resume_line, session_options
 from nexus_cli.cli.terminal_line import read_hidden_line, read_line
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.commands import discover
@@ -167,12 +167,9 @@ class _ReplRun:
         )
         watchdog = LoopWatchdog(lambda: repl.session, self._resume_line, self._reset_terminal)
         repl.jobs.guard = watchdog
-        process.freeze_gc()
-        loop = asyncio.new_event_loop()
         try:
-            return loop.run_until_complete(self._run_loop(repl, watchdog))
+            return run_in_loop(self._run_loop(repl, watchdog))
         finally:
-            close_loop(loop)
             if box is not None:
                 box.close()
 

@@ -14,9 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.cli import process
-from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.run_turn import close_loop
+from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.serve_once import make_runner
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.server_token import store_token
@@ -56,12 +54,9 @@ def run_server(
     leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _leave_nothing
     run = _Run(pool, provider, folder, settings, listening, "" if isinstance(address, Path) else address[0], leave)
     _raise_file_limit()
-    process.freeze_gc()
-    loop = asyncio.new_event_loop()
     try:
-        return loop.run_until_complete(run.serve(json))
+        return run_in_loop(run.serve(json))
     finally:
-        close_loop(loop)
         listening.close()
         leave()
 

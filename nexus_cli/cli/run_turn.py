@@ -16,8 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.cli import process
-from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 NOT_KEPT = "Nothing was saved to continue from: ask again, or ask for less"
 SILENT = 10.0
 """Seconds without an event after which a terminal without a spinner gets a line."""
-CLOSE_SECONDS = 2.0
-"""Seconds that tasks still running at the end have to finish."""
 
 
 def run_turn(run: PreparedTurn) -> int:
@@ -134,10 +131,8 @@ class _Turn:
             from nexus_cli.cli.explain_context import ContextExplainer  # noqa: PLC0415  (only with --explain-context)
 
             self._explain = ContextExplainer(self._notices, record.drops).feed
-        process.freeze_gc()
-        loop = asyncio.new_event_loop()
         try:
-            status = loop.run_until_complete(self._run_session())
+            status = run_in_loop(self._run_session())
         except Exception as error:  # the resume command must be the last line whatever went wrong
             if self._run.options.shared.verbose:
                 sys.excepthook(type(error), error, error.__traceback__)
@@ -145,8 +140,6 @@ class _Turn:
 
             self._remarks.error(report_bug(error).line)
             status = 1
-        finally:
-            close_loop(loop)
         self._run.work.leave()
         if status and (resume := self._resume_line()):
             self._remarks.last(resume)
@@ -299,18 +292,3 @@ def _quote_word(text: str) -> str:
     plain = (char if char.isprintable() and char not in "\\' " else None for char in text)
     octal = ("".join(f"\\{byte:03o}" for byte in os.fsencode(char)) for char in text)
     return f"$'{''.join(as_it_is or escaped for as_it_is, escaped in zip(plain, octal, strict=True))}'"
-
-
-def close_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Close `loop` as `asyncio.run` does, but within a time limit and without a report."""
-    try:
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=CLOSE_SECONDS))
-        loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), CLOSE_SECONDS))
-    except TimeoutError:
-        pass
-    finally:
-        loop.close()

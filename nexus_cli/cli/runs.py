@@ -108,9 +108,7 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
 
 
 def _drive(ledger: Ledger, run: Run, *, json: bool) -> None:
-    from nexus_cli.cli import process  # noqa: PLC0415  (the engine, once there is something to do)
-    from nexus_cli.cli.interrupt import Interrupt  # noqa: PLC0415
-    from nexus_cli.cli.run_turn import close_loop  # noqa: PLC0415
+    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (the engine, once there is something to do)
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415
 
     interrupt = Interrupt()
@@ -127,12 +125,7 @@ def _drive(ledger: Ledger, run: Run, *, json: bool) -> None:
             await runner.aclose()
             interrupt.uninstall()
 
-    process.freeze_gc()
-    loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(drive())
-    finally:
-        close_loop(loop)
+    run_in_loop(drive())
 
 
 def _show_nothing(run: Run, event: Event) -> None:

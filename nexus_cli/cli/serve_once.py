@@ -46,9 +46,7 @@ def has_work(ledger: Ledger) -> bool:
 
 def _drive(ledger: Ledger, *, json: bool, or_else: Sequence[int] = (), **where: Any) -> int:
     """Drive what is due; where nothing was, print the runs of the keys `or_else` as they are."""
-    from nexus_cli.cli import process  # noqa: PLC0415  (the engine, once there is something to do)
-    from nexus_cli.cli.interrupt import Interrupt  # noqa: PLC0415
-    from nexus_cli.cli.run_turn import close_loop  # noqa: PLC0415
+    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (the engine, once there is something to do)
 
     settings = load_settings(places(), defaults_dir(), os.environ).settings
     interrupt, said = Interrupt(), list[str]()
@@ -70,12 +68,7 @@ def _drive(ledger: Ledger, *, json: bool, or_else: Sequence[int] = (), **where: 
             await runner.aclose()
             interrupt.uninstall()
 
-    process.freeze_gc()
-    loop = asyncio.new_event_loop()
-    try:
-        runs = loop.run_until_complete(drive())
-    finally:
-        close_loop(loop)
+    runs = run_in_loop(drive())
     status = _print(runs, "; ".join(said), json)
     return interrupt.status if interrupt.signal else status
 
@@ -84,7 +77,7 @@ def make_runner(
     ledger: Ledger, settings: Settings, warn: Callable[[str], None], provider: Provider | None = None
 ) -> Runner:
     """Return a runner of everything that may be due; `warn` gets lines for the person, the same one more than once."""
-    from nexus_cli.runs.fire_plans import PlanDuty  # noqa: PLC0415
+    from nexus_cli.runs.fire_plans import PlanProducer  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (the engine)
     from nexus_cli.runs.unattended import KEPT, UnattendedRules  # noqa: PLC0415
 
@@ -98,7 +91,7 @@ def make_runner(
 
     return Runner(
         ledger,
-        duties=[PlanDuty(warn)],
+        producers=[PlanProducer(warn)],
         holds_back=holds_back,
         provider=provider,
     )

@@ -1,4 +1,4 @@
-"""The slash commands: each file of this folder exports a tuple `COMMANDS` and is found by itself."""
+"""The slash commands: each file of this folder exports a tuple `COMMANDS` and is discovered automatically."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VI = "/config ui.keys vi turns on vi keys; they apply at the next start"
 _SKILLS = "/status lists the skills; the model reads one when it fits"
 _REPORT = "nexus doctor --json in a shell prints what a bug report needs"
 NEAR = 0.7
-"""Likeness (0 to 1) from which on a command counts as misspelt: names are short, and others that differ are alike."""
+"""Similarity (0 to 1) from which on a command counts as misspelt: names are short, and different names are alike."""
 PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("undo", "redo", "rewind", "revert", "restore", "checkpoint", "checkpoints"), _FILES_STAY),
     **dict.fromkeys(("add", "drop", "ls", "map", "mention", "read-only"), _MENTION),
@@ -44,7 +44,7 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("bug", "feedback"), _REPORT),
     "mcp": "There are no MCP servers; /status tools lists what the model has",
 }
-"""Commands of other agents that have no counterpart of one name, and what does it here."""
+"""Commands of other agents without a counterpart of the same name, and their replacement here."""
 
 
 @cache
@@ -65,7 +65,7 @@ def discover() -> dict[str, Command]:
 def parse(text: str) -> tuple[str, str] | None:
     """Return name and arguments of a line that begins with `/`; None for text: several lines, a path.
 
-    A line that begins with a space is text, whatever follows. Several lines are the command that takes a message.
+    A line that begins with a space is always text. Several lines are a command only if it takes a message.
     """
     line = text.rstrip()
     if found := _LINE.fullmatch(line):
@@ -79,7 +79,7 @@ def parse(text: str) -> tuple[str, str] | None:
 def find(name: str, commands: Mapping[str, Command]) -> Command:
     """Return the command of this name or alias, ignoring case.
 
-    Raises `NexusError("usage", ...)` that says what does it instead, or names the nearest one.
+    Raises `NexusError("usage", ...)` with the replacement or the nearest name.
     """
     named = {alias: command for command in commands.values() for alias in command.aliases} | dict(commands)
     if found := named.get(name.casefold()):

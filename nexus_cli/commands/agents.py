@@ -1,4 +1,4 @@
-"""`/agents`: the workers of the session. What runs them is the session's own; how it looks is `reports/text`."""
+"""`/agents`: the workers of the session. `workers/` runs them; `reports/text` formats them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from nexus_cli.session.session import Session
 STEER, STOP, REVIEW = "steer", "stop", "review"
 APPLY, DISCARD, LATER = "apply", "discard", "later"
 MOST = 512 * 1024
-"""Bytes of a diff that are shown."""
+"""Most bytes of a diff."""
 
 
 async def show_agents(context: CommandContext, rest: str) -> None:
     """List the workers; open, steer or stop one.
 
-    ID opens what a worker has done so far, in your pager. `steer ID WORDS` says something to it: one that works hears
-    it with its next step, one that has ended goes on in the background. `stop ID` stops it; what it did is kept.
-    `review ID` shows what it changed in its worktree, and asks whether that is applied to the project or discarded.
+    ID opens a worker's transcript in your pager. `steer ID WORDS` sends it a message: a running worker gets it with its
+    next step, one that has ended resumes in the background. `stop ID` stops it; completed steps are kept. `review ID`
+    shows the changes in its worktree, then asks if you want to apply or discard them.
     """
     word, _, more = rest.partition(" ")
     if not rest:
@@ -44,7 +44,7 @@ async def show_agents(context: CommandContext, rest: str) -> None:
 
 
 def _rows(context: CommandContext) -> list[dict[str, Any]]:
-    """Return all workers, those that run here as they are now."""
+    """Return all workers; those that run here with their current state."""
     recorded = recorded_workers(require_ledger(context), context.session.id)
     running = _running(context)
     now = {row["id"]: row for row in running.rows()} if running else {}
@@ -57,12 +57,12 @@ def _running(context: CommandContext) -> RunningWorkers[Session] | None:
 
 
 def _find(context: CommandContext, rest: str, name: str) -> Mapping[str, Any]:
-    """Return the worker of this id; raise `NexusError("usage", ...)` if there is none."""
+    """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
     rows = _rows(context)
     found = next((row for row in rows if name and name in (row["id"], row["session"])), None)
     if found is None:
-        named = f"there are {', '.join(row['id'] for row in rows)}" if rows else "none was started"
-        raise usage_error("agents", rest, f"there is no such worker, {named}", "/agents lists them")
+        named = f"no such worker; there are {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
+        raise usage_error("agents", rest, named, "/agents lists them")
     return found
 
 
@@ -84,9 +84,9 @@ async def _open(context: CommandContext, rest: str) -> None:
 async def _steer(context: CommandContext, rest: str, name: str, words: str) -> None:
     row, running = _find(context, rest, name), _running(context)
     if not words:
-        raise usage_error("agents", rest, "there are no words for it", "/agents steer ID WORDS")
+        raise usage_error("agents", rest, "the message is missing", "/agents steer ID WORDS")
     if running is None or running.find(row["id"]) is None:
-        raise usage_error("agents", rest, "it works for another worker, or works no more", "/agents lists them")
+        raise usage_error("agents", rest, "it belongs to another worker, or has ended", "/agents lists them")
     result = await running.steer(row["id"], words, wait=False, source="person")
     if result.error:
         raise usage_error("agents", rest, result.error.rstrip("."))
@@ -96,11 +96,11 @@ async def _steer(context: CommandContext, rest: str, name: str, words: str) -> N
 async def _stop(context: CommandContext, rest: str, name: str) -> None:
     row, running = _find(context, rest, name), _running(context)
     if row["state"] not in AT_WORK:
-        raise usage_error("agents", rest, f"it works no more: {row['state']}", "/agents lists them")
+        raise usage_error("agents", rest, f"it has ended: {row['state']}", "/agents lists them")
     if running is None or running.find(row["id"]) is None:
-        raise usage_error("agents", rest, "it works for another worker", "Stop that one")
+        raise usage_error("agents", rest, "it belongs to another worker", "Stop that one")
     await running.manage(STOP, row["id"], "")
-    context.say(f"{row['id']} is stopped; what it did is kept.")
+    context.say(f"{row['id']} is stopped. Completed steps are kept.")
 
 
 async def _review(context: CommandContext, rest: str, name: str) -> None:
@@ -114,7 +114,7 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
         first = row["id"].partition(".")[0]
         raise usage_error("agents", rest, f"its changes are in the folder of {first}", f"/agents review {first}")
     if row["state"] in AT_WORK:
-        raise usage_error("agents", rest, "it is still at work", f"/agents stop {row['id']} stops it")
+        raise usage_error("agents", rest, "it is still running", f"/agents stop {row['id']} stops it")
     if not row["to_review"]:
         context.say(row["left"] or f"{row['id']} made no worktree.")
         return
@@ -128,7 +128,7 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
     )
     choices = [
         Choice(APPLY, "apply", "merge it into the project; conflicts are marked"),
-        Choice(DISCARD, "discard", "delete the worktree with all that is in it"),
+        Choice(DISCARD, "discard", "delete the worktree and its contents"),
         Choice(LATER, "later", f"keep it; nexus worktree apply {record.name} does the same"),
     ]
     chosen = await context.choose(f"{row['id']} made {state.describe()}", choices)
@@ -136,13 +136,13 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
         await _apply(context, row, record, state.tree)
     elif chosen == DISCARD:
         if await asyncio.to_thread(inspect_worktree, record) != state:
-            raise usage_error("agents", rest, "its worktree has changed since it was shown", "Look at it again")
+            raise usage_error("agents", rest, "its worktree has changed since it was shown", "Review it again")
         await _discard(context, row, record)
 
 
 async def _apply(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord, reviewed: str) -> None:
-    """Merge the reviewed state of a worktree into the project and tell the model; where all of it is there, the
-    worktree goes."""
+    """Merge the reviewed state of a worktree into the project and notify the model. If all of it was applied, remove
+    the worktree."""
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import find_worktree_of, remove_worktree  # noqa: PLC0415
 
@@ -173,12 +173,12 @@ async def _discard(context: CommandContext, row: Mapping[str, Any], record: Work
 
 
 def _tell_model(context: CommandContext, line: str) -> None:
-    """Let the model read a line with the next request."""
+    """Add a line for the model to the next request."""
     context.session.state.lane_state.upcoming.notices.append(line)
 
 
 def _complete_agents(context: CommandContext) -> Sequence[str]:
-    """Return ids, and what can be done with workers that run."""
+    """Return ids, and the actions on running workers."""
     try:
         rows = _rows(context)
     except NexusError:

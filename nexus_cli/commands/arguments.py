@@ -1,4 +1,4 @@
-"""Functions of several commands: parsed arguments, the session's ledger, options to reopen the session with."""
+"""Helpers of several commands: parsed arguments, the session's ledger, options for reopening the session."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def require_ledger(context: CommandContext) -> Ledger:
 
 
 def warn_if_stale(context: CommandContext) -> None:
-    """Print a warning if the ledger has failed: a report from it ends there, while the window has grown since."""
+    """Print a warning if the ledger has failed: a report from it ends there, although the window has grown since."""
     ledger, status = context.session.ledger, context.session.status()
     if ledger is None or not ledger.is_kept or status.saved:
         return
     try:
         until = f"request {ledger.log(context.session.id).step()}"
     except NexusError:
-        until = "the last request that it could keep"
+        until = "the last recorded request"
     now = f"the window holds about {status.used:,} of {status.budget:,} tokens by now"
-    context.say(f"The ledger has failed: what follows ends with {until}; {now}.")
+    context.say(f"The ledger has failed: this report ends with {until}; {now}.")
 
 
 def require_record(context: CommandContext) -> LaneLog:
@@ -66,7 +66,7 @@ def _no_ledger() -> NexusError:
 def parse_drop_range(name: str, rest: str, context: CommandContext) -> tuple[str, str, int, int]:
     """Parse `ID [A:B]`; return the id of a drop, its whole text, start and end of the characters.
 
-    Raises `NexusError("usage", ...)` if there is no such drop, no such range, or nothing in it.
+    Raises `NexusError("usage", ...)` if the drop or the range does not exist, or is empty.
     """
     drop_id, _, span = rest.partition(" ")
     text = require_record(context).original(drop_id)
@@ -77,7 +77,7 @@ def parse_drop_range(name: str, rest: str, context: CommandContext) -> tuple[str
         raise usage_error(name, rest, "a range is A:B in characters", f"For example /{name} {drop_id} 0:2000")
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
     if span.strip() and start >= end:
-        why = f"nothing is there: {drop_id} has {len(text):,} characters"
+        why = f"the range is empty: {drop_id} has {len(text):,} characters"
         raise usage_error(name, rest, why, f"For example /{name} {drop_id} 0:2000" if text else "")
     return drop_id, text, start, end
 
@@ -91,21 +91,21 @@ def complete_drop_ids(context: CommandContext) -> Sequence[str]:
 
 
 def resume_options(context: CommandContext, **changes: Any) -> Options:
-    """Return the options that reopen the present session, with these changes."""
+    """Return the options for reopening the current session, with these changes."""
     same: dict[str, Any] = {"resume": context.session.id, "newest": False, "model": context.session.model}
     return replace(context.options, **(same | changes))
 
 
 def has_sent_request(context: CommandContext) -> bool:
-    """True if a request of the session was sent."""
+    """True if the session has sent a request."""
     ledger = require_ledger(context)
     return ledger.log(context.session.id).step() > 0
 
 
 async def describe_cache_miss(context: CommandContext) -> str:
-    """Return a sentence that says how much of the next request misses the cache.
+    """Return a sentence about the part of the next request that misses the cache.
 
-    "" if nothing does, before the first request, and if the ledger fails.
+    "" if nothing misses, before the first request, and if the ledger fails.
     """
     try:
         request = await asyncio.to_thread(prepare_next_request, context.session.state)

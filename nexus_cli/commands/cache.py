@@ -12,16 +12,16 @@ from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.cost import cost_report
 
 LONGEST = 15
-"""Digits of a step."""
+"""Most digits of a step."""
 OFFERED = 20
-"""Requests that completion offers."""
+"""Most requests that completion offers."""
 
 
 async def show_cache(context: CommandContext, rest: str) -> None:
     """Show the cache use of each request.
 
-    `why` explains the newest miss, `why STEP` one request: what differed first from the one before it, the time, or
-    the provider, and whether nexus caused it.
+    `why` explains the newest miss, `why STEP` one request: the first difference from the one before it, the elapsed
+    time or the provider, and if nexus caused it.
     """
     ledger = require_ledger(context)
     if not rest:

@@ -1,7 +1,7 @@
 """A slash command, and the context that it runs in. Independent of the front end.
 
 A command is a record in the `COMMANDS` of a file of this folder; its help is the docstring of its function. It shows
-reports: values, by the name of their text form in `nexus_cli.reports.text`.
+reports, which are values, by the name of their text form in `nexus_cli.reports.text`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ GROUPS = ("context", "session", "model", "work", "nexus")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One line to choose from."""
+    """One item to choose from."""
 
     key: str
     """The value that choosing it returns."""
     label: str
     detail: str = ""
-    """Facts about it, which stand behind the label in columns."""
+    """Facts about it, shown in columns after the label."""
 
 
 Search = Callable[[str], tuple[Sequence[Choice], int]]
-"""Takes words; returns the first choices that have each of them, and how many choices have."""
+"""Takes words; returns the first choices that contain all of them, and the total number of matches."""
 
 
 class CommandContext(Protocol):
@@ -41,7 +41,7 @@ class CommandContext(Protocol):
 
     @property
     def session(self) -> Session:
-        """The open session; another one after `reopen`."""
+        """The open session; `reopen` replaces it."""
 
     @property
     def options(self) -> Options:
@@ -49,7 +49,7 @@ class CommandContext(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """The current settings."""
 
     @property
     def commands(self) -> Mapping[str, Command]:
@@ -57,7 +57,7 @@ class CommandContext(Protocol):
 
     @property
     def last_answer(self) -> str:
-        """The assistant's newest text as the model wrote it; "" before the first."""
+        """The assistant's newest text as the model wrote it; "" before the first one."""
 
     def say(self, text: str) -> None:
         """Print one or a few lines."""
@@ -71,38 +71,38 @@ class CommandContext(Protocol):
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         """Return the key of the choice that the person picks; None if they pick none.
 
-        With `search` the choices are only the first ones, and what the person types is searched for in all.
+        With `search`, `choices` are only the first ones, and the person's typing is searched for in all.
         """
 
     async def ask_hidden(self, prompt: str) -> str | None:
-        """Return a line that the person types unseen behind `prompt`; None if they give it up."""
+        """Prompt with `prompt` for a line that is not echoed; None if the person cancels."""
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
-        """Open another session, or this one with another model or permission, and print which.
+        """Open another session, or this one with another model or permission level, and print a line about it.
 
-        Raises `NexusError` if that is impossible; the present session stays open then.
+        Raises `NexusError` if that is impossible; the current session then stays open.
         """
 
     def start(self, text: str = "", *, typed: bool = False) -> None:
         """Start a turn with `text` after the command; without text resume the open turn.
 
-        The text is ours, or was `typed` by the person, in the command; it is not shown again.
+        The text is ours, or the person has `typed` it in the command; it is not shown again.
         """
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Run `work` like a turn: shown as `what`, stopped by Ctrl+C through `Session.cancel`."""
+        """Run `work` like a turn: `what` is shown, and Ctrl+C stops it through `Session.cancel`."""
 
     def fill(self, text: str) -> None:
         """Replace the text in the input box."""
 
     def attach(self, block: str, what: str) -> None:
-        """Add `block` to the next message; the person sees `what` until then."""
+        """Attach `block` to the next message; `what` is shown to the person until then."""
 
     async def edit(self, text: str) -> str:
         """Return `text` as the person edited it. Raises `NexusError` if the editor fails."""
 
     async def copy(self, text: str) -> str:
-        """Put `text` on the clipboard; return a line that says how."""
+        """Copy `text` to the clipboard; return a line that describes the way."""
 
     def leave(self) -> None:
         """End the REPL after the command."""
@@ -116,21 +116,21 @@ class Command:
     group: str
     """One of `GROUPS`."""
     run: Callable[[CommandContext, str], Awaitable[None]]
-    """Gets the rest of the line, stripped. Raises `NexusError` for what the person can fix."""
+    """Gets the rest of the line, stripped. Raises `NexusError` for errors that the person can fix."""
     usage: str = ""
-    """The arguments as `/help` shows them: `[INSTRUCTIONS]`. A command without any takes none."""
+    """The arguments in the form of `/help`: `[INSTRUCTIONS]`. Without it, the command takes none."""
     idle: bool = False
-    """During a turn the command waits for its end."""
+    """True if the command waits for the end of a running turn."""
     complete: Callable[[CommandContext], Sequence[str]] | None = None
     """Returns possible arguments for completion; quick."""
     aliases: tuple[str, ...] = ()
-    """Other names, which are not listed; see `nexus_cli.commands.find`."""
+    """Other names, which `/help` does not list; see `nexus_cli.commands.find`."""
     is_first: bool = False
-    """A first day needs it: `/help` lists it, `/help all` all of them."""
+    """True for a command that beginners need: `/help` lists only these, `/help all` lists all."""
     takes_message: bool = False
     """Its argument may be a message of several lines."""
     is_former: bool = False
-    """Another command does this too: it works, and is not listed."""
+    """True for a superseded command: it works, and is not listed."""
 
     async def invoke(self, context: CommandContext, rest: str) -> None:
         """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""
@@ -151,7 +151,7 @@ class Command:
 
 
 def usage_error(name: str, rest: str, why: str, hint: str = "") -> NexusError:
-    """Return the error for arguments that make no sense."""
+    """Return the error for invalid arguments."""
     shown = rest if len(rest) <= 60 else rest[:59] + "…"
     return NexusError("usage", f"/{name} {shown}".rstrip(), why, hint or f"/help {name} for details")
 

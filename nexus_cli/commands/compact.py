@@ -1,4 +1,4 @@
-"""`/compact` and `/uncompact`: replace older history by a summary, and undo that."""
+"""`/compact` and `/uncompact`: replace older messages by a summary, and undo that."""
 
 from __future__ import annotations
 
@@ -12,25 +12,23 @@ from nexus_cli.session.acts.compaction import preview, uncompaction
 
 PREVIEW = "--preview"
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
-"""Dashes that an editor or a terminal may make of a typed one."""
+"""Dashes that an editor or a terminal may substitute for a typed one."""
 
 
 async def compact(context: CommandContext, rest: str) -> None:
     """Summarize older messages to free context.
 
-    INSTRUCTIONS say what the summary must keep. Your words, the files and the commands are kept by themselves, and
-    what is replaced is a drop: nothing is lost. A summary that fails or is not smaller changes nothing. /uncompact
-    undoes it. --preview (or -p) shows what would go and stay, and what it costs, and sends nothing.
+    INSTRUCTIONS tell the model what the summary must keep. Your messages and the record of files and commands are kept
+    automatically, and the replaced messages stay readable as a drop. A summary that fails or is not smaller changes
+    nothing. /uncompact undoes it. --preview (or -p) shows the effect and the cost without sending anything.
     """
     option, _, instructions = rest.partition(" ")
     instructions = instructions.strip()
     if _means_preview(option, alone=not instructions):
         await _preview(context, instructions)
         return
-    if option.startswith(tuple(DASHES)) and len(option) > 1:  # one alone is the mark of a list
-        raise usage_error(
-            "compact", option, "there is no such option", f"the only one is {PREVIEW}: /compact {PREVIEW}"
-        )
+    if option.startswith(tuple(DASHES)) and len(option) > 1:  # a dash alone is a list item
+        raise usage_error("compact", option, "no such option", f"Use /compact {PREVIEW}")
 
     async def work() -> None:
         for event in await context.session.compact(rest):
@@ -40,7 +38,7 @@ async def compact(context: CommandContext, rest: str) -> None:
 
 
 def _means_preview(option: str, *, alone: bool) -> bool:
-    """True if `option` is `preview` with any dashes; without dashes it must be the only word."""
+    """True if `option` is `preview` with any dashes. Without dashes it must be the only word."""
     word, dashed = option.lstrip(DASHES).casefold(), option.startswith(tuple(DASHES))
     return (word == "preview" and (dashed or alone)) or (word == "p" and dashed)
 
@@ -55,15 +53,15 @@ async def _preview(context: CommandContext, instructions: str) -> None:
 async def uncompact(context: CommandContext, rest: str) -> None:
     """Undo the last compaction.
 
-    The messages that it replaced are in the window again, with everything since. Repeat it to undo the one before.
-    Refused, with figures, if they no longer fit.
+    Restores the replaced messages to the window and keeps everything since. Repeat it to undo the one before. Refused,
+    with figures, if they no longer fit.
     """
     await run_act(context, "undo", uncompaction())
     context.say(_cost(next_request(context.session.state.lane_state)))
 
 
 def _cost(request: NextRequest) -> str:
-    """Return what the next request finds in the cache, which may still have the former window."""
+    """Describe the cache use of the next request; the cache may still have the former window."""
     new = request.tokens - request.cached
     if new == request.tokens:
         return f"The next request misses the cache (about {new:,} tokens)."

@@ -1,4 +1,4 @@
-"""`/context`: the window as it is, and what an earlier request held."""
+"""`/context`: the current window, or the contents of an earlier request."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from nexus_cli.reports.live import context_summary
 from nexus_cli.reports.request_diff import request_difference
 
 LONGEST = 15
-"""Digits of a step."""
+"""Most digits of a step."""
 OPTIONS = ("all", "--step", "--diff")
 
 
 async def show_context(context: CommandContext, rest: str) -> None:
     """Show the window: what the next request holds.
 
-    A bar of its parts, the largest items, what was left out, and when the window is rewritten. `all` shows each section
-    with its form and why, the tools, drops and limits. --step N shows what request N held, --diff [N] what it (or the
-    newest) has more or less than the one before it.
+    Draws a bar of its parts and lists the largest items, the drops, and the next rewrite of the window. `all` lists
+    each section with its form and the reason, the tools, drops and limits. --step N shows the contents of request N,
+    --diff [N] its changes (or those of the newest) from the one before.
     """
     if rest in ("", "all"):
         warn_if_stale(context)

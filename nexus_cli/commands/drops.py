@@ -1,4 +1,4 @@
-"""`/drops`: list what was left out of requests, print it, and give it back to the model."""
+"""`/drops`: list the content left out of requests, print it, and send it to the model again."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from nexus_cli.lane import drop_list as reports
 
 RECALL = "recall"
 SHOWN, MOST = 4000, 100_000
-"""Characters that are shown unless a range asks for others, and of a range at most."""
+"""Characters shown by default, and most characters of a range."""
 
 
 async def show_drops(context: CommandContext, rest: str) -> None:
-    """List what was left out of requests, or print one.
+    """List or print content left out of requests.
 
-    A:B are characters; without a range the beginning is shown. recall ID gives it back to the model with your next
-    message. Drops of an undone compaction do not count: they are in the window again.
+    A:B are characters; without a range the beginning is shown. recall ID sends it to the model with your next message.
+    Drops of an undone compaction do not count: they are in the window again.
     """
     word, _, wanted = rest.partition(" ")
     if word.casefold() == RECALL:
@@ -37,16 +37,16 @@ async def show_drops(context: CommandContext, rest: str) -> None:
 
 
 async def recall(context: CommandContext, rest: str) -> None:
-    """Give what was left out back to the model.
+    """Send a drop to the model again.
 
-    It is added to your next message. A:B are characters; without a range it is the whole, as far as one message
-    takes it. /drops lists the ids.
+    It is added to your next message. A:B are characters; without a range all of it is sent, up to the limit of one
+    message. /drops lists the ids.
     """
     if not rest:
         raise usage_error("drops", RECALL, "the ID is missing", "/drops lists them")
     drop_id, text, start, end = parse_drop_range("drops", rest, context)
     if start == end:
-        raise usage_error("drops", rest, f"nothing is there: {drop_id} has {len(text):,} characters")
+        raise usage_error("drops", rest, f"the range is empty: {drop_id} has {len(text):,} characters")
     session = context.session
     shared = await session.share(text[start:end], f"part of {drop_id}, recalled by the person")
     block = f'<recalled id="{drop_id}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
@@ -57,7 +57,7 @@ async def recall(context: CommandContext, rest: str) -> None:
 
 
 def _complete_drops(context: CommandContext) -> list[str]:
-    """Return the ids of the drops, then `recall` with each."""
+    """Return the ids of the drops, plain and with `recall`."""
     ids = complete_drop_ids(context)
     return [*ids, *(f"{RECALL} {one}" for one in ids)]
 

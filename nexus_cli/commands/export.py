@@ -1,4 +1,4 @@
-"""`/transcript`, `/export`, `/copy` and `/diff`: take the session, the last answer or the changes out of nexus."""
+"""`/transcript`, `/export`, `/copy` and `/diff`: show or save the session, the last answer or the changes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from markdown_it import MarkdownIt
 
 from nexus_cli.commands.arguments import require_ledger, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.core.elide import plural
 from nexus_cli.reports.diff import folder_diff
 from nexus_cli.reports.export import FORMATS, default_file_name, save_export, session_pieces
 from nexus_cli.reports.transcript import session_transcript
 
 
 async def show_transcript(context: CommandContext, rest: str) -> None:
-    """Show the whole session, outputs uncut.
+    """Show the whole session with full outputs.
 
-    In your pager (`PAGER`, else less, where / searches), opened at its end. It has what a compaction took out of the
-    window too.
+    Opens your pager (`PAGER`, else less, where / searches) at the end. Compacted messages are included.
     """
     context.show("transcript", await asyncio.to_thread(session_transcript, context.session))
 
@@ -26,9 +26,9 @@ async def show_transcript(context: CommandContext, rest: str) -> None:
 async def export_session(context: CommandContext, rest: str) -> None:
     """Write the whole session to a file.
 
-    md is Markdown to read, jsonl is JSON Lines for programs. FILE is taken from the working folder; without it, or
-    where it is a folder, a name is made up. A file that is there is never written over: the new one gets a number.
-    Without a format the ending of FILE decides; one word without an ending is no FILE then.
+    md is Markdown for reading, jsonl is JSON Lines for programs. FILE is relative to the working folder; without it, or
+    if it is a folder, a name is chosen. Existing files are never overwritten: the new one gets a number. Without a
+    format the suffix of FILE decides; a single word without a suffix is taken for a format.
     """
     first, _, more = rest.partition(" ")
     form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", rest)
@@ -46,14 +46,14 @@ async def export_session(context: CommandContext, rest: str) -> None:
 
 
 def _bare(name: str) -> bool:
-    """True if this may be meant as a format: one word that is neither a path nor a name with a suffix."""
+    """True if `name` may be meant as a format: one word that is neither a path nor a name with a suffix."""
     return bool(name) and not any(char in "./\\~" or char.isspace() for char in name)
 
 
 async def copy_answer(context: CommandContext, rest: str) -> None:
-    """Copy the last answer, or its Nth block of code.
+    """Copy the last answer, or its Nth code block.
 
-    It goes to the clipboard; blocks are counted from 1.
+    It is copied to the clipboard; code blocks are counted from 1.
     """
     answer = context.last_answer
     if not answer:
@@ -65,7 +65,7 @@ async def copy_answer(context: CommandContext, rest: str) -> None:
         raise usage_error("copy", rest, "expected the number of a code block")
     blocks = [token.content for token in MarkdownIt("commonmark").parse(answer) if token.type == "fence"]
     if not 1 <= int(rest) <= len(blocks):
-        why = f"the last answer has {len(blocks)} of them" if blocks else "the last answer has no code block"
+        why = f"the last answer has {plural(len(blocks), 'code block') if blocks else 'no code block'}"
         raise usage_error("copy", rest, why)
     context.say(await context.copy(blocks[int(rest) - 1].removesuffix("\n")))
 
@@ -73,7 +73,7 @@ async def copy_answer(context: CommandContext, rest: str) -> None:
 async def show_diff(context: CommandContext, rest: str) -> None:
     """Show what changed since the last commit.
 
-    Of the working folder, with new files that git does not track yet. Without git it names the files that this session
+    Shows the diff of the working folder, including untracked files. Without git, lists the files that this session
     changed.
     """
     session = context.session

@@ -1,4 +1,4 @@
-"""`/goal`: what the session is for, in steps."""
+"""`/goal`: the goal of the session, in steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nexus_cli.session.acts.goal import goal_closing, goal_setting
 
 VERBS = ("done", "drop")
 LISTS = ("list", "show")
-"""Alone they list the goals."""
+"""Verbs that list the goals if they are the only word."""
 MEANT = {
     **dict.fromkeys(("finish", "finished", "complete", "completed", "close", "check"), "done"),
     **dict.fromkeys(("clear", "remove", "delete", "del", "rm", "cancel", "forget"), "drop"),
@@ -27,8 +27,8 @@ SEPARATORS = re.compile(r"[\s,;]+")
 async def set_goal(context: CommandContext, rest: str) -> None:
     """Set a goal, or list the goals.
 
-    The model breaks a goal down into steps, in a lane of its own, and sees it as long as it is open. /goal done ID
-    and /goal drop ID, with one or more ids, remove goals or steps; /goal alone lists them.
+    The model breaks a goal down into steps, in a separate request, and sees it as long as it is open. /goal done ID and
+    /goal drop ID, with one or more ids, remove goals or steps; /goal alone lists them.
     """
     first, *names = list(filter(None, SEPARATORS.split(rest.casefold()))) or [rest or LISTS[0]]
     if names or first not in LISTS:
@@ -40,8 +40,8 @@ async def set_goal(context: CommandContext, rest: str) -> None:
 
 
 def _verb(rest: str, first: str, names: Sequence[str]) -> str:
-    """Return the verb that `rest` begins with, "" where it is the text of a goal: to set one costs a request, so that
-    what only looks like a verb or an id is `NexusError("usage", ...)`."""
+    """Parse the verb that `rest` begins with, "" if it is the text of a goal. Raises `NexusError("usage", ...)` for a
+    misspelt verb or id, because setting a goal costs a request."""
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:
         raise usage_error("goal", rest, "the action is missing", f"/goal done {first} or /goal drop {first}")
@@ -49,7 +49,7 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
         if not names:
             raise usage_error("goal", rest, f"the goal is missing: /goal {first} ID")
         if len(ids) < len(names):
-            hint = f"/goal lists them; put another word before {first} where it is the text of a goal"
+            hint = f"/goal lists them; put another word before {first} if it begins the text of a goal"
             raise usage_error("goal", rest, f"{first} takes only ids, such as /goal {first} g1 g2", hint)
         return first
     near = MEANT.get(first) or next(iter(difflib.get_close_matches(first, VERBS, 1, NEAR)), "")
@@ -62,7 +62,7 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
 
 
 async def _set(context: CommandContext, text: str) -> None:
-    """Set the goal. If it is stopped meanwhile, the goal is kept without steps."""
+    """Set the goal. If this is stopped, the goal is kept without steps."""
     before = len(goals_report(context.session.state)["goals"])
     try:
         await run_act(context, "breaking the goal down", goal_setting(text))

@@ -13,7 +13,7 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 
 FIRST_KEYS = ("Enter", "Shift+Enter, \\ Enter", "Esc", "Shift+Tab", "Tab", "Ctrl+C", "!COMMAND", "@FILE")
-"""Those of `KEYS` that a first day needs."""
+"""Keys of `KEYS` that beginners need."""
 ALL = "all"
 KEYS = (
     ("Enter", "sends, or takes the menu's entry; in a turn: steers it"),
@@ -37,7 +37,7 @@ KEYS = (
 async def show_help(context: CommandContext, rest: str) -> None:
     """List the commands and keys, or explain a command.
 
-    Without an argument it lists those of a first day, with `all` every one.
+    Without an argument only the most important ones are listed; `all` lists every one.
     """
     commands = [one for one in context.commands.values() if not one.is_former]
     if rest.casefold() == ALL:
@@ -71,8 +71,8 @@ def _complete_help(context: CommandContext) -> Sequence[str]:
 async def reload(context: CommandContext, rest: str) -> None:
     """Read settings and instructions again.
 
-    Those are config.toml and NEXUS.md (or AGENTS.md); they apply from the next request on. Model and effort of the
-    session stay.
+    Reads config.toml and NEXUS.md (or AGENTS.md), which apply from the next request on. Model and effort of the session
+    stay the same.
     """
     settings = load_settings_in(project_root(context.session.folder), places(), defaults_dir(), os.environ).settings
     if settings != context.settings:

@@ -15,16 +15,16 @@ from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
 from nexus_cli.provider.model_table import provider_of
 
 LONGEST_NAME = 24
-"""Characters of the name of a provider; what is longer may be a key, and is not quoted."""
+"""Longest name of a provider; a longer word may be a key and is not quoted."""
 TRIES = 3
-"""Keys that may be refused by their shape before nothing more is asked."""
+"""Keys that may be refused for their shape before the command gives up."""
 
 
 async def log_in(context: CommandContext, rest: str) -> None:
     """Store an API key, and use it from now on.
 
-    Without PROVIDER choose one. The key is not shown; Esc cancels. It is kept where `nexus login` keeps it: in the
-    system's keyring, else in a file that only you can read.
+    Without PROVIDER, choose one from a list. The key is not shown; Esc cancels. It is stored as by `nexus login`: in
+    the system's keyring, else in a file that only you can read.
     """
     provider = _named_provider(rest) if rest else await _choose_provider(context)
     key = await _ask_key(context, provider) if provider else ""
@@ -37,24 +37,24 @@ async def log_in(context: CommandContext, rest: str) -> None:
     for name in KEY_VARIABLES[provider]:
         if (former := os.environ.pop(name, None)) is not None:
             protect_secret(former.strip(), name)
-            context.say(f"{name} is not used in this session any more; it wins again at the next start: unset it.")
+            context.say(f"{name} is no longer used in this session. Unset it: the next start would use it again.")
     if context.session.is_open():
         context.say("/continue resumes the turn that was cut short.")
 
 
 def _named_provider(words: str) -> str:
-    """Return the provider that `words` name; `NexusError("usage", ...)`, which quotes nothing that may be a key."""
+    """Return the provider that `words` name. The `NexusError("usage", ...)` quotes nothing that may be a key."""
     try:
         return find_provider(words)
     except NexusError:
         if not (looks_like_key(words) or " " in words or len(words) > LONGEST_NAME):
             raise
     why = "a key must not be an argument: it stays on the screen"
-    raise NexusError("usage", "/login", why, "/login PROVIDER asks for it unseen. Better make a new key")
+    raise NexusError("usage", "/login", why, "/login PROVIDER asks for it without echo. Create a new key to be safe")
 
 
 async def _choose_provider(context: CommandContext) -> str:
-    """Return a provider, "" for none; that of the session's model comes first."""
+    """Let the person choose a provider, "" for none; that of the session's model comes first."""
     own = provider_of(context.session.model)
     names = sorted(SHAPES, key=lambda name: name != own)
     choices = [Choice(name, SHAPES[name].title, SHAPES[name].page) for name in names]
@@ -62,7 +62,7 @@ async def _choose_provider(context: CommandContext) -> str:
 
 
 async def _ask_key(context: CommandContext, provider: str) -> str:
-    """Return the key, "" for none."""
+    """Prompt for the key, "" for none."""
     shape = SHAPES[provider]
     context.say(f"Create a key for {shape.title} at {shape.page}, and paste it here.")
     for _ in range(TRIES):

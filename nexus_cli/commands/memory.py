@@ -27,16 +27,16 @@ CONSOLIDATE = "consolidate"
 IDS = re.compile(r"[\s,;]+")
 SLOTS = tuple(map(str, MemorySlot))
 OFFERED = 50
-"""Facts whose ids completion offers."""
+"""Most facts whose ids completion offers."""
 
 
 async def edit_memory(context: CommandContext, rest: str) -> None:
     """Show, add, accept or forget what is remembered.
 
-    Alone it lists the facts of this project, of you and of the agent; proposals of the model come first and take effect
-    once you accept them. add [user|project|agent] TEXT saves a fact (in project), accept ID... or all saves proposals,
-    forget ID... removes facts and their texts from memory (sessions that contain them keep them until you delete them:
-    they are named), search WORDS shows the saved ones that match.
+    Without an argument it lists the facts of this project, of you and of the agent; proposals of the model come first
+    and take effect once you accept them. add [user|project|agent] TEXT saves a fact (in project), accept ID... or all
+    saves proposals, forget ID... removes facts and their texts from memory (it names the sessions that contain them,
+    which keep them until you delete them), search WORDS lists matching facts.
     """
     ledger, root, here = require_ledger(context), str(project_identity(context.session.folder)), context.session.id
     first, _, text = rest.partition(" ")
@@ -49,9 +49,9 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
         return
     if act == CONSOLIDATE:
         hint = f"In a shell: nexus memory {CONSOLIDATE}"
-        raise usage_error("memory", rest, "this runs in a session of its own", hint)
+        raise usage_error("memory", rest, "this runs in a separate session", hint)
     if act == "list":
-        raise usage_error("memory", rest, "list takes no arguments", "/memory search WORDS shows the facts that fit")
+        raise usage_error("memory", rest, "list takes no arguments", "/memory search WORDS lists matching facts")
     if act not in ACTS:
         raise usage_error("memory", rest, f"expected one of {', '.join(ACTS)}")
     if not text:
@@ -78,30 +78,30 @@ def _names(text: str) -> list[str]:
 
 
 def _split_slot(rest: str, text: str) -> tuple[MemorySlot, str]:
-    """Return the slot that `text` begins with, in small letters, else project, and the words of the fact.
+    """Split `text` into the slot that it begins with, in small letters, else project, and the words of the fact.
 
-    `NexusError("usage", ...)` for a slot without words, and where the first word is nearly one. With a capital it is
-    the first word of a sentence.
+    Raises `NexusError("usage", ...)` for a slot without words or a misspelt slot. A capitalized word is the first word
+    of a sentence.
     """
     first, _, words = text.partition(" ")
     if first.startswith("--"):
         raise usage_error("memory", rest, f"{first} is an option of the shell", f"/memory add {USAGE['add']}")
     named, words = first.casefold(), words.strip()
     if named in SLOTS and not words:
-        raise usage_error("memory", rest, "it names a slot and says nothing", f"/memory add {named} TEXT")
+        raise usage_error("memory", rest, "the text of the fact is missing", f"/memory add {named} TEXT")
     if first in SLOTS:
         return MemorySlot(first), words
     if first != named:
         return MemorySlot.PROJECT, text
     near = next((slot for slot in SLOTS if _one_edit(named, slot)), "")
     if near and words:
-        hint = f"/memory add {near} TEXT; or /memory add project {first} ... where it is a word of the fact"
+        hint = f"/memory add {near} TEXT; or /memory add project {first} ... if it is a word of the fact"
         raise usage_error("memory", f"add {first} ...", f"{first} is not a slot, the nearest is {near}", hint)
     return MemorySlot.PROJECT, text
 
 
 def _one_edit(word: str, slot: str) -> bool:
-    """True if one inserted, deleted or replaced letter, or two swapped ones, turn `word` into `slot`."""
+    """True if inserting, deleting or replacing one letter, or swapping two, turns `word` into `slot`."""
     if abs(len(word) - len(slot)) > 1 or word == slot:
         return False
     start = next((n for n, (a, b) in enumerate(zip(word, slot, strict=False)) if a != b), min(len(word), len(slot)))
@@ -110,7 +110,7 @@ def _one_edit(word: str, slot: str) -> bool:
 
 
 def _complete_memory(context: CommandContext) -> Sequence[str]:
-    """Return the verbs, then each with its possible arguments."""
+    """Return the verbs, plain and with their possible arguments."""
     try:
         found = require_ledger(context).facts.list_facts(str(project_identity(context.session.folder)), limit=OFFERED)
     except NexusError:

@@ -22,15 +22,15 @@ from nexus_cli.reports import models as reports
 async def set_model(context: CommandContext, rest: str) -> None:
     """Switch to another model, or choose from a list.
 
-    NAME is a litellm model name or an alias of the settings; without it choose among those usable now. The session
-    stays. A provider caches per model, so it prints how much of the next request misses the cache.
+    NAME is a litellm model name or an alias from the settings; without it, choose from the models usable now. The
+    session continues. Providers cache per model, so the command prints how much of the next request misses the cache.
     """
     name = resolve_alias(replace_surrogates(rest), context.settings) if rest else await _choose_model(context)
     if not name:
         return
     try:
         check_model(name)
-        await asyncio.to_thread(resolve_endpoint, name, os.environ)  # a keyring may wait until a person unlocks it
+        await asyncio.to_thread(resolve_endpoint, name, os.environ)  # a keyring may wait for the person to unlock it
     except NexusError as error:
         raise usage_error("model", name, f"it cannot be used: {error.why[:200]}", error.hint) from None
     if name == context.session.model:
@@ -51,12 +51,12 @@ async def _choose_model(context: CommandContext) -> str | None:
 
 
 def _label(row: Mapping[str, Any], present: str) -> str:
-    """Return one line: name, window, prices, cache, why it is usable."""
+    """Describe a model on one line: name, window, prices, cache, the reason that it is usable."""
     window = f"{row['window']:,}" if row["known"] or row["window_told"] else f"{row['window']:,}?"
     prices = [f"${row[key]:g}" for key in ("input_price", "output_price") if row[key] is not None]
     price = " / ".join(prices) if len(prices) == 2 else "price unknown"
     cache = "cache" if row["cache"] else "no cache"
-    mark = ", the present one" if row["name"] == present else ""
+    mark = ", current" if row["name"] == present else ""
     return f"{row['name']}  {window}  {price}  {cache}  ({', '.join(row['because'])}{mark})"
 
 
@@ -70,8 +70,8 @@ _CHOICES = (DEFAULT_EFFORT, *EFFORTS)
 async def set_effort(context: CommandContext, rest: str) -> None:
     """Set how much the model thinks.
 
-    The levels are none, minimal, low, medium, high, xhigh and max; not every model takes each of them. `default` is
-    the model's own.
+    The levels are none, minimal, low, medium, high, xhigh and max; not every model supports all of them. `default` is
+    the model's own level.
     """
     present = context.session.status().effort
     if not rest:

@@ -1,4 +1,4 @@
-"""`/permissions` and `/why`: what the model can do, what runs without asking, who set which limit."""
+"""`/permissions` and `/why`: the permission level, the rules, and the origin of limits and decisions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from nexus_cli.reports.live import NAMES, describe_level, limits_report, permiss
 from nexus_cli.turn.dispatch import Dispatcher
 
 EDITS = ("allow", "ask", "deny", "remove")
-"""What `/permissions` does with a rule."""
+"""Actions of `/permissions` on a rule."""
 
 
 async def set_permissions(context: CommandContext, rest: str) -> None:
     """Show or set what runs without asking.
 
-    Also lists the rules, and what you allowed for the session. ask: reading inside the project, and commands that only
-    read. edit: also editing inside it. auto: also commands confined to the project, without network. all: everything,
-    unconfined. plan: read-only; the model proposes a plan (see /plan).
+    Also lists the rules and the permissions you granted for the session. ask: reading inside the project, and read-only
+    commands. edit: also editing inside it. auto: also commands confined to the project, without network. all:
+    everything, unconfined. plan: read-only; the model proposes a plan (see /plan).
 
-    allow RULE, ask RULE and deny RULE add a rule to your settings, remove RULE takes it out, at once: allow
-    bash(npm test *). remove also takes back what you allowed for the session, by the name that it is listed with.
+    allow RULE, ask RULE and deny RULE add a rule to your settings and remove RULE removes it, with immediate effect:
+    allow bash(npm test *). remove also revokes a permission granted for the session, by its listed name.
     """
     session = context.session
     verb, _, rule = rest.partition(" ")
@@ -45,10 +45,10 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
 
 
 def _edit_rules(dispatcher: Dispatcher, verb: str, rule: str) -> str:
-    """Change the personal rules, or what was allowed for the session; return what was done."""
+    """Change the personal rules or the session's permissions; return a line about the change."""
     if verb == "remove":
         if remove_allowance(dispatcher.always, rule, dispatcher.project):
-            return f"{rule} is not allowed for this session any more."
+            return f"{rule} is no longer allowed for this session."
         dispatcher.permission.remove_rule(rule)
         return f"{rule} was removed from your settings."
     added = dispatcher.permission.add_rule(f"{verb} {rule}")
@@ -56,16 +56,16 @@ def _edit_rules(dispatcher: Dispatcher, verb: str, rule: str) -> str:
 
 
 def _unquote(rule: str) -> str:
-    """Return a rule without the quotes that it has in a shell."""
+    """Remove the quotes that a rule has in a shell."""
     return rule[1:-1] if len(rule) > 1 and rule[0] == rule[-1] and rule[0] in "'\"" else rule
 
 
 async def explain_decision(context: CommandContext, rest: str) -> None:
     """Explain a decision, or where a limit comes from.
 
-    With the ID of a call: what was decided on it, by which rule, level or limit, where that comes from, and how it was
-    confined. With a NAME: the layer that bound this limit; each layer can only tighten. Without either: the
-    newest decisions, and every limit in force.
+    With the ID of a call: the decision on it, the rule, level or limit behind it, where that comes from, and its
+    sandbox. With a NAME: the layer that set this limit; each layer can only tighten. Without either: the newest
+    decisions, and all current limits.
     """
     if rest.casefold() in NAMES:
         context.show("why", limits_report(context.session.state, rest.casefold()))
@@ -73,7 +73,7 @@ async def explain_decision(context: CommandContext, rest: str) -> None:
         tools = {tool.name: tool for tool in context.session.tools()}
         value = decision_report(require_record(context), rest, tools)
         if value is None:
-            why = "no call of this session has this id, and no limit this name"
+            why = "no call of this session has this id, and no limit has this name"
             raise usage_error("why", rest, why, f"/why lists the newest decisions; the limits are {', '.join(NAMES)}")
         context.show("decision", value)
     else:
@@ -84,7 +84,7 @@ async def explain_decision(context: CommandContext, rest: str) -> None:
 
 
 def complete_why(context: CommandContext) -> list[str]:
-    """Return the ids of the newest decisions, the newest first, and the names of limits."""
+    """Return the ids of the newest decisions, newest first, and the names of limits."""
     if context.session.record is None:
         return list(NAMES)
     return [*(row["id"] for row in reversed(decisions_report(context.session.record)["decisions"])), *NAMES]

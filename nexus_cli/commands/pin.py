@@ -1,4 +1,4 @@
-"""`/pin`: keep words through every compaction."""
+"""`/pin`: keep text through every compaction."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from nexus_cli.session.acts.compaction import pin, unpin
 
 REMOVE = "remove"
 MESSAGES = 10
-"""Messages of the person that are listed with their numbers."""
+"""Number of the person's messages that are listed."""
 
 
 async def pin_text(context: CommandContext, rest: str) -> None:
     """Keep a text or a message through every compaction.
 
-    A number is that of a message, anything else is the text itself. Pins are kept word for word below the summary,
-    together in at most 5 % of the budget. Without an argument the pins are listed, and your newest messages with
-    their numbers. remove ID removes a pin, which is also named by the number of its message or a part of its text.
+    A number means that message, anything else is the text itself. Pins are kept word for word below the summary,
+    together in at most 5 % of the budget. Without an argument, lists the pins, and your newest messages with their
+    numbers. remove ID removes a pin; the number of its message or a part of its text works too.
     """
     word, _, named = rest.partition(" ")
     if word.casefold() == REMOVE and (
@@ -40,7 +40,7 @@ def _list_messages(context: CommandContext) -> list[dict[str, Any]]:
 
 
 def _complete_pin(context: CommandContext) -> Sequence[str]:
-    """Return the numbers of the person's newest messages, newest first, then what removes each pin."""
+    """Return the numbers of the person's newest messages, newest first, then the arguments that remove each pin."""
     numbers = [str(one["entry"]) for one in reversed(_list_messages(context))]
     return [*numbers, *(f"{REMOVE} {name}" for name in _complete_unpin(context))]
 
@@ -48,8 +48,8 @@ def _complete_pin(context: CommandContext) -> Sequence[str]:
 async def unpin_text(context: CommandContext, rest: str) -> None:
     """Remove a pin.
 
-    Name it by its id, by the number of its message, or by a part of its text that no other pin has. The text stays
-    in the window until the next compaction; what was sent is never rewritten. /pin lists the pins.
+    Give its id, the number of its message, or a unique part of its text. The text stays in the window until the next
+    compaction, because sent messages are never rewritten. /pin lists the pins.
     """
     if not rest:
         raise usage_error("pin", REMOVE, "the ID is missing", "/pin lists them")

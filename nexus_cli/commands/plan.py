@@ -1,4 +1,4 @@
-"""`/plan`: plan mode, in which the model only reads and answers with a plan."""
+"""`/plan`: plan mode, in which the model is read-only and proposes a plan."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from nexus_cli.core.limits import PLAN, name_level
 async def plan_mode(context: CommandContext, rest: str) -> None:
     """Turn plan mode on or off.
 
-    In plan mode the model only reads, and answers with a plan, which you can approve then. TEXT is the first message.
-    Shift+Tab reaches plan mode too. /schedule runs work at a time.
+    In plan mode the model is read-only and proposes a plan, which you can then approve. TEXT is the first message.
+    Shift+Tab reaches plan mode too. /schedule runs work at a set time.
     """
     if is_schedule(context, rest):
         await edit_schedule(context, rest)

@@ -1,4 +1,4 @@
-"""`/init` and `/review`: turns with an instruction of ours, about the project and about a change in it."""
+"""`/init` and `/review`: turns with our own instruction, about the project or a change in it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from nexus_cli.reports.diff import changes_to_review
 
 
 async def write_instructions(context: CommandContext, rest: str) -> None:
-    """Write NEXUS.md, from what the project shows.
+    """Write NEXUS.md from the project's contents.
 
-    The model looks around, tries the commands for building and testing, and writes the file; each step asks as your
-    permission level says. WORDS are further wishes. An existing NEXUS.md is revised.
+    The model explores the project, tries the commands for building and testing, and writes the file; your permission
+    level applies to each step. WORDS are further instructions. An existing NEXUS.md is revised.
     """
     context.start(load_prompt("init", words=rest))
 
@@ -21,13 +21,13 @@ async def write_instructions(context: CommandContext, rest: str) -> None:
 async def review_change(context: CommandContext, rest: str) -> None:
     """Review uncommitted changes, or a range.
 
-    RANGE is what `git diff` takes: a commit, a branch, `main...HEAD`. Words after it say what to look at. The model
-    reads and reports; it changes nothing.
+    RANGE is an argument of `git diff`: a commit, a branch, `main...HEAD`. Words after it set the focus. The model reads
+    and reports; it changes nothing.
     """
     revision, _, words = rest.partition(" ")
     change = await changes_to_review(context.session.folder, revision)
     if change.problem:
-        raise usage_error("review", rest, change.problem, "Without a range it takes what is not committed")
+        raise usage_error("review", rest, change.problem, "Without a range it reviews uncommitted changes")
     what = f"the change `{revision}`" if revision else "the uncommitted change of this folder"
     shared = await context.session.share(change.text, f"output of {change.command}")
     block = f'<shell command="{escape(change.command)}">\n{shared.rstrip()}\n</shell>'

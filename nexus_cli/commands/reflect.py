@@ -12,8 +12,8 @@ from nexus_cli.session.acts.memory import reflection
 async def reflect(context: CommandContext, rest: str) -> None:
     """Have the model review its work and save lessons.
 
-    What it learned goes to memory, slot agent; what you did not say yourself waits there until you accept it (see
-    /memory). Nothing is added to the conversation, and its next request still hits the cache.
+    The lessons are saved to memory, slot agent; those that you did not state yourself wait there until you accept them
+    (see /memory). Nothing is added to the conversation, and its next request still hits the cache.
     """
     replies: list[str] = []
     before = _list_proposals(context)
@@ -25,7 +25,7 @@ async def reflect(context: CommandContext, rest: str) -> None:
 
 
 def _list_proposals(context: CommandContext) -> list[str]:
-    """Return the ids of the facts that wait for the person; none if the ledger fails."""
+    """Return the ids of the proposed facts; none if the ledger fails."""
     ledger = context.session.ledger
     try:
         return [] if ledger is None else list_proposals(ledger, str(project_identity(context.session.folder)))

@@ -1,4 +1,4 @@
-"""`/runs`: work that waits, is queued, or was done without anybody watching."""
+"""`/runs`: runs that wait, are queued, or ran unattended."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ACTS = ("list", "show", "cancel", "resume")
 async def edit_runs(context: CommandContext, rest: str) -> None:
     """List runs; show, cancel or resume one.
 
-    `resume` lets a run go on that waits: this session here, any other one with the next nexus serve. What it asks is
-    answered by nexus runs resume ID in a shell.
+    `resume` continues a waiting run: the run of this session here, any other one with the next nexus serve. To answer
+    its question, use nexus runs resume ID in a shell.
     """
     ledger = require_ledger(context)
     word, _, text = rest.partition(" ")

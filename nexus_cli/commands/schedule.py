@@ -1,4 +1,4 @@
-"""`/schedule`: work at a time, or again and again."""
+"""`/schedule`: work at one time, or repeatedly."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DONE = {"remove": "removed", "pause": "paused", "resume": "resumed", "run": "que
 _WORD = re.compile(r"""--([a-z-]+)(?:\s+|=)("[^"]*"|'[^']*'|\S+)""")
 OPTIONS = {"at": "at", "in": "within", "cron": "cron", "zone": "zone", "missed": "missed", "name": "name"}
 TIMES = ("at", "in", "cron")
-"""Options of which a plan needs one."""
+"""Options of which a plan needs exactly one."""
 OF_RUNS = ("allow",)
 
 
 def is_schedule(context: CommandContext, rest: str) -> bool:
-    """True if the arguments of `/plan` are meant for `/schedule`, which had that name: `add` with a time, another
-    verb alone, with an id or with the name of a plan that there is. Other words are a message."""
+    """True if the arguments of `/plan` are meant for `/schedule`, which had that name: `add` with a time, another verb
+    alone, with an id or with the name of an existing plan. Other words are a message."""
     if "\n" in rest:
         return False
     word, _, text = rest.partition(" ")
@@ -45,9 +45,9 @@ def is_schedule(context: CommandContext, rest: str) -> bool:
 async def edit_schedule(context: CommandContext, rest: str) -> None:
     """Show, add, pause or remove scheduled work.
 
-    Alone it lists it. `add PROMPT --at TIME`, `--in '2 hours'` or `--cron '0 9 * * *'` (with `--zone`, `--missed`,
-    `--name`, `--allow`) schedules a run in this folder with this model; `remove`, `pause`, `resume` and `run` take an
-    id or a name. nexus serve runs what is due, or nexus serve --once from cron.
+    Without an argument it lists the plans. `add PROMPT --at TIME`, `--in '2 hours'` or `--cron '0 9 * * *'` (with
+    `--zone`, `--missed`, `--name`, `--allow`) schedules a run in this folder with this model; `remove`, `pause`,
+    `resume` and `run` take an id or a name. nexus serve, or nexus serve --once from cron, runs plans that are due.
     """
     from nexus_cli.runs import plan_service  # noqa: PLC0415  (few sessions schedule anything)
 
@@ -81,7 +81,7 @@ async def edit_schedule(context: CommandContext, rest: str) -> None:
 
 
 def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:
-    """Return the plan of `PROMPT --OPTION VALUE...`; `NexusError("usage", ...)` for options that there are not."""
+    """Parse `PROMPT --OPTION VALUE...` to a plan; raise `NexusError("usage", ...)` for unknown options."""
     from nexus_cli.runs.plan_service import NewPlan  # noqa: PLC0415
 
     given = {
@@ -99,7 +99,7 @@ def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:
 
 
 def _complete_schedule(context: CommandContext) -> Sequence[str]:
-    """Return the verbs, then each with the plans."""
+    """Return the verbs, plain and with the plans."""
     try:
         plans = require_ledger(context).plans.list_plans()
     except NexusError:

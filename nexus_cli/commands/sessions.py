@@ -22,18 +22,19 @@ from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.conversation import shown_text
 
 MOST = 200
-"""Sessions that are at hand; a search reaches the others."""
+"""Most sessions that are listed; a search reaches the others."""
 LIST = "list"
-"""Lets the person choose which message is edited."""
+"""The argument that lets the person choose the message to edit."""
 TITLE = 100
-"""Characters of a title at most."""
+"""Most characters of a title."""
 
 
 async def resume_session(context: CommandContext, rest: str) -> None:
     """Resume another session.
 
-    ID is an id, its start or end, or a name; else WORDS of a title, or a text that was said in it. Without any choose
-    among those of this folder, with --all among all, also runs of `nexus ask`. The conversation is shown as it was.
+    ID is an id, its start or end, or a name; WORDS are searched in titles, then in messages. Without an argument choose
+    from the sessions of this folder, with --all from all, including runs of `nexus ask`. The conversation is shown
+    again.
     """
     ledger = require_ledger(context)
     if rest in ("", "--all"):
@@ -54,10 +55,10 @@ async def resume_session(context: CommandContext, rest: str) -> None:
 
 
 async def _find_session(context: CommandContext, words: str) -> str:
-    """Return the id of the session that `words` name or that has them, "" if the person chooses none of several.
+    """Return the id of the session that `words` name or that contains them, "" if the person chooses none of several.
 
-    Titles of this folder come before those of others, and titles before what was said in a session. Raises
-    `NexusError("usage", ...)` for none.
+    Titles in this folder come before those in others, and titles before messages. Raises `NexusError("usage", ...)` if
+    nothing matches.
     """
     ledger, title = require_ledger(context), f'Which session with "{words[:TITLE]}"?'
     try:
@@ -77,7 +78,7 @@ async def _find_session(context: CommandContext, words: str) -> str:
     if not ids:
         raise unknown
     where = "one session" if len(ids) == 1 else f"{len(ids)} sessions"
-    context.say(f'No title has "{words[:TITLE]}"; it was said in {where}.')
+    context.say(f'No title has "{words[:TITLE]}"; found in messages of {where}.')
     choices = _choices(ledger, [ledger.session(one) for one in ids])
     return str(ids[0]) if len(ids) == 1 else await context.choose(title, choices) or ""
 
@@ -85,13 +86,14 @@ async def _find_session(context: CommandContext, words: str) -> str:
 async def _choose_session(
     context: CommandContext, title: str, others: Sequence[SessionInfo], words: str, *, everywhere: bool
 ) -> str:
-    """Return the id of one of `others`, which have `words`, "" for none; what is typed is searched for in all."""
+    """Let the person choose one of `others`, which match `words`; return its id, "" for none. Typing searches all
+    sessions."""
     ledger = require_ledger(context)
 
     def search(more: str) -> tuple[Sequence[Choice], int]:
         try:
             found, total = _others(context, f"{words} {more}", everywhere=everywhere)
-        except NexusError:  # a key is no place to report it; taking a choice reports it
+        except NexusError:  # a key press cannot report it; taking the choice does
             return (), 0
         return _choices(ledger, found), total
 
@@ -99,7 +101,7 @@ async def _choose_session(
 
 
 def _others(context: CommandContext, words: str = "", *, everywhere: bool = False) -> tuple[list[SessionInfo], int]:
-    """Return the newest sessions but the open one that have all `words`, and how many there are."""
+    """Return the newest sessions, except the open one, that have all `words`, and their total number."""
     folder = None if everywhere else str(context.session.folder)
     return require_ledger(context).search_titles(words, folder, MOST, runs=everywhere, without=context.session.id)
 
@@ -121,7 +123,7 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
 
 
 def _title(info: SessionInfo) -> str:
-    """Return the name of a session, else its first words."""
+    """Return the name of a session, else its first message."""
     words = info.name or info.first_text.split("\n\n<", 1)[0]
     return _one_line(words)
 
@@ -136,7 +138,7 @@ def _turns(info: SessionInfo) -> str:
 
 
 def _cost(info: SessionInfo) -> str:
-    """Return dollars; `+` behind them where a price is unknown."""
+    """Format dollars, with `+` if a part has no known price."""
     more, known = "+" * (info.cost_usd is None), info.known_usd
     if not known:
         return "$?" if more else "$0.00"
@@ -153,7 +155,7 @@ def _complete_resume(context: CommandContext) -> Sequence[str]:
 async def clear_session(context: CommandContext, rest: str) -> None:
     """Start a new session; this one is kept.
 
-    Model, effort and permission level stay. /resume goes back.
+    Model, effort and permission level stay the same. /resume goes back.
     """
     before = context.session
     said = require_ledger(context).session(before.id).entries > 0
@@ -165,8 +167,8 @@ async def clear_session(context: CommandContext, rest: str) -> None:
 async def fork_session(context: CommandContext, rest: str) -> None:
     """Continue in a copy of this session.
 
-    The session itself stays as it is. What was sent is shared, so the provider's cache still hits. NAME is the name
-    of the copy.
+    The original session stays unchanged. Both share the messages sent so far, so the provider's cache still hits. NAME
+    is the name of the copy.
     """
     ledger, before = require_ledger(context), context.session.id
     if not ledger.session(before).entries:
@@ -178,12 +180,12 @@ async def fork_session(context: CommandContext, rest: str) -> None:
 
 
 async def _reopen_fork(context: CommandContext, made: SessionInfo) -> None:
-    """Go on in a fork of the session; it is deleted if that is impossible."""
+    """Continue in a fork of the session; the fork is deleted if that is impossible."""
     ledger, before = require_ledger(context), context.session.id
     try:
         await context.reopen(resume_options(context, resume=made.id))
     except BaseException:
-        if context.session.id == before:  # nobody asked for a copy that is not gone on with
+        if context.session.id == before:  # an unused copy would stay in the list
             ledger.delete_session(made.id)
         raise
 
@@ -191,8 +193,8 @@ async def _reopen_fork(context: CommandContext, made: SessionInfo) -> None:
 async def edit_message(context: CommandContext, rest: str) -> None:
     """Edit your last message and ask again.
 
-    With `list` choose which message. The session continues in a copy that ends before it; the message is in the input
-    box. Files stay as they are: what the model changed since is not undone.
+    With `list`, choose the message. The session continues in a copy that ends before it, with the message in the input
+    box. Files stay as they are: later changes by the model are not undone.
     """
     if rest not in ("", LIST):
         raise usage_error("edit", rest, f"expected nothing, or {LIST}")
@@ -216,7 +218,7 @@ async def edit_message(context: CommandContext, rest: str) -> None:
 
 
 def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
-    """Return the person's newest messages that began a turn: entry, words, age."""
+    """Return the person's newest messages that began a turn: entry, text, age."""
     entries = read_backwards(record.read, record.last_id())
     said = (one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON)
     now = local_now()

@@ -1,4 +1,4 @@
-"""`/space`: the conversations that you and the agent of this session take part in."""
+"""`/space`: conversations of which you or the agent of this session are a member."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
 
 READ, POST, ENTER = "read", "post", "enter"
 LAST = 50
-"""Messages that are shown."""
+"""Most messages that are shown."""
 
 
 async def use_spaces(context: CommandContext, rest: str) -> None:
     """List the spaces; read one, post, or enter one.
 
-    `read SPACE` shows its newest messages and marks them as read, `post SPACE TEXT` says something there in your name.
-    `enter SPACE` makes it the one that the agent of this session sends to; nexus has to be a member, see nexus space.
+    `read SPACE` shows its newest messages and marks them as read, `post SPACE TEXT` posts a message in your name.
+    `enter SPACE` makes it the default space for messages of this session's agent; nexus must be a member, see nexus
+    space.
     """
     word, _, more = rest.partition(" ")
     if rest and word not in (READ, POST, ENTER):
-        raise usage_error("space", rest, f"it begins with none of {READ}, {POST}, {ENTER}")
+        raise usage_error("space", rest, f"expected {READ}, {POST} or {ENTER}")
     ledger = require_ledger(context)
     if not rest:
         _list(context, ledger)
@@ -38,7 +39,7 @@ async def use_spaces(context: CommandContext, rest: str) -> None:
     if word == POST:
         await _post(context, ledger, space, text)
     elif text:
-        raise usage_error("space", rest, "there is more behind the name of the space")
+        raise usage_error("space", rest, "unexpected text after the name of the space")
     elif word == READ:
         _read(context, ledger, space)
     else:
@@ -76,7 +77,7 @@ async def _post(context: CommandContext, ledger: Ledger, space: Space, text: str
 def _enter(context: CommandContext, space: Space) -> None:
     service = context.session.state.dispatcher.services.find(Spaces)
     if service is None:
-        why = "the agent of this session takes part in no space, or did not when it began"
+        why = "the agent of this session is a member of no space, or was not when the session began"
         hint = f"nexus space join {shlex.quote(space.name)} --as nexus, then /resume this session"
         raise NexusError("usage", f"/space enter {space.name}", why, hint)
     result = service.enter(space.name)
@@ -86,9 +87,9 @@ def _enter(context: CommandContext, space: Space) -> None:
 
 
 def _split(ledger: Ledger, rest: str, text: str) -> tuple[Space, str]:
-    """Return the space whose name or id `text` begins with, the longest that fits, and what follows it."""
+    """Split `text` into the space whose name or id it begins with, the longest match, and the rest."""
     if not text:
-        raise usage_error("space", rest, "it does not say which space")
+        raise usage_error("space", rest, "the name of the space is missing")
     if text.startswith('"') and '"' in text[1:]:
         name, _, more = text[1:].partition('"')
         return ledger.spaces.find(name), more.strip()

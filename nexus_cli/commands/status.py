@@ -1,4 +1,4 @@
-"""`/status` and `/config`: what this session works with, and the settings with where each comes from."""
+"""`/status` and `/config`: the state of this session, and the settings with their origins."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ TOOLS = "tools"
 async def show_status(context: CommandContext, rest: str) -> None:
     """Show what this session works with.
 
-    Model, tools, skills, credentials by name, trust of the project, memory. With `tools`: what each tool does, what its
-    schema costs in every request, and whether it asks first. `nexus doctor` checks what is wrong.
+    Lists the model, tools, skills, credentials by name, trust of the project, and memory. With `tools`: each tool with
+    its effect, the tokens of its schema in every request, and when it asks first. `nexus doctor` finds problems.
     """
     if rest:
         parse_choice("status", rest, (TOOLS,))
@@ -39,7 +39,7 @@ async def show_status(context: CommandContext, rest: str) -> None:
 async def list_tools(context: CommandContext, rest: str) -> None:
     """List the tools of the model.
 
-    What each does, what its schema costs in every request, and whether it asks first.
+    Lists each tool with its effect, the tokens of its schema in every request, and when it asks first.
     """
     context.show("tools", await asyncio.to_thread(tools_report, context.session.state))
 
@@ -47,9 +47,9 @@ async def list_tools(context: CommandContext, rest: str) -> None:
 async def show_config(context: CommandContext, rest: str) -> None:
     """Show the settings, or change one.
 
-    Each is shown with where it comes from; with NAME only those that have it in their names. KEY VALUE writes that
-    setting into your config.toml; /reload applies it to this session. In a shell `nexus config unset KEY` removes
-    it, and `nexus config edit` opens the file.
+    Each is shown with its origin; NAME limits the list to settings that contain it. KEY VALUE writes that setting to
+    your config.toml; /reload applies it to this session. In a shell `nexus config unset KEY` removes it, and `nexus
+    config edit` opens the file.
     """
     key, _, value = rest.partition(" ")
     if value.strip():
@@ -62,7 +62,7 @@ async def show_config(context: CommandContext, rest: str) -> None:
         if rest.casefold() in key
     ]
     if not found:
-        raise usage_error("config", rest, "no setting with a value has this in its name", "/config lists all")
+        raise usage_error("config", rest, "no matching setting has a value", "/config lists all")
     path = with_tilde(str(places().settings))
     context.show("settings", {"version": 1, "settings": found, "path": path})
 
@@ -72,7 +72,7 @@ def _load(context: CommandContext) -> LoadedSettings:
 
 
 async def _change_setting(context: CommandContext, key: str, value: str) -> None:
-    """Write the setting, and name what overrides it here."""
+    """Write the setting, and name the layer that overrides it here."""
     await asyncio.to_thread(write_setting, places(), defaults_dir(), key, value)
     path = str(places().settings)
     context.say(f"Set {key} in {with_tilde(path)}. /reload applies it to this session.")
@@ -83,7 +83,7 @@ async def _change_setting(context: CommandContext, key: str, value: str) -> None
 
 
 def _value_of(text: str) -> str:
-    """Return the value as typed, also in the form in which `/config` prints it: `= "dark"`."""
+    """Return the value as typed, accepting also the form that `/config` prints: `= "dark"`."""
     value = text.strip().removeprefix("=").strip()
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
     return value[1:-1] if quoted else value

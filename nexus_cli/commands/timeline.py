@@ -1,4 +1,4 @@
-"""`/timeline`: what happened in this session, a space or a run: when, by whom and why, what is new, what it cost."""
+"""`/timeline`: the events of this session, a space or a run, with time, actor, reason and cost; new ones are marked."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LINE = re.compile(r"(?:--(space|run)\s+([^-\s].*?))?(?:(?:^|\s+)(?:--last\s+|^)
 
 
 async def show_timeline(context: CommandContext, rest: str) -> None:
-    """List what happened: when, by whom and why.
+    """List the session's events, actors and reasons.
 
-    With costs, compactions and drops, and what the model was not sent yet. --space lists the messages of a space,
-    --run the states of a run. The newest 200 rows are listed, or as many as --last says.
+    Includes costs, compactions, drops, and entries that were not sent to the model yet. --space lists the messages of a
+    space, --run the states of a run. Lists the newest 200 rows, or the number given by --last.
     """
     match = _LINE.fullmatch(rest)
     if match is None:

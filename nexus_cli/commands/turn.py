@@ -9,8 +9,8 @@ from nexus_cli.reports.sessions import last_exchange
 async def continue_turn(context: CommandContext, rest: str) -> None:
     """Resume an unfinished turn.
 
-    It has calls without a result, a message without an answer, or an answer that broke off. A call that had started
-    when nexus ended is never run a second time by itself.
+    An unfinished turn has calls without a result, a message without an answer, or an answer that broke off. A call that
+    had started when nexus ended is never repeated automatically.
     """
     if not context.session.is_open() and last_exchange(context.session)["finished"]:
         raise usage_error("continue", rest, "no turn was cut short", "Type what to do next")
@@ -20,8 +20,7 @@ async def continue_turn(context: CommandContext, rest: str) -> None:
 async def open_editor(context: CommandContext, rest: str) -> None:
     """Write the next message in your editor.
 
-    That is $VISUAL or $EDITOR; the message begins with TEXT. What you save goes to the input box; nothing is sent
-    before Enter.
+    Opens $VISUAL or $EDITOR with TEXT. The saved text is put into the input box; nothing is sent before Enter.
     """
     context.fill(await context.edit(rest))
 

@@ -1,5 +1,5 @@
 """The context of a conversation: prompts, history, token budget, truncation, compaction (seed A's module exports). Each
-loads what it needs when it is asked for."""
+export loads its module on first use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Compaction, the part of seed A that is a public contract: selection, the transcript prompt, the summary message.
 
-Pure. What a session keeps beyond it (law 6) is planned in `nexus_cli.context.compaction_plan`; asking a model is
-the session's.
+Pure. `nexus_cli.context.compaction_plan` plans what a session keeps beyond it (law 6); the session asks the model.
 """
 
 from __future__ import annotations
@@ -104,6 +103,6 @@ def create_summary_message(summary_text: str, clock: Clock | None = None, notes:
 
 
 def is_blank_summary(message: Message) -> bool:
-    """True if there is no text, or none behind the rule of a message that `create_summary_message` made."""
+    """True if there is no text, or none after the rule of a message made by `create_summary_message`."""
     _, rule, text = message.content.partition("\n---\n")
     return not (text if rule and message.content.startswith(SUMMARY_PREFIX) else message.content).strip()

@@ -1,13 +1,13 @@
-"""Plan a compaction: which messages go, and what is kept beside the summary (law 6). Pure.
+"""Plan a compaction: the messages to summarize, and the content kept beside the summary (law 6). Pure.
 
-There is no plan if a summary at its cap would free too little to be worth its request. Kept are the current request,
-the last turns if they fit, the newest groups, the person's own words, the assistant's last text of each turn, the
-record of the work, pins and a summary, each within its share of the budget. They yield to the target in this order:
-older kept turns, last texts, own words and record (oldest first), pins (oldest first), summary (down to half its
-share). All but kept turns and the summary are small and yield to the budget alone: if the current request and the
+There is no plan if a summary at its cap would free too little to be worth its request. The window keeps the current
+request, the last turns if they fit, the newest groups, the person's own words, the assistant's last text of each turn,
+the record of the work, pins and a summary, each within its share of the budget. To reach the target they shrink in this
+order: older kept turns, last texts, own words and record (oldest first), pins (oldest first), summary (down to half its
+share). All but kept turns and the summary are small and shrink only for the budget: if the current request and the
 newest groups leave them no room under the target, the target is exceeded. If a full window causes the compaction, not
-the person, the newest groups keep their share even above the target, as long as the window comes at least half the way
-down to it. Otherwise the next step would need the next summary.
+the person, the newest groups keep their share even above the target, as long as the window shrinks at least half the
+way to it. Otherwise the next step would need the next summary.
 
 `nexus_cli.context.summary_head` builds the new head.
 """
@@ -31,40 +31,40 @@ NEWEST_SHARE = 0.25
 """Share of the budget up to which the newest groups are kept."""
 OWN_WORDS_SHARE = 0.1
 OWN_WORDS_MOST = 20_000
-"""Tokens of the person's own words, however large the budget is."""
+"""Most tokens of the person's own words, however large the budget is."""
 ANSWERS_SHARE = 0.03
-"""For the assistant's last text of each turn."""
+"""Share of the assistant's last text of each turn."""
 RECORD_SHARE = 0.05
 PINS_SHARE = 0.05
 RULES_SHARE = 0.05
-"""For the sentences in which the person laid something down, beside their newest words."""
+"""Share of the sentences in which the person gave standing instructions, besides their newest words."""
 SUMMARY_SHARE = 0.08
 ASKED_SHARE = 0.75
-"""Share of the summary's room that the model is asked to keep to: many write more than they were asked for."""
+"""Share of the summary's room that the model is asked to keep to: many models exceed the limit that they are given."""
 SUMMARY_FLOOR = 384
-"""A summary always has room for so many tokens: 32 for each heading that is asked for."""
+"""Least room of a summary in tokens: 32 for each requested heading."""
 SUMMARY_LEAST = 1_334
-"""The same in a window of `LARGE_WINDOW` or more, so that 1,000 are asked for; less where little goes."""
+"""The same for a window of `LARGE_WINDOW` or more, so that 1,000 are requested; less if little is summarized."""
 LARGE_WINDOW = 16_000
 WORTH_SHARE = 0.05
-"""Share of the budget that has to become free: else the next request would ask for the next summary."""
+"""Share of the budget that must become free: otherwise the next request would need the next summary."""
 NOTE_TOKENS = 260
 """Room for the prefix, the introduction, the headings and the lines that name drops."""
 
 
 NAMED = 5
-"""So many of the messages that stay in the midst of those that go are named."""
+"""Most messages that are named as staying among the summarized ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Tokens by our count that a plan may take beyond its target."""
+    """Tokens, by our count, that a plan may take beyond its target."""
 
     words: int
     """For the person's own words."""
     pins: int
     most: int
-    """For all messages: what is kept beside groups may exceed the target up to here."""
+    """For all messages: content kept beside groups may exceed the target up to this."""
     newest: bool = False
     """True if the newest groups may exceed the target too."""
     answers: int = 0
@@ -73,38 +73,38 @@ class Room:
 
 
 def own_words_room(budget: int) -> int:
-    """Return the tokens of a budget that the person's own words may take."""
+    """Return the tokens of a budget reserved for the person's own words."""
     return min(OWN_WORDS_MOST, int(budget * OWN_WORDS_SHARE))
 
 
 def shares_of(budget: int, most: int, *, newest: bool = False) -> Room:
-    """Return the room that everything has in a budget, beyond a target up to `most` tokens."""
+    """Return the room of each kind of content in a budget; beyond its target a plan may take up to `most` tokens."""
     pins, answers, record = (int(budget * share) for share in (PINS_SHARE, ANSWERS_SHARE, RECORD_SHARE))
     return Room(own_words_room(budget), pins, most, newest, answers, record)
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """The groups that go into the summary and the items that stay."""
+    """The groups to summarize and the items that stay."""
 
     gone: tuple[Group, ...]
     kept: tuple[WindowItem, ...]
     quotes: tuple[Quote, ...]
-    """Quotations of the person's words from the part that goes, oldest first."""
+    """Quotations of the person's words from the summarized part, oldest first."""
     summary_cap: int
-    """Tokens that are planned for the summary."""
+    """Planned tokens of the summary."""
     summary_most: int
-    """Tokens up to which a longer summary is taken whole: the window still comes half the way down to its target."""
+    """Largest summary in tokens that is accepted whole: the window still shrinks half the way to its target."""
     before: int
     """Tokens of the messages now."""
     pins: tuple[Pin, ...] = ()
-    """Pins repeated after the summary; those of kept messages are not among them."""
+    """Pins repeated after the summary, without those of kept messages."""
     crowded: tuple[Pin, ...] = ()
-    """Pins that their share has no room for."""
+    """Pins that do not fit their share."""
     said: tuple[tuple[int, str], ...] = ()
-    """Entry and text of the person's messages in the part that goes, as far as they were read."""
+    """Entry and text of the person's messages in the summarized part, as far as they were read."""
     answers: tuple[Quote, ...] = ()
-    """Quotations of the assistant's last texts from the part that goes, oldest first."""
+    """Quotations of the assistant's last texts from the summarized part, oldest first."""
     record_room: int = 0
     """Tokens that the record may take."""
 
@@ -120,7 +120,7 @@ class CompactionPlan:
 
     @property
     def staying(self) -> tuple[int, ...]:
-        """The entries that stay in the midst of those that go."""
+        """The entries that stay among the summarized ones."""
         last = self.entries[1]
         return tuple(
             sorted({s.entry for s in self.kept if s.form in (ItemForm.FULL, ItemForm.ELIDED) and s.entry <= last})
@@ -128,11 +128,11 @@ class CompactionPlan:
 
     @property
     def named(self) -> str:
-        """The messages that go: `1 to 17`, `1 to 17 without 15`."""
+        """The summarized messages: `1 to 17`, `1 to 17 without 15`."""
         return self.named_but(())
 
     def named_but(self, unseen: Sequence[EntryRange]) -> str:
-        """Return the messages that go, without the ranges in `unseen`: `18 to 40 without 25`."""
+        """Describe the summarized messages without the ranges in `unseen`: `18 to 40 without 25`."""
         first, last = self.entries
         staying = [entry for entry in self.staying if not any(a <= entry <= b for a, b in unseen)]
         ranges = subtract_ranges(first, last, unseen)
@@ -143,23 +143,23 @@ class CompactionPlan:
 
     @property
     def leaving(self) -> tuple[WindowItem, ...]:
-        """The messages that leave the window now; those behind an earlier summary or a marker had left it before."""
+        """The messages that leave the window now; those behind an earlier summary or a marker left it earlier."""
         return tuple(item for item in flatten(self.gone) if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER))
 
     @property
     def unseen(self) -> tuple[EntryRange, ...]:
-        """Return the messages that a summary of the window cannot cover: they had left the window before."""
+        """Return the messages that a summary of the window cannot cover, because they left the window earlier."""
         return unseen_ranges(flatten(self.gone), self.kept, self.entries[1])
 
     @property
     def entries(self) -> tuple[int, int]:
-        """First and last entry that go."""
+        """The first and the last summarized entry."""
         first = self.gone[0][0]
         return first.entry if first.form in (ItemForm.FULL, ItemForm.ELIDED) else 1, newest_entry_id(self.gone)
 
     @property
     def summed(self) -> bool:
-        """True if an earlier summary is among the groups that go."""
+        """True if an earlier summary is among the summarized groups."""
         return any(group[0].form is ItemForm.SUMMARY for group in self.gone)
 
 
@@ -178,13 +178,13 @@ def plan(
     spoken: Collection[int] | None = None,
     least: int = SUMMARY_FLOOR,
 ) -> CompactionPlan | None:
-    """Return the plan that brings the messages to about `target` tokens (of `available`); None if too little would go.
+    """Return a plan that shrinks the messages to about `target` tokens (of `available`); None if it frees too little.
 
-    The current run began with entry `run` (0: with the newest user message). `earlier` yields the person's words behind
-    an old summary, `answers` the assistant's last text of each ended turn, both as entry and text, newest first; both
-    are read only as far as there is room. Of the user messages in the window those in `spoken` are the person's (None:
-    all of them). `record` is the size of the whole record in tokens, `least` the room of the summary where enough goes.
-    Without `beyond` everything has its share of `available`, and the target applies to all of it.
+    The current run began with entry `run` (0: the newest user message). `earlier` yields the person's words before
+    a summary, `answers` the assistant's last text of each ended turn, both as entry and text, newest first; both are
+    read only as far as there is room. `spoken` are the person's user messages (None: all). `record` is the size of
+    the whole record in tokens, `least` the room of the summary if enough is summarized. Without `beyond` everything
+    has its share of `available`, and the target applies to all of it.
     """
     if len(groups) < 2:
         return None
@@ -232,9 +232,10 @@ def _repeated(
     beyond: Room,
     words: OwnWords,
 ) -> tuple[tuple[list[int], int], ...]:
-    """Return what is said again when its group goes: own words, last texts and pins; each with the room for it.
+    """Return the content that is repeated when its group is summarized: own words, last texts and pins, each with its
+    room.
 
-    What is pinned is not quoted as well.
+    Pinned text is not quoted as well.
     """
     pinned = {pin.entry for pin in pins}
     quoted = (_by_group(groups, (one for one in rows if one[0] not in pinned), words.cost) for rows in texts)
@@ -243,7 +244,7 @@ def _repeated(
 
 
 def _own_words(groups: Sequence[Group], spoken: Collection[int] | None) -> Iterator[tuple[int, str]]:
-    """Yield entry and words of the person's messages in the window."""
+    """Yield entry and text of the person's messages in the window."""
     for group in groups:
         entry, mine = group[0].entry, is_request(group) and (spoken is None or group[0].entry in spoken)
         text = split_attachments(group[0].message.content)[0] if mine else ""
@@ -252,13 +253,13 @@ def _own_words(groups: Sequence[Group], spoken: Collection[int] | None) -> Itera
 
 
 def _answers_in(groups: Sequence[Group], words: OwnWords) -> int:
-    """Return the tokens of all texts of the assistant in the window: those that stay take no room."""
+    """Return the tokens of all texts of the assistant in the window: kept ones need no room."""
     texts = (group[0].message for group in groups if group[0].form in (ItemForm.FULL, ItemForm.ELIDED))
     return sum(words.cost(message.content) for message in texts if message.role is Role.ASSISTANT and message.content)
 
 
 def _by_group(groups: Sequence[Group], rows: Iterable[tuple[int, str]], count: Callable[[str], int]) -> list[int]:
-    """Return tokens by the group that shows their entry; those that none shows count with the first."""
+    """Return tokens by the group that shows their entry; tokens of entries without a group count with the first."""
     shown = [(item, index) for index, group in enumerate(groups) for item in group]
     places = {item.entry: index for item, index in shown if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     tokens = [0] * len(groups)
@@ -269,22 +270,22 @@ def _by_group(groups: Sequence[Group], rows: Iterable[tuple[int, str]], count: C
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """The groups, and what has to have room beside those that stay."""
+    """The groups, and the content that needs room beside the kept ones."""
 
     sizes: Sequence[int]
     requests: Sequence[int]
-    """The groups that the person began a turn with."""
+    """The groups with which the person began a turn."""
     current: Sequence[int]
     """The groups of the current run; they always stay."""
     quoted: Sequence[tuple[Sequence[int], int]]
-    """Tokens by group of what is said again when its group goes, and how many of them have room."""
+    """Tokens by group of the content that is repeated when its group is summarized, and its room."""
 
 
 def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
     """Return the index of the first group of the kept tail.
 
-    That is whole recent turns if they fit `room`; else the newest groups up to their `share`, at least one beside the
-    current request, as long as no more than `most` tokens stay.
+    The tail is whole recent turns if they fit `room`; else the newest groups up to their `share`, at least one beside
+    the current request, as long as it takes at most `most` tokens.
     """
     current = frozenset(of.current)
     upto = [0, *accumulate(of.sizes)]
@@ -311,7 +312,7 @@ def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
 
 
 def _pin_tokens(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:
-    """Return the tokens of the pins by the group that shows them; those that no group shows count with the first."""
+    """Return the tokens of the pins by the group that shows them; pins without a group count with the first."""
     places = {item.entry: index for index, group in enumerate(groups) for item in group if item.form is ItemForm.FULL}
     tokens = [0] * len(groups)
     for pin in pins:
@@ -320,7 +321,7 @@ def _pin_tokens(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[s
 
 
 def _without_shown(pins: Sequence[Pin], kept: Sequence[WindowItem]) -> list[Pin]:
-    """Return the pins that no kept message shows whole."""
+    """Return the pins that no kept message shows completely."""
     shown = {item.entry for item in kept if item.form is ItemForm.FULL}
     return [pin for pin in pins if pin.entry not in shown]
 

@@ -1,6 +1,6 @@
 """Outline a file of any language by its top-level names, from patterns alone. Pure.
 
-For a reminder after a compaction, where it costs little to be wrong; nobody decides anything from it.
+Used for a reminder after a compaction, where an error costs little; nothing is decided by it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 MOST_NAMES = 8
 LONGEST_NAME = 60
 LONGEST_LINE = 300
-"""Characters of a line that are looked at: minified code has one of a megabyte."""
+"""Longest line that is matched: minified code has lines of a megabyte."""
 MOST_LINES = 5000
 
 _WORD = r"[A-Za-z_$][\w$]*"

@@ -1,7 +1,7 @@
 """Seed A's many-layer form: instructions, settings and MCP servers of the global folder, the ancestors, the folder.
 
-Reads and merges; what a setting means and whether a value is sound is for the settings to say. Whether a project is
-trusted is decided by the caller; without trust its `.nexus` files are named and not even opened.
+Reads and merges only; the settings interpret and check the values. The caller decides on trust: the `.nexus` files of
+an untrusted project are listed, and not even opened.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ContextLayer:
     text: str = ""
     """Its text without blank lines around it."""
     notice: str = ""
-    """One line for the person about its encoding, or about files that do not count; else ""."""
+    """One line for the person about its encoding, or about ignored files; else ""."""
     config_path: Path | None = None
     """The `config.toml` that was read."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -52,13 +52,13 @@ class ContextLayer:
     """The `mcp.json` that was read."""
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ignored: tuple[Path, ...] = ()
-    """Files that are there and do not count: the project is not trusted, or they lie outside of it."""
+    """Existing files that are ignored: the project is not trusted, or they are outside of it."""
     beyond: int = 0
     """Bytes of the instruction file that were not read."""
 
     @property
     def header(self) -> str:
-        """The headline of its section; names the folder, which of the packaged instructions says nothing."""
+        """The header of its section; has the folder, which the packaged instructions lack."""
         place = "built in" if self.folder == defaults_dir() else one_line(str(self.folder))
         return f"# {TITLES[self.name]} Configuration ({place})"
 
@@ -82,7 +82,7 @@ class ContextSources:
 
     @property
     def ignored(self) -> tuple[Path, ...]:
-        """Every file that is there and does not count."""
+        """All existing files that are ignored."""
         return tuple(path for layer in self.layers for path in layer.ignored)
 
     @property
@@ -113,19 +113,19 @@ class LoadedContext:
     """Servers by name; the later layer wins."""
     sources: ContextSources
     notices: tuple[str, ...] = ()
-    """Notes for the person on odd instruction files: encodings, dangling links, folders, pipes."""
+    """Notes for the person about unusual instruction files: encodings, dangling links, folders, pipes."""
 
 
 class ContextLoader:
     """The loader of the layers of one folder."""
 
     def __init__(self, cwd: Path | None = None, *, trusted: bool = False) -> None:
-        """Initialize; `cwd` defaults to the current folder; with `trusted` a project's `.nexus` files count."""
+        """Initialize; `cwd` defaults to the current folder; `trusted` enables a project's `.nexus` files."""
         self._cwd = Path(cwd) if cwd is not None else working_folder()
         self._trusted = trusted
 
     def load(self, is_repl: bool = True) -> LoadedContext:
-        """Read everything again. `NexusError("config", ...)` names a file that is broken."""
+        """Read everything again. Raises `NexusError("config", ...)` with the name of a broken file."""
         layers = [_add_configuration(layer, trusted=self._trusted) for layer in _load_instructions(self._cwd)]
         used = tuple(layer for layer in layers if layer.files or layer.ignored)
         config: Mapping[str, Any] = {}
@@ -141,11 +141,11 @@ class ContextLoader:
 
 
 def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
-    """Return the layers of `cwd` that have instructions, or a notice why they have none; without settings, servers and
+    """Return the layers of `cwd` with instructions, or with a notice about their absence; without settings, servers and
     environment.
 
-    A folder without instructions for us has those for other agents (`FOREIGN_FILES`), and a notice that names them. A
-    file that cannot be read is left out with a notice. A folder that has vanished leaves the global layer.
+    A folder without instructions for us has those for other agents (`FOREIGN_FILES`), and a notice that names them. An
+    unreadable file is left out with a notice. If the folder has vanished, only the global layer remains.
     """
     return [layer for layer in _load_instructions(cwd, for_session=True) if layer.text or layer.notice]
 
@@ -183,7 +183,7 @@ def _number(value: object) -> bool:
 def _load_instructions(cwd: Path | None, *, for_session: bool = False) -> list[ContextLayer]:
     """Return every layer of `cwd` from the outermost to the innermost, with its instructions.
 
-    `NexusError("config", ...)` for a file that cannot be read; a session skips it.
+    Raises `NexusError("config", ...)` for an unreadable file, which a session skips.
     """
     config = places().config
     layers = [_layer("global", config, personal_sources(), skip=for_session)]
@@ -202,7 +202,7 @@ def _load_instructions(cwd: Path | None, *, for_session: bool = False) -> list[C
 
 
 def _with_file_notice(layer: ContextLayer) -> ContextLayer:
-    """Return `layer` with a notice that names its file: instructions for other agents are read."""
+    """Return `layer` with a notice that it has instructions for other agents, with the file's name."""
     if layer.path is None:
         return layer
     file = one_line(os.path.relpath(layer.path, layer.folder))
@@ -221,8 +221,8 @@ def _home() -> Path | None:
 def _layer(
     name: Name, folder: Path, sources: Sequence[FilePromptSource], skip: bool, within: Path | None = None
 ) -> ContextLayer:
-    """Return the first of `sources` with text. One that resolves to a place outside `within` does not count (law 7),
-    nor one that another user put into a folder that everybody shares."""
+    """Return the first of `sources` with text. Sources that resolve to a place outside of `within` are ignored (law 7),
+    and so are those that another user put into a shared folder."""
     notices: list[str] = []
     ignored: list[Path] = []
     for source in sources:
@@ -254,7 +254,7 @@ def _layer(
 
 
 def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
-    """Return `layer` with its settings and servers, or with the names of those that do not count."""
+    """Return `layer` with its settings and servers, or with the names of ignored ones."""
     folder = places().config if layer.name == "global" else layer.folder / ".nexus"
     settings, servers = folder / "config.toml", folder / "mcp.json"
     if layer.name != "global" and not trusted:
@@ -291,7 +291,7 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def parse_servers(text: str) -> dict[str, Any]:
-    """Return the servers of `{"mcpServers": {NAME: {...}}}`; `ValueError` says what is wrong."""
+    """Return the servers of `{"mcpServers": {NAME: {...}}}`; raise `ValueError` with the reason if it is invalid."""
     value = json.loads(text)
     if not isinstance(value, dict):
         raise ValueError('it has to be an object like {"mcpServers": {"name": {"command": "..."}}}')

@@ -1,7 +1,7 @@
 """`ContextManager`: seed A's coordinator of system prompt, history, token budget and truncation.
 
-Alone it keeps its history in memory and builds message lists. In a session it is handed a log, a low-water mark and
-markers, and the session drives its `lane`. It prints nothing and asks no model.
+Alone it keeps its history in memory and builds message lists. A session passes it a log, a low-water mark and markers,
+and drives its `lane`. It prints nothing and asks no model.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ContextConfig:
     max_tokens: int = 8000
     """Tokens of the whole window."""
     reserve_tokens: int = 2000
-    """Tokens kept free for the reply."""
+    """Tokens reserved for the reply."""
     truncation_strategy: str = "oldest_first"
     """`oldest_first` or `middle_out`."""
 
@@ -74,7 +74,7 @@ class ContextManager:
         self._preambles: dict[int, str] = {}
         self._built: tuple[int, tuple[WindowItem, ...]] = (self.lane.timeline.last, ())
 
-    # -- what is said ------------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------------
 
     def set_system_prompt(self, prompt: str) -> None:
         """Set the system prompt; in a session it takes effect with the next epoch."""
@@ -86,7 +86,7 @@ class ContextManager:
         self.reframe(replace(self.frame(), tools=tools, tools_tokens=self.tools_cost(tools)))
 
     def add_user_message(self, content: str) -> None:
-        """Add what the person said."""
+        """Add a message of the person."""
         self._add(Kind.USER, Message(Role.USER, content), "person")
 
     def add_assistant_message(self, content: str, tool_calls: Sequence[ToolCall] | None = None) -> None:
@@ -111,32 +111,33 @@ class ContextManager:
         """Clear the window; system prompt and tools stay, the history keeps everything."""
         self._start_over((), "clear")
 
-    # -- what is read ------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------
 
     @property
     def system_prompt(self) -> str:
-        """The system prompt in force."""
+        """The current system prompt."""
         return self.lane.epoch.system
 
     @property
     def messages(self) -> list[Message]:
-        """Return a copy of what the model sees, without the system message: built last, and added since."""
+        """Return a copy of the messages that the model sees, without the system message: the last built list, and
+        additions since."""
         return [_own(item.message) for item in self._visible_items()]
 
     @property
     def history(self) -> list[Message]:
-        """All there ever was; a copy."""
+        """Return a copy of all messages ever added."""
         return [_own(entry.message) for entry in self.lane.timeline.read(1, self.lane.timeline.last)]
 
     def get_tool_definitions(self) -> list[dict[str, Any]]:
-        """Return the tool schemas; a copy."""
+        """Return a copy of the tool schemas."""
         return [deepcopy(dict(tool)) for tool in self.lane.epoch.tools]
 
     def build_messages(self) -> list[Message]:
         """Return the message list of the next request: system message, then the window, truncated if it does not fit.
 
-        Orphan and second tool results are left out of it, missing ones filled in, and so is what comes before the
-        first user message.
+        Orphan and repeated tool results and messages before the first user message are left out; missing results are
+        filled in.
         """
         self._dress()
         self._restore()
@@ -179,9 +180,9 @@ class ContextManager:
     ) -> None:
         """Replace the window by the summary and the preserved messages.
 
-        Preserved messages are matched to the end of the window; what does not match is appended as new. The newest user
-        message is kept between the summary and them where they do not hold it. `ValueError` for a summary that is
-        blank, or that makes the window larger and over the budget: everything is left as it was then.
+        Preserved messages are matched to the end of the window; others are appended as new. The newest user message is
+        kept between the summary and them if they do not contain it. Raises `ValueError`, without any change, for a
+        summary that is blank, or that makes the window larger and over the budget.
         """
         from nexus_cli.context.compaction import is_blank_summary  # noqa: PLC0415  (a compaction)
 
@@ -210,7 +211,7 @@ class ContextManager:
             self._add(kind, _own(message), "nexus")
 
     def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], frame: EpochHeader) -> None:
-        """Raise `ValueError` if a window of this head and its additions would be larger and over the budget."""
+        """Raise `ValueError` if a window with this head and its additions would be larger and over the budget."""
         new = [
             WindowItem(self.lane.timeline.last, ItemForm.FULL, message, "", self.measure(message, ""))
             for message in added
@@ -229,8 +230,7 @@ class ContextManager:
     def measure(self, message: Message, preamble: str) -> int:
         """Return the tokens of a message with overhead and preamble.
 
-        With a clock of its own the manager counts both as the one text that it builds; in a session each is counted
-        once and remembered.
+        With its own clock the manager counts both as one text; in a session each is counted once and cached.
         """
         if preamble and self._clock:
             return self.counter.count_messages([_join_preamble(message, preamble)])
@@ -244,17 +244,17 @@ class ContextManager:
         """Return the tokens of tool schemas as compact JSON."""
         return self.counter.count(compact(list(tools))) if tools else 0
 
-    # -- inside ------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------
 
     def reframe(self, frame: EpochHeader) -> None:
-        """Change the frame: of this epoch where nothing of it was recorded or sent yet, else in a new one."""
+        """Change the frame: of this epoch if nothing of it was recorded or sent yet, else in a new one."""
         if not self.lane.is_recorded:
             self.lane.replace_header(frame)
         elif frame != self.frame():
             self.lane.rewrite(self.lane.items, "reload", (), frame)
 
     def frame(self) -> EpochHeader:
-        """Return the system prompt and tools in force."""
+        """Return the current system prompt and tools."""
         return header_of(self.lane.epoch)
 
     def fork(self, lane: Lane) -> ContextManager:
@@ -273,11 +273,11 @@ class ContextManager:
         self.lane.append(kind, message, actor)
 
     def _window(self) -> list[WindowItem]:
-        """Return what a list built now would hold, if nothing were cut."""
+        """Return the contents of a list built now, if nothing were cut."""
         return flatten(from_first_user_message(self.lane.groups()))
 
     def _visible_items(self) -> list[WindowItem]:
-        """Return what was built last and added since, late results in the place of their placeholder."""
+        """Return the last built items and additions since; late results replace their placeholders."""
         last, shown = self._built
         seen = list(shown)
         waiting = {item.message.tool_call_id: index for index, item in enumerate(seen) if is_placeholder(item)}
@@ -306,7 +306,7 @@ class ContextManager:
 
     @property
     def truncator(self) -> LaneTruncator:
-        """The truncator of lanes, as the configuration says now."""
+        """The truncator of lanes for the current configuration."""
         from nexus_cli.context.window.lane_truncation import LaneTruncator  # noqa: PLC0415  (the window is too full)
 
         strategy = _strategy(self.config.truncation_strategy)
@@ -321,13 +321,13 @@ class ContextManager:
         self.truncator.truncate(self.lane, self.available, groups=groups)
 
     def _whole(self, item: WindowItem) -> WindowItem:
-        """Return the original of an elided item: a second cut starts from the original."""
+        """Return the original of an elided item, so that a second cut starts from it."""
         if item.form is not ItemForm.ELIDED:
             return item
         return self._with_preamble(item_of(self.lane.timeline.read(item.entry, item.entry)[0]))
 
     def _restore(self) -> None:
-        """Show the whole history since the last compaction or clearing again, where it fits."""
+        """Show the whole history since the last compaction or clearing again, if it fits."""
         if not self._hidden:
             return
         read = self.lane.timeline.read(self._origin.base + 1, self.lane.timeline.last)
@@ -355,7 +355,7 @@ def _strategy(name: str) -> Strategy:
 
 
 def _join_preamble(message: Message, preamble: str) -> Message:
-    """Return `message` with its preamble: before the text of the person, after that of a tool."""
+    """Return `message` with its preamble: before a person's text, after a tool's."""
     if not preamble:
         return message
     parts = (preamble, message.content)
@@ -363,7 +363,7 @@ def _join_preamble(message: Message, preamble: str) -> Message:
 
 
 def _own(message: Message) -> Message:
-    """Return `message`, its call arguments copied: nobody else can change them."""
+    """Return `message` with copied call arguments, so that no caller can change them."""
     return replace(message, tool_calls=deepcopy(message.tool_calls)) if message.tool_calls else message
 
 

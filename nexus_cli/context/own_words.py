@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from nexus_cli.core.elide import elide_text, plain_marker
 
 WORTH_CUTTING = 64
-"""Tokens of a message below which a part of it says nothing."""
+"""Fewest tokens of a message's part that is worth quoting."""
 LONG_SHARE = 0.25
-"""Share of the room that is left of a message which exceeds all of it."""
+"""Share of the room for one message that exceeds all of it."""
 LONG_TOGETHER = 0.5
-"""Share of the room that all such messages may take: several pastes do not crowd out what was said either."""
+"""Share of the room for all such messages, so that several pastes do not displace typed words either."""
 MOST_LONG = 16
-"""So many such messages are read at most."""
+"""Most such messages that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Quote:
     entry: int
     text: str
     whole: bool = True
-    """False where the middle of it was left out."""
+    """False if its middle was left out."""
     tokens: int = 0
-    """Of the quotation."""
+    """Tokens of the quotation."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnWords:
-    """A counter and chooser of quotations."""
+    """Counts and chooses quotations."""
 
     count: Callable[[str], int]
 
@@ -44,7 +44,7 @@ class OwnWords:
         return self.count(quote_lines(words)) + 2
 
     def newest(self, said: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
-        """Return the first of `said` up to the one that has no place in `room` tokens; the rest is not read."""
+        """Return the first items of `said` up to the one that does not fit into `room` tokens; the rest is not read."""
         found, left, long = [], room, 0
         for entry, text in said:
             found.append((entry, text))
@@ -58,8 +58,8 @@ class OwnWords:
     def choose_quotes(self, said: Iterable[tuple[int, str]], room: int) -> tuple[Quote, ...]:
         """Return the quotations of `said` that fit, oldest first; the newest get room first.
 
-        A text larger than the whole room is cut to its share of it. The first other one that does not fit is cut to the
-        rest of the room, and is the last.
+        A text larger than the whole room is cut to its share. The first other text that does not fit is cut to the rest
+        of the room, and is the last one.
         """
         found, left, left_of_long = list[Quote](), room, int(room * LONG_TOGETHER)
         for entry, text in sorted(said, reverse=True):
@@ -78,10 +78,10 @@ class OwnWords:
         return tuple(reversed(found))
 
     def _cut(self, text: str, room: int) -> str:
-        """Return `text` cut to `room` tokens as a quotation; "" if too little would be left of it."""
+        """Return `text` cut to `room` tokens as a quotation; "" if too little would remain."""
         share = min(1.0, self.count(text) / max(1, self.count(quote_lines(text))))
         most = int((room - 4) * share)
-        while most > WORTH_CUTTING:  # the lines that stay may be shorter than the others, and take more marks
+        while most > WORTH_CUTTING:  # the remaining lines may be shorter than average, and need more marks
             short = elide_text(text, most, self.count, plain_marker).text
             if self.cost(short) <= room:
                 return short

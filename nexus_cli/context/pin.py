@@ -13,40 +13,40 @@ from dataclasses import dataclass
 from nexus_cli.context.own_words import quote_lines
 
 NAMED = 24
-"""So many of the pins that have no room are named, each with the drop that it can be read in."""
+"""Most pins without room that are named, each with the drop that has its text."""
 _WAY = re.compile(r"\b(p\d+): recall\(\"(d\d+)\"\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One text that stays."""
+    """One pinned text."""
 
     id: str
     """`p1`, `p2`, ... in a session."""
     entry: int
-    """The entry that it is the text of; 0 for words of its own."""
+    """The entry whose text it is; 0 for words of its own."""
     text: str
 
     @property
     def quotation(self) -> str:
-        """Return the pin as it is quoted after a summary or in a marker."""
+        """Return the pin as quoted after a summary or in a marker."""
         place = f"{self.id}, message {self.entry}" if self.entry else self.id
         return f"[{place}]\n{quote_lines(self.text)}"
 
     def tokens(self, count: Callable[[str], int]) -> int:
-        """Return the tokens that it takes in the window."""
+        """Return the tokens of the pin in the window."""
         return count(self.quotation) + 2
 
 
 def crowded_line(ways: Sequence[tuple[str, str]], recalls: bool) -> str:
-    """Return the line that names pins without room by their id, with their drops if the model `recalls` drops."""
+    """Return the line that names pins without room by their id; with their drops if the model `recalls` drops."""
     named = [f'{name}: recall("{drop}")' if recalls else name for name, drop in ways[:NAMED]]
     more = [f"and {len(ways) - NAMED} more"] if len(ways) > NAMED else []
     return f"[Pinned too, and left out here for room: {', '.join([*named, *more])}]"
 
 
 def named_ways(texts: Iterable[str]) -> dict[str, str]:
-    """Return the drop of each pin that such a line in `texts` names. The text of a pin never changes: one drop is
+    """Return the drop of each pin that such a line in `texts` names. A pin's text never changes, so that one drop is
     enough."""
     lines = (line for text in texts for line in text.splitlines() if line.startswith("[Pinned too"))
     return {name: drop for line in lines for name, drop in _WAY.findall(line)}

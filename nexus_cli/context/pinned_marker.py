@@ -1,5 +1,4 @@
-"""Repeat pins and the person's words in the marker of a truncation that removes them (law 6 keeps
-them; so does a cut)."""
+"""Repeat pins and the person's words in the marker of a truncation that removes them (law 6)."""
 
 from __future__ import annotations
 
@@ -21,9 +20,10 @@ from nexus_cli.core.message import Message, Role
 SHORTENED = "[Pinned messages were cut short here to fit the window. They stand below as far as there is room.]"
 OURS = (ItemForm.MARKER, ItemForm.SUMMARY)
 NEAR = 0.9
-"""Share of the mark that is enough: a cut that went further takes the next message along, if that stays near it."""
+"""Share of the mark that is enough: a cut that went below it keeps one more message if the result stays near the mark.
+"""
 ABOVE = (1.15, 1.3)
-"""How far above the mark a cut may stay, tried one after the other."""
+"""Factors by which a cut may stay above the mark, tried in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +40,22 @@ class MarkerTexts:
     recalls: bool = True
     """True if the model can read drops."""
     others: Callable[[Iterable[int]], Collection[int]] = lambda entries: ()
-    """Returns those of some messages whose words are not the person's."""
+    """Returns the messages, of those given, whose words are not the person's."""
     rules: str = ""
-    """What the person laid down, as a text."""
+    """The person's standing instructions, as a text."""
     record: FittedRecord = field(default_factory=FittedRecord)
     """The record of the work."""
 
 
 @dataclass
 class PinningTruncator(LaneTruncator):
-    """A truncator that puts the pins and the words which would go into its first marker, as far as there is room."""
+    """A truncator that adds the removed pins and words to its first marker, as far as there is room."""
 
     keeps: MarkerTexts = field(default_factory=MarkerTexts)
 
     @property
     def reserved(self) -> int:
-        """Tokens that pins and words may take, to be kept free for them."""
+        """Tokens to reserve for pins and words."""
         fitting, crowded = self._split_pins(self.keeps.pins)
         pins = sum((self.count(pin.quotation) + 2 for pin in fitting), self.count(PINNED) + 2 + self._line(crowded))
         words, room = OwnWords(self.count), self.keeps.words_room
@@ -75,7 +75,7 @@ class PinningTruncator(LaneTruncator):
 
     def _split_pins(self, pins: Sequence[Pin]) -> tuple[list[Pin], list[Pin]]:
         """Return the pins that fit and the others, both in their order. The newest get room first, and the line that
-        names the others takes room too."""
+        names the others needs room too."""
         fitting, crowded = self._split_by_room(pins, 0)
         return self._split_by_room(pins, self._line(crowded)) if crowded else (fitting, crowded)
 
@@ -96,7 +96,7 @@ class PinningTruncator(LaneTruncator):
         there = {item.entry for item in kept if item.form is ItemForm.FULL}
         gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.quotation in text for text in texts)]
         before = [item.message.content for item in lane.items if item.form in OURS]
-        if place is None:  # cut short are only single messages, or a summary with the pins below it
+        if place is None:  # only single messages were cut, or a summary with the pins below it
             cut = {item.entry for item in kept} - there
             gone = [pin for pin in gone if pin.entry in cut or any(pin.quotation in text for text in before)]
             if not gone:
@@ -106,7 +106,7 @@ class PinningTruncator(LaneTruncator):
             words = ""
         else:
             words = self._words(kept, texts, {pin.entry for pin in self._split_pins(gone)[0]})
-        own = head[place].message.content.partition(f"\n\n{RECORD}")[0]  # of a marker that stays: the new one follows
+        own = head[place].message.content.partition(f"\n\n{RECORD}")[0]  # the new record follows
         rules = self.keeps.rules if not any(self.keeps.rules in text for text in texts) else ""
         parts = [text for text in (own, rules, words) if text]
         parts += self._pin_texts(lane, gone, (texts, before), drops)
@@ -117,7 +117,7 @@ class PinningTruncator(LaneTruncator):
         return head
 
     def _short_marker(self, entry: int) -> WindowItem:
-        """Return the marker for pins that were cut short although no message went."""
+        """Return the marker for pins that were cut although no message was removed."""
         return WindowItem(entry, ItemForm.MARKER, Message(Role.USER, SHORTENED))
 
     def _pin_texts(
@@ -125,8 +125,7 @@ class PinningTruncator(LaneTruncator):
     ) -> list[str]:
         """Return the quotations of the `gone` pins that fit, and the line for the others.
 
-        Each of the others has a drop: one that our `texts` name already (as they are now, or were before), else a new
-        one.
+        Each of the others has a drop: one that our current or former `texts` name, else a new one.
         """
         fitting, crowded = self._split_pins(gone)
         parts = ["\n".join([PINNED, *(pin.quotation for pin in fitting)])] if fitting else []
@@ -142,7 +141,7 @@ class PinningTruncator(LaneTruncator):
         return [*parts, crowded_line(ways, self.keeps.recalls)] if ways else parts
 
     def _record_text(self, lane: Lane, drops: list[Drop]) -> str:
-        """Return the record; what it has no room for becomes a drop."""
+        """Return the record; items without room become a drop."""
         record = self.keeps.record
         if not record.left:
             return record.text()
@@ -152,7 +151,7 @@ class PinningTruncator(LaneTruncator):
         return record.text(missing_line(number, "older item", name, self.recalls))
 
     def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> str:
-        """Return what was said and stands nowhere else in the window, oldest first; "" without any."""
+        """Return the person's words that are nowhere else in the window, oldest first; "" if there are none."""
         shown = {item.entry for item in kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)} | set(pinned)
         words = OwnWords(self.count)
         said = (one for one in self.keeps.said(shown) if not any(quote_lines(one[1]) in text for text in texts))
@@ -161,7 +160,7 @@ class PinningTruncator(LaneTruncator):
 
 
 def _missing(number: int, recalls: bool) -> str:
-    """Return the line for items of the record without room, as long as it gets."""
+    """Return the line for items of the record without room, at its greatest length."""
     return missing_line(number, "older item", "d9999", recalls)
 
 
@@ -173,8 +172,8 @@ def with_pins(truncator: LaneTruncator, keeps: MarkerTexts) -> PinningTruncator:
 
 
 def near(strategy: Strategy, most: int) -> Strategy:
-    """Return `strategy` for a cut to a mark that may stay a little above it, up to `most` tokens, if a single large
-    message would take it far below."""
+    """Return `strategy` for a cut to a mark that may stay a little above it, up to `most` tokens, if one large message
+    would take it far below."""
 
     def choose(sizes: Sequence[int], budget: int, required: Set[int]) -> set[int]:
         kept = strategy(sizes, budget, required)

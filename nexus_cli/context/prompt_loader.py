@@ -1,7 +1,7 @@
 """Seed A's two-layer convenience: one personal and one project instruction file, and the environment.
 
-The form with many layers is `nexus_cli.context.loader`; both read through `FilePromptSource`. Sessions use neither
-whole, but the layers, through the `instructions` contributor.
+The form with many layers is `nexus_cli.context.loader`; both read through `FilePromptSource`. Sessions use only the
+layers, through the `instructions` contributor.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from nexus_cli.core.elide import one_line
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
 
 INSTRUCTION_FILES = ("NEXUS.md", "AGENTS.md")
-"""In a project's folder; the first that exists and is not blank."""
+"""Names in a project's folder; the first that exists and is not blank counts."""
 FOREIGN_FILES = ("CLAUDE.md", ".cursorrules", ".github/copilot-instructions.md")
-"""Instructions for other agents: a session reads the first that is not blank in a folder with none of the above."""
+"""Instructions for other agents: in a folder without the files above, a session reads the first one that is not blank.
+"""
 
 
 class PromptSource(Protocol):
@@ -34,7 +35,7 @@ class PromptSource(Protocol):
 
     @property
     def path(self) -> Path | None:
-        """The file behind it, if it is one."""
+        """The underlying file, if there is one."""
         ...
 
 
@@ -44,17 +45,17 @@ class FilePromptSource:
     def __init__(self, path: Path) -> None:
         self._path = Path(path)
         self.notice = ""
-        """After `load`: one line for the person about the encoding, a cut, or what is there and is no file; else ""."""
+        """After `load`: one line for the person about the encoding, a cut, or a path that is not a file; else ""."""
         self.beyond = 0
         """After `load`: bytes of the file that were not read."""
 
     @property
     def path(self) -> Path | None:
-        """The file, also when it does not exist."""
+        """The file's path, even if it does not exist."""
         return self._path
 
     def load(self) -> str | None:
-        """Return the file's text without a byte-order mark; None when no regular file is there."""
+        """Return the file's text without a byte-order mark; None if there is no regular file."""
         found = read_text(self._path)
         self.notice, self.beyond = (found.notice, found.beyond) if found else (one_line(odd_file(self._path)), 0)
         return found.text if found else None
@@ -71,7 +72,7 @@ class LoadedPrompt:
     project_path: Path | None
     """The project's file that was used."""
     notices: tuple[str, ...] = ()
-    """Notes for the person on odd files: encodings, dangling links, pipes. A folder counts as absent."""
+    """Notes for the person about unusual files: encodings, dangling links, pipes. A folder counts as absent."""
 
 
 class PromptLoader:
@@ -82,8 +83,8 @@ class PromptLoader:
         personal_sources: Sequence[PromptSource] | None = None,
         project_source: PromptSource | None = None,
     ) -> None:
-        """Initialize; the default personal sources are `config/NEXUS.md` and the package's own, that of the project
-        is `NEXUS.md`, else `AGENTS.md`, of the current folder."""
+        """Initialize; the default personal sources are `config/NEXUS.md` and the package's own, the default project
+        source is `NEXUS.md`, else `AGENTS.md`, of the current folder."""
         self._folder = working_folder()
         self._personal = personal_sources
         self._project: Sequence[PromptSource] = project_sources(self._folder)
@@ -91,7 +92,7 @@ class PromptLoader:
             self._project = [project_source]
 
     def load(self, is_repl: bool = True) -> LoadedPrompt:
-        """Read everything again. `NexusError("config", ...)` names a file that cannot be read."""
+        """Read everything again. Raises `NexusError("config", ...)` with the name of an unreadable file."""
         sources = personal_sources() if self._personal is None else self._personal
         personal, personal_path = first_prompt(sources)
         project, project_path = first_prompt(self._project)
@@ -112,12 +113,12 @@ def personal_sources() -> list[FilePromptSource]:
 
 
 def project_sources(folder: Path | None) -> list[FilePromptSource]:
-    """Return the instruction files of one folder, in the order in which they are looked for."""
+    """Return the instruction files of one folder, in the order of lookup."""
     return [FilePromptSource(folder / name) for name in INSTRUCTION_FILES] if folder else []
 
 
 def foreign_sources(folder: Path) -> list[FilePromptSource]:
-    """Return instruction files for other agents; none where the folder has one for us, be it blank."""
+    """Return instruction files for other agents; none if the folder has one for us, even a blank one."""
     if any(os.path.lexists(folder / name) for name in INSTRUCTION_FILES):
         return []
     return [FilePromptSource(folder / name) for name in FOREIGN_FILES]

@@ -1,7 +1,7 @@
-"""Take the standing instructions of the person out of a summary, and keep of them what the person really said. Pure.
+"""Take the person's standing instructions out of a summary, and keep only those that the person really gave. Pure.
 
-The summarizer quotes them under a heading. Each quotation is looked up in the person's messages and stands as the whole
-sentences that hold it; what is not there is left out.
+The summarizer quotes them under a heading. Each quotation is looked up in the person's messages and replaced by the
+complete sentences around it; a quotation that is not found is left out.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.core.typed_text import QuotedText
 
 HEADING = "Rules"
-"""The heading of the summary that they stand under."""
+"""The heading of the standing instructions in a summary."""
 MOST_RULES = 60
-"""Quotations of a summary that are looked up."""
+"""Most quotations of a summary that are looked up."""
 LEAST_WORDS = 2
-"""Words of a quotation: a single one is in nearly every message."""
+"""Least words of a quotation: a single word is in nearly every message."""
 _BULLET = re.compile(r"^\s*(?:[-*+>\u2022]\s+|\d{1,3}[.)]\s+|\[[^\]\n]{1,40}\]:?\s*)*")
 _MARKS = "\"'`*_\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019 \t"
 _QUOTED = re.compile(r"[\"\u201c\u201e\u00ab]([^\"\u201c\u201d\u201e\u00ab\u00bb]+)[\"\u201d\u00bb]")
 
 
 def take_rules(summary: str, find_headings: Callable[[str], Collection[str]]) -> tuple[str, list[str]]:
-    """Return the summary without the lines below its heading of rules, and the quotations in them."""
+    """Return the summary without the lines below its heading of rules, and the quotations in these lines."""
     kept, lines, inside = list[str](), list[str](), False
     for line in summary.split("\n"):
         bare = _BULLET.sub("", line)
@@ -39,14 +39,14 @@ def take_rules(summary: str, find_headings: Callable[[str], Collection[str]]) ->
 
 
 def _quotes_of(line: str) -> list[str]:
-    """Return what a line may quote: all of it, and what stands in double quotes."""
+    """Return the possible quotations of a line: all of it, and the parts in double quotes."""
     found = dict.fromkeys((line, *_QUOTED.findall(line)))
     return [text for text in (one.strip(_MARKS) for one in found) if len(text.split()) >= LEAST_WORDS or len(text) > 9]
 
 
 def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Quote]:
-    """Return the sentences that hold these quotations, each once, in the order of the messages; `said` are entry and
-    text of what the person typed, newest first."""
+    """Return the sentences that contain these quotations, each once, in the order of the messages; `said` has entry and
+    text of the typed messages, newest first."""
     left, found = list(quotes), dict[tuple[int, str], None]()
     for entry, text in said:
         if not left:

@@ -1,4 +1,4 @@
-"""Build the head of the next epoch from a summary: one message that carries it, then the kept items (law 6). Pure.
+"""Build the head of the next epoch from a summary: one message with it, then the kept items (law 6). Pure.
 
 Our own notes come before the rule: the range of the summary, how to read the originals, the person's words and the
 assistant's last texts. The summary follows, and below it the parts that do not depend on the summarizer: the record of
@@ -29,7 +29,7 @@ OTHERS = "What others said in them, word for word (a program, a model, other mem
 ANSWERED = "What the assistant said last in its turns, word for word:"
 PINNED = "Pinned by the person, word for word:"
 _ENDS = re.compile(r"[.!?:;]\s+|[\u3002\uff01\uff1f]\s*|\n+")
-"""What ends a sentence or a line, with the space behind it."""
+"""The end of a sentence or a line, with the space after it."""
 _HEADING_LINE = re.compile(r"(?:^|\n)\s*(?:#[^\n]*|(?:\d+[.)]\s*)?[^\n]{1,60}:|[*_]{2}[^\n]{1,60})\s*\Z")
 """A heading at the end of a text."""
 
@@ -39,9 +39,9 @@ class Unquoted:
     """Messages that are not quoted word for word."""
 
     missing: int = 0
-    """Not quoted at all."""
+    """Number of those not quoted at all."""
     cut: int = 0
-    """Quoted in part."""
+    """Number of those quoted in part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,33 +49,33 @@ class Additions:
     """Texts and figures that accompany a summary."""
 
     record: str = ""
-    """The record of the work, which wins over the summary."""
+    """The record of the work, which overrides the summary."""
     left_out: Sequence[tuple[str, str]] = ()
-    """Pins that had no room, by their id, each with the drop that it can be read in."""
+    """Pins without room by their id, each with the drop that has its text."""
     recalls: bool = True
-    """True if the model can read drops: where it cannot, no way back is named to it."""
+    """True if the model can read drops; otherwise none is named to it."""
     unseen: Sequence[EntryRange] = ()
-    """The messages that whoever wrote the summary was never shown."""
+    """The messages that the author of the summary never saw."""
     words: Unquoted = Unquoted()
-    """Of the messages with words of the person."""
+    """Messages of the person."""
     answers: Unquoted = Unquoted()
-    """Of the assistant's last texts."""
+    """The assistant's last texts."""
     others: Collection[int] = ()
     """The messages whose words are not the person's."""
     rules: Sequence[Quote] = ()
-    """What the person laid down, as far as no quotation shows it."""
+    """The person's standing instructions that no quotation shows."""
     cut: str = ""
-    """The drop that has the end of the summary, where that had no room."""
+    """The drop with the end of a summary that had no room."""
 
 
 def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
-    """Return the line in the place of missing things: `[15 earlier messages: recall("d5")]`."""
+    """Return the line that replaces missing content: `[15 earlier messages: recall("d5")]`."""
     plural = f"{number} {what}{'s' if number > 1 else ''}"
     return f'[{plural}: recall("{drop_id}")]' if recalls else f"[{plural}: left out]"
 
 
 def split_summary(summary: str, room: int, count: Callable[[str], int]) -> tuple[str, str]:
-    """Return what of a summary fits `room` tokens, up to a heading or the end of a sentence, and the rest."""
+    """Split a summary into the part that fits `room` tokens, up to a heading or the end of a sentence, and the rest."""
     if count(summary) <= room:
         return summary, ""
     ends = [end.end() for end in _ENDS.finditer(summary)]
@@ -102,25 +102,25 @@ def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collecti
 
 
 def _quotations(title: str, quotes: Sequence[Quote], gaps: Sequence[str] = (), end: str = "") -> str:
-    """Return the quotations under their title, with the lines for what is missing and at the end; "" where there is
-    none of it."""
+    """Return the quotations under their title, with the lines for missing ones and the end line; "" if there are
+    none."""
     texts = [text for text in ("\n".join(gaps), *(quote_lines(quote.text) for quote in quotes), end) if text]
     return f"\n\n{title}\n" + "\n\n".join(texts) if texts else ""
 
 
 def quote_rules(rules: Sequence[Quote]) -> str:
-    """Return what the person laid down, each with its message."""
+    """Quote the person's standing instructions, each with its message."""
     return "\n".join([RULED, *(f"[message {rule.entry}]\n{quote_lines(rule.text)}" for rule in rules)]) if rules else ""
 
 
 def quote_words(chosen: Sequence[Quote], others: Collection[int], gaps: Sequence[str] = (), end: str = "") -> str:
-    """Return what was said: the person's words, then those of others, each under their title."""
+    """Quote the person's words, then those of others, each under their title."""
     own = _quotations(SAID, [quote for quote in chosen if quote.entry not in others], gaps, end)
     return own + _quotations(OTHERS, [quote for quote in chosen if quote.entry in others])
 
 
 def _gaps(unquoted: Unquoted, what: str, drop_id: str, recalls: bool) -> list[str]:
-    """Return the lines for the messages that are not quoted, and for those that are quoted in part."""
+    """Return the lines for messages that are not quoted, or quoted in part."""
     lines = [missing_line(unquoted.missing, f"earlier {what}", drop_id, recalls)] if unquoted.missing else []
     if unquoted.cut:
         verb = "is" if unquoted.cut == 1 else "are"

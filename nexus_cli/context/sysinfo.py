@@ -1,6 +1,6 @@
 """Description of the machine for the model: working folder, operating system, terminal, mode (seed A).
 
-Looks at files and variables only, runs nothing. Date and time are not here: they would spoil the cached prefix.
+Reads only files and variables, and runs nothing. Date and time are elsewhere: they would break the cached prefix.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RELEASE_FILES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 MAC_VERSION_FILE = Path("/System/Library/CoreServices/SystemVersion.plist")
 KERNEL_FILE = Path("/proc/version")
 SERVER_MODE = "HTTP JSON-RPC Server"
-"""The mode in which programs use a session."""
+"""The mode for sessions that programs use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Host:
     """Facts about the operating system; tests make their own."""
 
     system: str
-    """`Linux`, `Darwin`, ... as `uname` says."""
+    """`Linux`, `Darwin`, ... as in `uname`."""
     kernel: str
     """Kernel release and, on Linux, the line of /proc/version."""
     release: str = ""
     """The text of /etc/os-release, or of the property list with the version of macOS."""
     environ: Mapping[str, str] = field(default_factory=dict)
     machine: str = ""
-    """The architecture, as `uname` says: `x86_64`, `arm64`."""
+    """The architecture as in `uname`: `x86_64`, `arm64`."""
     name: str = ""
     """Name of the machine."""
 
@@ -46,7 +46,7 @@ class Host:
 
 
 def working_folder() -> Path | None:
-    """Return the folder we are in, or None when it has vanished."""
+    """Return the current folder, or None if it has vanished."""
     try:
         return Path.cwd()
     except OSError:
@@ -54,7 +54,8 @@ def working_folder() -> Path | None:
 
 
 def operating_system(host: Host) -> str:
-    """Return e.g. `Linux (Debian GNU/Linux 12 (bookworm))` or `macOS 14.2`, else name and release."""
+    """Return the operating system, such as `Linux (Debian GNU/Linux 12 (bookworm))` or `macOS 14.2`, else name and
+    release."""
     if host.system == "Darwin":
         found = re.search(r"<key>ProductVersion</key>\s*<string>([^<]*)</string>", host.release)
         return one_line(f"macOS {found[1]}") if found else f"macOS (Darwin {one_line(host.kernel)})"
@@ -69,7 +70,7 @@ def operating_system(host: Host) -> str:
 
 
 def terminal(environ: Mapping[str, str]) -> str:
-    """Return e.g. `vscode (xterm-256color)`: the terminal program and the TERM variable, as far as they are known."""
+    """Return the terminal program and the TERM variable as far as they are known, such as `vscode (xterm-256color)`."""
     program = environ.get("TERM_PROGRAM") or ("Windows Terminal" if environ.get("WT_SESSION") else "")
     kind = environ.get("TERM") or ""
     return one_line(f"{program} ({kind})" if program and kind else program or kind or "unknown")
@@ -78,8 +79,8 @@ def terminal(environ: Mapping[str, str]) -> str:
 def get_system_info(is_repl: bool = True, cwd: Path | None = None, *, host: Host | None = None) -> str:
     """Return the lines of seed A's `# Environment` section, without the header.
 
-    `cwd` is the working folder (default: the one we are in), `host` the machine (default: this one). `is_repl` adds
-    the terminal and names the mode. Never raises.
+    `cwd` is the working folder (default: the current one), `host` the machine (default: this one). `is_repl` adds the
+    terminal and names the mode. Never raises.
     """
     host = host or Host.here()
     folder = cwd or working_folder()

@@ -1,6 +1,6 @@
 """Read a text file of unknown encoding: instruction files, `mcp.json`, `config.toml`, recipes.
 
-Bounded in memory, never waits for a FIFO or a device. What the text means is the caller's business.
+Bounded in memory, never waits for a FIFO or a device. The caller interprets the text.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class FileText:
     """The text of one file."""
 
     text: str
-    """Without byte-order mark and without NUL; line ends as they are in the file."""
+    """The text without byte-order mark and NUL, with the file's line endings."""
     encoding: str
-    """The Python name of the encoding it was read in."""
+    """The Python name of its encoding."""
     notice: str = ""
-    """One line for the person when the text is not simply the file as UTF-8; else ""."""
+    """One line for the person if the text is not simply the file as UTF-8; else ""."""
     beyond: int = 0
     """Bytes of the file that were not read."""
 
@@ -36,9 +36,8 @@ class FileText:
 def read_text(path: Path, limit: int = LIMIT) -> FileText | None:
     """Return the text of the file at `path`, of which at most `limit` bytes are read.
 
-    Decoded by `nexus_cli.core.decode`. None when nothing readable as a file is there: no file, a dangling link, a
-    folder, a FIFO, a socket, a device. `NexusError("config", ...)` when the file is there and cannot be read, or is
-    binary.
+    Decoded by `nexus_cli.core.decode`. None if the path is not a regular file: missing, a dangling link, a folder, a
+    FIFO, a socket, a device. Raises `NexusError("config", ...)` if the file cannot be read, or is binary.
     """
     try:
         found = _bytes(path, limit)
@@ -51,8 +50,8 @@ def read_text(path: Path, limit: int = LIMIT) -> FileText | None:
 
 
 def odd_file(path: Path) -> str:
-    """Return one line for the person if `path` is no regular file: a dangling link, a folder, a pipe, a
-    device; "" where there is a file, or nothing at all. Opens nothing."""
+    """Return one line for the person if `path` is not a regular file: a dangling link, a folder, a pipe, a device; ""
+    for a file or a missing path. Opens nothing."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -87,9 +86,9 @@ def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> FileText:
 
 
 def decode(data: bytes, name: str, *, cut: bool = False) -> FileText:
-    """Return `data` as text; `name` is what messages call it, `cut` says that a character may be torn at the end.
+    """Return `data` as text; `name` is its name in messages, `cut` allows an incomplete character at the end.
 
-    Raises `NexusError("config", ...)` when it is binary: a NUL, or in what is not UTF-8 many control characters.
+    Raises `NexusError("config", ...)` if it is binary: with a NUL, or not UTF-8 and with many control characters.
     """
     read = decoding.decode(data, cut=cut)
     if read is None:
@@ -102,10 +101,10 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> FileText:
 
 
 def _bytes(path: Path, limit: int) -> tuple[bytes, int] | None:
-    """Return at most `limit` + 1 bytes of a regular file and how many it has, or None for anything else."""
+    """Return at most `limit` + 1 bytes of a regular file, and its size; None for anything else."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         return None
-    # Between the two looks a FIFO may have taken the place of the file: it must not block us either.
+    # A FIFO may have replaced the file meanwhile: it must not block us either.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         opened = os.fstat(handle)

@@ -1,7 +1,7 @@
-"""Defuse text of a model or a file among our own words, so that it cannot pose as ours.
+"""Neutralize text of a model or a file among our own words, so that it cannot pose as ours.
 
-Only the forms that we use ourselves are touched: markers, notices, the rule before a summary, the call that reads a
-drop; in the messages of a space also the marks of a timeline. What was meant stays readable.
+Only our own forms are changed: markers, notices, the rule before a summary, the call that reads a drop; in the messages
+of a space also the marks of a timeline. The meaning stays readable.
 """
 
 from __future__ import annotations
@@ -13,56 +13,56 @@ from collections.abc import Collection
 OURS = re.compile(
     r"\[(?=\s*(?:CONTEXT SUMMARY|nexus:|Left out here|Messages \d|Pinned|\.\.\.\s|Session started))", re.IGNORECASE
 )
-"""The bracket that opens a line or a marker of ours."""
+"""The bracket that begins a line or a marker of ours."""
 HEADINGS = re.compile(
     r"^(?=[ \t>#*-]*(?:Pinned (?:by the person|too)|What (?:the (?:person|assistant)|others) (?:said|laid)"
     r"|Record of the work))",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line that begins as what we put around and below a summary."""
+"""A line that begins like the lines around and below a summary."""
 NOT_OURS = "as it was put there: "
 RULE = re.compile(r"^([ \t]*)-{3,}[ \t]*$", re.MULTILINE)
-"""The line that parts our words from a summary."""
+"""The line between our words and a summary."""
 RECALL = re.compile(r"recall\s*\(\s*([\"'`“]?)(d\d+)[^)\n]{0,40}\)?", re.IGNORECASE)
-"""A way back to a drop."""
+"""A call that reads a drop."""
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _MARK = re.compile("TRIGGER|RESUME", re.IGNORECASE)
 _ARROWS = "\u2190\u21d0\u21e0\u27f5\u27f8\u2b05\uffe9"
-"""With a mark behind them they stand at the entry that started a run."""
+"""Before a mark, these point to the entry that started a run."""
 MARKS = re.compile(
     r"[\[\uff3b\u3010\u3014\u27e6](?=\s*(?:SEEN|NEW|ACTIVE|msg\s*[:-]|auto-set|created via|sent because|\d{4}-\d\d-\d\d"
     r"|[^\[\]\n]{1,64} \((?:human|agent)\)))",
     re.IGNORECASE,
 )
-"""The bracket that opens a mark or a line of a timeline."""
+"""The bracket that begins a mark or a line of a timeline."""
 MEMBER = re.compile(r"\((?=\s*(?:human|agent)\s*[,)])", re.IGNORECASE)
-"""What follows the name of a member of a space."""
+"""The text after the name of a member of a space."""
 BLOCKS = re.compile(
     r"^(?=[ \t>#*-]*(?:IDENTITY|TRIGGER|ACTIVE SPACE|SPACE HISTORY|YOUR SPACES|GOALS|MEMORIES|PLANS|ACTIVE RUNS"
     r"|INSTRUCTIONS)\b[^:\n]{0,80}:)",
     re.MULTILINE,
 )
-"""A line that begins as a block of a structured run."""
+"""A line that begins like a block of a structured run."""
 _JOINERS = re.compile(r"(?<=[!-~])[\u200c\u200d]+(?=[!-~])")
-"""Joiners where no script needs them."""
+"""Joiners in scripts that do not need them."""
 
 
 def neutralize_message(text: str) -> str:
-    """Return what somebody else said without our forms, those of a timeline, and invisible characters."""
+    """Return another member's text without our forms, those of a timeline, and invisible characters."""
     joined = "".join(char for char in text if unicodedata.category(char) != "Cf" or char in "\u200c\u200d")
     text = neutralize(_JOINERS.sub("", joined))
     return MEMBER.sub("{", MARKS.sub("(", BLOCKS.sub(NOT_OURS, text)))
 
 
 def neutralize(text: str, known: Collection[str] = ()) -> str:
-    """Return `text` with our own forms taken out of it; ways back to the drops in `known` stay."""
+    """Return `text` without our own forms; calls that read the drops in `known` stay."""
     text = cut_arrows(CONTROLS.sub("", text))
     text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))
     return RECALL.sub(lambda found: found[0] if found[2] in known else f"recall of {found[2]}", text)
 
 
 def cut_arrows(text: str) -> str:
-    """Return `text` without the arrows before `TRIGGER` and `RESUME`, read backwards from there."""
+    """Return `text` without the arrows before `TRIGGER` and `RESUME`, searching backwards from there."""
     pieces, end = [], 0
     for mark in _MARK.finditer(text):
         pieces += [_cut_arrow_end(text[end : mark.start()]), mark[0]]
@@ -89,5 +89,5 @@ def _cut_arrow_end(text: str) -> str:
 
 
 def named_drops(text: str) -> set[str]:
-    """Return the drops that `text` names a way back to."""
+    """Return the drops that `text` has a recall of."""
     return {found[2] for found in RECALL.finditer(text)}

@@ -1,6 +1,6 @@
-"""The record of a session's work: files, commands and goals, known from calls and their results (law 6).
+"""The record of a session's work: files, commands and goals, from calls and their results (law 6).
 
-Nothing is read from prose or depends on a summarizer. `WorkLog` folds the entries of a lane, `fit_record` makes the
+Nothing is taken from prose or depends on a summarizer. `WorkLog` folds the entries of a lane, `fit_record` builds the
 text below a summary. `nexus_cli.lane.compaction.record_sources` reads files and goals from their stores.
 """
 
@@ -23,27 +23,27 @@ RECORD = "Record of the work, from calls and results; it wins over the summary, 
 LISTED = "Files and commands, oldest first, each where it last changed or ran"
 COMPLETE = "This session's own calls read or edited no other file, and ran no other command."
 LONGEST = 200
-"""Characters of a command, a path or an error line that are shown."""
+"""Most characters of a command, a path or an error line."""
 HEAD = 60
-"""Of them at the beginning of a path; the rest is its end."""
+"""Characters of a long path's beginning; the rest is its end."""
 COMMAND_HEAD, COMMAND_TAIL = 120, 60
-"""Characters at the beginning and at the end of a longer command."""
+"""Characters of a long command's beginning and end."""
 OUTPUT_LINES, OUTPUT_LINE = 2, 100
-"""Lines at the end of an output that are shown, and characters of each."""
+"""Most lines at the end of an output, and characters of each."""
 SIGPIPE = 141
-"""Exit status of a part of a pipe that a later part left (`yes | head`): no failure."""
+"""Exit status of a pipe's part whose reader ended first (`yes | head`): not a failure."""
 TAIL = 20_000
-"""Characters at the end of an output in which an error line is looked for."""
+"""Characters at the end of an output that are searched for an error line."""
 _STATUS = re.compile(r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\]\s*\Z")
-"""The last line of the result of a command that ended; a time limit comes before the status, a pipe's behind it."""
+"""The last line of a command's result; a time limit comes before the status, a pipe's statuses after it."""
 _NOTE = re.compile(r"^\[sandbox: ")
 """A line of ours at the end of an output."""
 _UNENDED = re.compile(
     r"^\[?(interrupted while it ran|outcome unknown|stopped by the person)\b[^\n]*\s*\Z", re.MULTILINE
 )
-"""The last line of the result of a command that was started, and nobody knows how it would have ended."""
+"""The last line of the result of a command that was started and whose outcome is unknown."""
 _ESCAPED, _POSING = '\\"', "[("
-"""Characters that have a short escape in JSON, and those that our own forms begin with."""
+"""Characters with a short escape in JSON, and those with which our own forms begin."""
 _NAMED = re.compile(r"\w*(?:Error|Exception)\b|\b(?:error|fatal|panic(?:ked)?)\b.*:|^(?:FAILED|FAIL|ERROR)\b|^E  ")
 _HINTED = re.compile(
     r"error|fail|fatal|cannot|can't|could not|denied|not found|no such|unable|invalid|refused|missing", re.IGNORECASE
@@ -56,25 +56,26 @@ class CommandRun:
 
     command: str
     status: int | None
-    """None where it did not end by itself."""
+    """None if it did not end by itself."""
     error: str
-    """The last line of its output that names a failure, or its last line; "" with status 0. Or why it did not end."""
+    """The last line of its output that names a failure, or its last line; "" with status 0. Or the reason that it did
+    not end."""
     entry: int
     """The message with the result."""
     by_person: bool = False
-    """The person ran it, and the model was told."""
+    """True if the person ran it and the model was told."""
     pipe: Sequence[int] = ()
-    """Exit statuses of the parts of its last pipe, where an earlier part failed."""
+    """Exit statuses of the parts of its last pipe, if an earlier part failed."""
     output: Sequence[str] = ()
     """The last lines of its output."""
     worker: str = ""
     """The worker that ran it."""
     after: int = 0
-    """Counts what was noted after the same entry."""
+    """Orders runs noted after the same entry."""
 
     @property
     def is_failing(self) -> bool:
-        """True if it, or a part of its pipe, did not end with 0."""
+        """True if it, or a part of its pipe, exited with a status other than 0."""
         return self.status != 0 or any(one not in (0, SIGPIPE) for one in self.pipe[:-1])
 
 
@@ -87,16 +88,16 @@ class WorkLog:
     last: int = 0
     """The newest entry that was read."""
     commands: dict[str, CommandRun] = field(default_factory=dict)
-    """By command, the one that ran last at the end."""
+    """By command, the most recent run last."""
     answers: list[int] = field(default_factory=list)
-    """The entries of the assistant's last text of each turn that has ended."""
+    """The entries of the assistant's last text of each ended turn."""
     words: list[int] = field(default_factory=list)
-    """The entries with words of the person."""
+    """The entries with messages of the person."""
     _called: dict[str, str] = field(default_factory=dict)
     _answer: int = 0
 
     def add(self, entry: Entry) -> None:
-        """Take in the next entry."""
+        """Add the next entry."""
         self.last, message = entry.id, entry.message
         if message.role is Role.TOOL:
             self._end_command(entry.id, message)
@@ -115,7 +116,7 @@ class WorkLog:
     def _end_command(self, entry: int, message: Message) -> None:
         command = self._called.pop(message.tool_call_id or "", "")
         run = read_run(command, message.content, entry) if command else None
-        if run is not None:  # else how it ended before still holds
+        if run is not None:  # otherwise the earlier result stays
             self.commands.pop(command, None)
             self.commands[command] = run
 
@@ -127,7 +128,7 @@ def find_command(call: ToolCall, find_tool: Callable[[str], Tool | None]) -> str
 
 
 def read_run(command: str, result: str, entry: int) -> CommandRun | None:
-    """Return how a command ended according to its result; None if it did not run."""
+    """Return the result of a command from its tool result; None if it did not run."""
     if ended := _STATUS.search(result):
         status = int(ended[2])
         output = result[: ended.start()]
@@ -139,7 +140,7 @@ def read_run(command: str, result: str, entry: int) -> CommandRun | None:
 
 
 def find_error_line(output: str) -> str:
-    """Return the last line of `output` that names a failure, else the last one that hints at one, else the last."""
+    """Return the last line of `output` that names a failure, else the last that hints at one, else the last."""
     lines = [line.strip() for line in output[-TAIL:].splitlines()]
     for form in (_NAMED, _HINTED, re.compile(r"\S")):
         found = next((line for line in reversed(lines) if form.search(line[:1000])), "")
@@ -149,7 +150,7 @@ def find_error_line(output: str) -> str:
 
 
 def last_lines(output: str) -> tuple[str, ...]:
-    """Return the last lines of `output` that say something, each cut to a length."""
+    """Return the last non-blank lines of `output`, each cut to a length."""
     lines = [line for line in output[-TAIL:].splitlines() if line.strip() and not _NOTE.match(line)]
     return tuple(safe_line(line.strip()[:OUTPUT_LINE]) for line in lines[-OUTPUT_LINES:])
 
@@ -159,20 +160,21 @@ class WorkItem:
     """One file or command of the record."""
 
     entry: int
-    """The message that it was last used in: newer items get room first."""
+    """The message of its last use: newer items get room first."""
     text: str
     command: bool = False
     failing: bool = False
     detail: str = ""
-    """Text to add if there is room left."""
+    """Text to add if there is room."""
     path: str = ""
-    """Of a file."""
+    """Path of a file."""
     at: tuple[int, int] = (0, 0)
-    """The message after which it last changed or ran, and the place among what was noted there; (0, 0): `entry`."""
+    """The message after which it last changed or ran, and its order among others after the same message; (0, 0):
+    `entry`."""
 
 
 def command_items(commands: Iterable[CommandRun]) -> list[WorkItem]:
-    """Return the items of these commands; no two have one name."""
+    """Return the items of these commands, with unique names."""
     names, items = Counter[str](), list[WorkItem]()
     for run in commands:
         name = _command_name(run)
@@ -194,7 +196,8 @@ def _command_name(run: CommandRun) -> str:
 
 
 def describe_end(run: CommandRun) -> str:
-    """Return how a command ended: its status, those of its pipe, the line that names a failure, its last lines."""
+    """Describe the result of a command: its status, those of its pipe, the line that names a failure, its last
+    lines."""
     ended = "no exit status" if run.status is None else f"exit {run.status}"
     ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
     ended += f": {safe_line(run.error)}" if run.error else ""
@@ -212,36 +215,36 @@ class WorkRecord:
     items: Sequence[WorkItem] = ()
     """Newest first."""
     folder: str = ""
-    """The folder that the files' names begin at."""
+    """The folder that the files' names are relative to."""
 
 
 @dataclass(frozen=True, slots=True)
 class FittedRecord:
-    """As much of a record as there is room for."""
+    """The part of a record that fits."""
 
     goals: Sequence[str] = ()
     items: Sequence[WorkItem] = ()
-    """With their details in the text."""
+    """With their details included in the text."""
     folder: str = ""
     left: Sequence[str] = ()
     """The lines left out."""
 
     @property
     def left_text(self) -> str:
-        """The text of what was left out, for its drop."""
+        """The text of the left-out items, for their drop."""
         return "\n".join([*([f"(Files are below {self.folder}.)"] if self.folder else []), *self.left])
 
     def text(self, missing: str = "") -> str:
-        """Return the text of the record; `missing` is the line for those left out."""
+        """Return the text of the record; `missing` is the line for left-out items."""
         if not (self.goals or self.items or self.left):
             return ""
         return _layout(self.goals, self.items, self.folder, missing if self.left else "")
 
 
 def fit_record(record: WorkRecord, room: int, count: Callable[[str], int], missing: str) -> FittedRecord:
-    """Return what of `record` fits `room` tokens: goals, then files and commands, the newest first.
+    """Return the part of `record` that fits `room` tokens: goals, then files and commands, newest first.
 
-    `missing` is as long as the line for what is left out will be. There is always room for that.
+    `missing` has the length of the line for left-out items, which always has room.
     """
     total = len(record.goals) + len(record.items)
     kinds = {item.command: item for item in record.items}
@@ -250,7 +253,7 @@ def fit_record(record: WorkRecord, room: int, count: Callable[[str], int], missi
     fitting, free = 0, room - frame
     if sum(costs) <= room and (whole := count(_layout(record.goals, record.items, record.folder, ""))) <= room:
         fitting, free = total, room - whole
-    while fitting < total - 1 and costs[fitting] <= free:  # without the last: all of them end with a line more
+    while fitting < total - 1 and costs[fitting] <= free:  # without the last one: all of them take one line more
         free -= costs[fitting]
         fitting += 1
     goals, items = record.goals[:fitting], record.items[: max(0, fitting - len(record.goals))]
@@ -275,15 +278,15 @@ def _layout(goals: Sequence[str], items: Sequence[WorkItem], folder: str, missin
 
 
 def safe_line(text: str) -> str:
-    """Return text from outside on one bounded line that cannot pose as words of ours."""
+    """Return foreign text on one bounded line that cannot pose as ours."""
     line = neutralize(one_line(text))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
 def safe_path(path: str) -> str:
-    """Return a path on one bounded line: as it is, or as a JSON string if anything in it needs an escape.
+    """Return a path on one bounded line: unchanged, or as a JSON string if anything in it needs an escape.
 
-    So two files never have one name, unless they are longer than the line.
+    So two files never have the same name, unless they are longer than the line.
     """
     if path.isprintable() and path == safe_line(path) and not path.startswith('"'):
         return path

@@ -152,7 +152,7 @@ def context_plan(request: NextRequest, step: int, facts: Sequence[Mapping[str, A
         "budget": request.budget.to_json(),
         "sections": sections,
         "entries": len(request.items),
-        "drops": [drop for one in sections if (drop := one["drop"])],
+        "drops": [drop for one in sections if (drop := one.get("drop"))],
         "facts": [dict(fact) for fact in facts],
         "limits": request.limits[0].to_json(),
     }

@@ -1,4 +1,4 @@
-"""Text by its content: stored once per SHA-256, compressed where that is smaller, checked whenever it is read."""
+"""Text by its content: stored once per SHA-256, compressed if that is smaller, checked at every read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nexus_cli.ledger.database import Database
 
 _PLAIN, _ZLIB = 0, 1
 _BIG = 1 << 20
-"""From here on compression goes for speed."""
+"""Bytes from which on compression favours speed over size."""
 
 _FIND = "SELECT id FROM blobs WHERE hash = ?"
 _FIND_SHARED = f"{_FIND} AND (project, made_by) = (SELECT project, made_by FROM sessions WHERE key = ?)"
@@ -27,7 +27,8 @@ _INSERT_SHARED = """INSERT INTO blobs (hash, codec, data, project, made_by)
 def put(db: Database, session: int, data: bytes) -> int:
     """Store `data` for a session (its key) and return the blob id; inside a transaction.
 
-    Once, on a server once for all sessions of one project and maker: who may not see the others learns nothing.
+    A text is stored once; on a server once for all sessions of one project and maker, so that a role learns nothing
+    about sessions that it cannot see.
     """
     digest = sha256(data).digest()
     found = _find(db, session, digest)
@@ -58,7 +59,7 @@ def put_json(db: Database, session: int, value: Any) -> int:
 
 
 def unpack(digest: bytes | None, codec: int | None, stored: bytes | None) -> bytes:
-    """Return the data behind the columns `hash, codec, data`; `NexusError("ledger", ...)` if it is damaged."""
+    """Return the data of the columns `hash, codec, data`; raise `NexusError("ledger", ...)` if it is damaged."""
     if digest is None or stored is None:
         raise _damage_error("it is missing")
     try:

@@ -31,13 +31,13 @@ _TABLES = tuple(
     facts entities spaces members messages runs signals plans
     """.split()
 )
-"""Each behind those that it refers to."""
+"""Each after those that it refers to."""
 _SERVER_ALONE: Mapping[str, tuple[str, ...]] = {
     "project_members": ("project", "role"),
     **dict.fromkeys(("sessions", "facts", "calibrations", "entities", "spaces", "plans"), ("made_by",)),
     **dict.fromkeys(("lanes", "epochs", "blobs", "runs"), ("project", "made_by")),
 }
-"""By table: the columns that only a server has."""
+"""By table: columns that exist only on a server."""
 _AT_ONCE = 200
 """Texts that are held in memory together."""
 
@@ -49,15 +49,15 @@ class CopyResult:
     """Figures of a copy."""
 
     rows: dict[str, int] = field(default_factory=dict)
-    """Rows by table."""
+    """Row counts by table."""
     bytes: int = 0
-    """Of the texts, as they are stored."""
+    """Size of the texts, as stored."""
 
 
 def copy_ledger(source: Ledger, target: Ledger, verify: Callable[[Ledger], None]) -> CopyResult:
-    """Copy everything; `verify` looks at the target before it is committed, and raises if something is wrong there.
+    """Copy everything; `verify` checks the target before the commit, and raises if it is wrong.
 
-    Raise `NexusError("usage", ...)` for a target that is not empty, or that another role than its administrator fills.
+    Raise `NexusError("usage", ...)` if the target is not empty, or the role is not its administrator.
     """
     _refuse_wrong_target(target.db)
     with target.db.write(alone=True), source.db.one_view():
@@ -76,7 +76,7 @@ def _refuse_wrong_target(db: Database) -> None:
 
 
 class _Copy:
-    """One copy on its way."""
+    """A copy in progress."""
 
     def __init__(self, source: Database, target: Database) -> None:
         self.source, self.target = source, target
@@ -86,9 +86,9 @@ class _Copy:
         self.both = target.is_shared and source.is_shared
         self.columns = _columns()
         self.project_of: dict[str, dict[int, str]] = {}
-        """By `lane`, `key` (of an epoch), `epoch`, `session`: the project of each."""
+        """The project of each `lane`, `key` (of an epoch), `epoch` and `session`."""
         self.blobs: dict[tuple[int, str], int] = {}
-        """Number of a text in the source, and project: its number in the target."""
+        """Key of a text in the source and its project, to its key in the target."""
 
     def run(self) -> CopyResult:
         """Copy all tables, then the counters of their keys."""
@@ -122,7 +122,7 @@ class _Copy:
         computed = self.splits and table in ("lanes", "epochs")
         selected = ", ".join(f'"{name}"' for name in (names[:-1] if computed else names))
         rows = self.source.all(f"SELECT {selected} FROM {table}")
-        if computed:  # a row of a deleted session has no other way to it
+        if computed:  # the only way to a row of a deleted session
             projects = self.project_of["lane" if table == "lanes" else "epoch"]
             rows = [(*row, projects.get(row[0], "")) for row in rows]
         if table in _BLOBS_OF and (self.joins or self.splits):
@@ -149,7 +149,7 @@ class _Copy:
     # Texts
 
     def _copy_blobs(self) -> None:
-        """Copy the texts, in parts that fit into memory."""
+        """Copy the texts, in batches that fit into memory."""
         seen = dict[bytes, int]()
         row = self.source.one("SELECT coalesce(max(id), 0) FROM blobs")
         next_number = (int(row[0]) if row else 0) + 1
@@ -207,7 +207,7 @@ class _Copy:
         self.project_of = {"session": sessions, "lane": lanes, "epoch": epochs, "key": epochs}
 
     def _count_rows(self) -> None:
-        """Raise `NexusError("ledger", ...)` if a table has not got every row."""
+        """Raise `NexusError("ledger", ...)` if a table in the target lacks rows."""
         for table in _TABLES:
             there, here = self._count(self.source, table), self._count(self.target, table)
             if there != here and not (table == "blobs" and (self.joins or self.splits)):

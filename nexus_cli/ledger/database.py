@@ -1,4 +1,4 @@
-"""The one connection to a ledger file: transactions, waiting, and SQLite's errors in a person's words.
+"""The one connection to a ledger file: transactions, waiting, and SQLite's errors as messages for people.
 
 Knows no table; opening a file is `opening`.
 """
@@ -20,7 +20,7 @@ BUSY_SECONDS = 30.0
 """Seconds to wait for another process before giving up."""
 _MOST_PENDING = 256
 _LOOK_SECONDS = 0.1
-"""Between two looks for a change."""
+"""Seconds between two checks for a change."""
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _WHY = {
@@ -41,7 +41,7 @@ def primary_code(error: sqlite3.Error) -> int:
 
 
 def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> NexusError:
-    """Return `error` as the `NexusError("ledger", ...)` that a person can act on."""
+    """Return `error` as a `NexusError("ledger", ...)` with a hint for the person."""
     code = primary_code(error)
     if code in _BUSY:
         return NexusError("ledger", what, f"another process kept it locked for {BUSY_SECONDS:.0f} s", "Try again")
@@ -50,7 +50,7 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
 
 
 def retry_while_busy(action: Callable[[], T]) -> T:
-    """Return what `action` returns, retried while SQLite reports that another process is busy."""
+    """Call `action` and return its result; retry while SQLite reports that another process is busy."""
     deadline = time.monotonic() + BUSY_SECONDS
     pause = 0.005
     while True:
@@ -75,18 +75,19 @@ class Database:
     writes = True
     """False if it only reads."""
     now_sql = "((julianday('now') - 2440587.5) * 86400.0)"
-    """The present in seconds since the epoch, by the clock of the database."""
+    """SQL for the current time in seconds since the epoch, by the clock of the database."""
     skip_locked = ""
-    """Ends a query of rows that this transaction takes, where several may take some at the same time."""
+    """Ends a query of rows that the transaction claims, where several transactions may do so at once."""
 
-    # How SQL differs between SQLite and a server; all else is one text for both.
+    # The differences between SQLite's SQL and a server's; all other statements are the same.
 
     is_shared = False
-    """True if each role sees its own: sessions, lanes, epochs, blobs and facts have columns `project` and `made_by`."""
+    """True if each role has its own rows: sessions, lanes, epochs, blobs and facts have columns `project` and
+    `made_by`."""
     least, greatest = "min", "max"
-    """Names of the functions that compare values in one row."""
+    """SQL functions for the least and the greatest of several values of one row."""
     own_key = ""
-    """Columns before the others in a key that each role has of its own."""
+    """Leading columns of a key that each role has for itself."""
     next_use = "(SELECT coalesce(max(used), 0) + 1 FROM sessions)"
     """SQL for the number of the next use of a session."""
 
@@ -96,10 +97,11 @@ class Database:
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
         self._guard: tuple[str, tuple[Any, ...], str] | None = None
         self._version: tuple[Any, ...] | None = None
-        """Of the file, when a change was waited for."""
+        """SQLite's data version at the last wait for a change."""
 
     def guard(self, sql: str, *values: Any, why: str) -> None:
-        """Begin every later transaction with a statement that has to change one row: otherwise it fails for `why`."""
+        """Begin every later transaction with a statement that must change one row; otherwise it fails with the reason
+        `why`."""
         self._guard = (sql, values, why)
 
     def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -138,12 +140,12 @@ class Database:
         return int(pages[0]) * int(size[0]) if pages and size else 0
 
     def is_administrator(self) -> bool:
-        """True if nothing of the ledger is hidden from who opened it."""
+        """True if this connection may see every row of the ledger."""
         return True
 
     @contextmanager
     def one_view(self) -> Iterator[None]:
-        """Let every query inside the block see the ledger as it was at its beginning."""
+        """Give every query inside the block the same snapshot of the ledger."""
         with self._lock:
             try:
                 self.connection.execute("BEGIN")
@@ -152,33 +154,34 @@ class Database:
                 self._rollback()
 
     def last_numbers(self) -> dict[str, int]:
-        """Return the last key that was given in each table; it is never given again."""
+        """Return the last key assigned in each table; it is never reused."""
         return {str(name): int(number) for name, number in self.all("SELECT name, seq FROM sqlite_sequence")}
 
     def set_last_number(self, table: str, number: int) -> None:
-        """Let the keys of a table go on after `number`; inside a transaction."""
+        """Continue the keys of a table after `number`; inside a transaction."""
         self.run("DELETE FROM sqlite_sequence WHERE name = ?", table)
         self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, number)
 
     def held(self, sessions: Sequence[str]) -> list[str]:
-        """Return those of `sessions` that a process has locked on a server; beside a file `Ledger.held` looks."""
+        """Return those of `sessions` that a process has locked, on a server. For a file, `Ledger.held` does."""
         return []
 
     def hold(self, session: str) -> bool:
-        """Lock a session for this connection, on a server; beside a file `Ledger.hold` does."""
+        """Lock a session for this connection, on a server. For a file, `Ledger.hold` does."""
         return True
 
     def let_go(self, session: str) -> None:
         """Unlock a session."""
 
     def lock(self, what: str) -> None:
-        """Let no other transaction hold `what` until this one ends. SQLite has one writer at a time anyway."""
+        """Keep other transactions from locking `what` until this one ends. SQLite has only one writer at a time
+        anyway."""
 
     @contextmanager
     def write(self, *, alone: bool = False) -> Iterator[None]:
         """Open a transaction: committed to the disk when the block ends, rolled back if it raises.
 
-        With `alone` no other one writes meanwhile; on SQLite that is always so.
+        With `alone` no other transaction writes meanwhile; on SQLite none ever does.
 
         Raises `NexusError("ledger", ...)` if SQLite refuses; then nothing of the block was written.
         """
@@ -213,7 +216,7 @@ class Database:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
         except sqlite3.ProgrammingError:
-            pass  # closed: then there is nothing to undo
+            pass  # closed: nothing to roll back
 
     def run_later(self, sql: str, *values: Any) -> None:
         """Run a statement with the next transaction; it may be lost."""
@@ -225,10 +228,10 @@ class Database:
                 pass
 
     def notify(self) -> None:
-        """Wake those who wait for a change, when this transaction commits. SQLite shows them by itself."""
+        """Wake the processes that wait for a change when this transaction commits. SQLite needs no notification."""
 
     def wait_for_change(self, seconds: float) -> bool:
-        """Block until another connection has committed something, at most so long; True if it has."""
+        """Block for at most `seconds` until another connection commits; True if one did."""
         deadline = time.monotonic() + seconds
         while (now := self.one("PRAGMA data_version")) == self._version:
             if time.monotonic() >= deadline:
@@ -241,14 +244,15 @@ class Database:
         """Release freed pages and empty the write-ahead log; another reading process may delay the latter."""
         with self._lock:
             try:
-                # The pragma returns no row and frees a page per step; of the module's calls this one takes every step.
+                # The pragma returns no row and frees a page per step. Of the module's calls, only this one takes every
+                # step.
                 retry_while_busy(lambda: self.connection.executescript("PRAGMA incremental_vacuum"))
                 retry_while_busy(lambda: self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
             except sqlite3.DatabaseError as error:
                 raise ledger_error(error, "what was deleted is gone, but the file could not be made smaller") from error
 
     def close(self) -> None:
-        """Write what is pending, and close. Never raises for what may be lost; safe to call twice."""
+        """Write pending statements and close. Never raises for statements that may be lost; may be called twice."""
         with self._lock:
             try:
                 if self._pending:

@@ -1,4 +1,4 @@
-"""Drops: what was left out of requests, and how to read it back."""
+"""Drops: content left out of requests, and the ways to read it back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLUMNS = "seq, what, tokens, cause, at, first_entry, last_entry, uncounted, re
 def next_id(db: Database, session: int) -> str:
     """Return a new id, unique in the session over processes and lanes; inside a transaction.
 
-    A forked session counts on from its parent's ids.
+    A forked session continues its parent's ids.
     """
     db.run("UPDATE sessions SET drops = drops + 1 WHERE key = ?", session)
     return f"d{last(db, session)}"
@@ -63,7 +63,7 @@ def list_drops(db: Database, session: int) -> list[Drop]:
 def original(db: Database, session: int, drop_id: str) -> str | None:
     """Return the whole original, None if the session has no such drop.
 
-    For a range of entries it is their transcript; for a drop that kept nothing "".
+    For a range of entries the original is their transcript; for a drop without stored text it is "".
     """
     seq = _seq(drop_id)
     row = db.one(
@@ -77,7 +77,7 @@ def original(db: Database, session: int, drop_id: str) -> str | None:
 
 
 def count_recall(db: Database, session: int, drop_id: str) -> None:
-    """Count that the drop was read back; inside a transaction."""
+    """Count a recall of the drop; inside a transaction."""
     db.run("UPDATE drops SET recalls = recalls + 1 WHERE session = ? AND seq = ?", session, _seq(drop_id) or 0)
 
 

@@ -21,7 +21,7 @@ from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lanes import Segment
 
 _SORTED = 4000
-"""Entries that are counted at once: SQLite sorts them in memory."""
+"""Most entries that are counted at once, so that SQLite sorts them in memory."""
 _Settled = tuple[str, int, bytes | None]
 
 
@@ -76,8 +76,8 @@ def count_by_kind(db: Database, lane: int, last: int) -> list[tuple[Kind, str, i
 
 
 def messages_of_people(db: Database, lane: int, last: int, *, members: bool) -> Iterator[tuple[int, str]]:
-    """Yield id and text of what the person, and with `members` the people of a space, said in the entries up to `last`
-    that `lane` shows, newest first, one read at a time."""
+    """Yield id and text of the messages of people in the entries up to `last` that `lane` shows, newest first, each
+    read on demand. With `members`, messages of the people of a space are included."""
     for segment in lanes.ancestry(db, lane):
         rows = db.all(
             "SELECT id, actor, blob FROM entries WHERE lane = ? AND id BETWEEN ? AND ?"
@@ -105,7 +105,7 @@ def line_hashes(db: Database, lane: int, first: int, last: int) -> list[tuple[in
 
 
 def count_turns(db: Database, lane: int, last: int) -> int:
-    """Return how many turns the person began in `lane` up to entry `last`."""
+    """Count the turns that the person began in `lane` up to entry `last`."""
     rows = _rows(db, lanes.ancestry(db, lane), 1, last, "count(*)", f"AND e.kind = '{Kind.USER}'")
     return sum(int(row[0]) for row in rows)
 
@@ -113,7 +113,7 @@ def count_turns(db: Database, lane: int, last: int) -> int:
 def settle(db: Database, lane: int, fixed: Sequence[FixedValues]) -> None:
     """Settle entries that are about to be sent; inside a transaction.
 
-    The same values are accepted again. `ValueError` for other values, and for an entry that is not recorded.
+    Settling again with the same values is allowed. Raises `ValueError` for other values and for an unknown entry.
     """
     if not fixed:
         return
@@ -142,7 +142,7 @@ def settle(db: Database, lane: int, fixed: Sequence[FixedValues]) -> None:
 def _settle_inherited(
     db: Database, chain: Sequence[Segment], root: Segment, entry: int, row: tuple[Any, ...], value: _Settled
 ) -> None:
-    """Settle an entry of the session it was forked from, for the session of lane `root` alone."""
+    """Settle an inherited entry, for the session of lane `root` only."""
     own = db.one("SELECT preamble, tokens, line FROM fixes WHERE lane = ? AND entry = ?", root.lane, entry)
     if own is not None:
         if own != value:
@@ -161,7 +161,7 @@ def _conflict(entry: int) -> ValueError:
 
 
 def _overrides(db: Database, chain: Sequence[Segment], first: int, last: int) -> dict[int, _Settled]:
-    """Return what forked sessions settled for themselves, nearest fork first."""
+    """Return the values that forked sessions settled for themselves, nearest fork first."""
     settled: dict[int, _Settled] = {}
     if all(segment.session == chain[0].session for segment in chain) and chain[0].session is not None:
         return settled

@@ -1,7 +1,7 @@
 """Epochs: frozen beginnings of a lane's requests, with their system text, tool schemas and slots.
 
 Every text of an epoch is a blob, so a slot that shows its entry whole shares the entry's text. Ids count from 0 in a
-session and go on in its forks, which find inherited epochs along the line of parents.
+session and continue in its forks, which find inherited epochs along the line of parents.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class EpochRow:
     cause: str
     model: str
     after: int
-    """The newest entry when it was begun."""
+    """The newest entry at its beginning."""
 
 
 def begin(db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), noted: Sequence[Memo] = ()) -> None:
-    """Record `epoch` with its drops and notes, and put `lane` under it; inside a transaction.
+    """Record `epoch` with its drops and notes as the current epoch of `lane`; inside a transaction.
 
     `ValueError` if its id is taken or its parent is unknown.
     """
@@ -92,7 +92,7 @@ def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
 
 
 def require_key(db: Database, lane: int, epoch_id: int) -> int:
-    """Return the key like `key_of`; raise `NexusError("usage", ...)` if unknown."""
+    """Return the key as `key_of` does; raise `NexusError("usage", ...)` if unknown."""
     key = key_of(db, lane, epoch_id)
     if key is None:
         raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
@@ -109,13 +109,13 @@ def next_id(db: Database, lane: int) -> int:
 
 
 def current(db: Database, lane: int) -> Epoch | None:
-    """Return the epoch in force in `lane`, None before its first."""
+    """Return the current epoch of `lane`, None before its first."""
     row = db.one("SELECT epoch FROM lanes WHERE id = ?", lane)
     return read(db, int(row[0])) if row and row[0] is not None else None
 
 
 def list_epochs(db: Database, lane: int) -> list[EpochRow]:
-    """Return the epochs that led to the one in force in `lane`, oldest first, without reading a text."""
+    """Return the epochs that led to the current one of `lane`, oldest first, without reading texts."""
     rows = db.all(
         """WITH RECURSIVE line (depth, key) AS (
             SELECT 0, epoch FROM lanes WHERE id = ? AND epoch IS NOT NULL
@@ -128,7 +128,8 @@ def list_epochs(db: Database, lane: int) -> list[EpochRow]:
 
 
 def read(db: Database, key: int) -> Epoch:
-    """Return a whole epoch; `NexusError("ledger", ...)` that names the damaged line if a text of it is damaged."""
+    """Return an epoch with its texts; raise `NexusError("ledger", ...)` naming the damaged line if a text is
+    damaged."""
     row = db.one(
         "SELECT e.id, p.id, e.cause, e.model, e.system, e.rules, e.base, e.system_tokens, e.tools_tokens,"
         " e.tool_choice, e.effort, e.sections FROM epochs e LEFT JOIN epochs p ON p.key = e.parent WHERE e.key = ?",
@@ -211,6 +212,6 @@ def head_lines(db: Database, key: int) -> list[bytes]:
 
 
 def base_of(db: Database, key: int) -> int:
-    """Return the last entry that an epoch's head accounts for."""
+    """Return the last entry that an epoch's head covers."""
     row = db.one("SELECT base FROM epochs WHERE key = ?", key)
     return int(row[0]) if row else 0

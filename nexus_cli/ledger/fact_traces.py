@@ -1,4 +1,4 @@
-"""Find the sessions in which a fact can still be read: a request that was sent never changes.
+"""Find the sessions in which a fact can still be read, because requests that were sent never change.
 
 Searches for the fact's number, so it works after the text is gone. It does not find texts that repeat the fact in other
 words.
@@ -17,12 +17,12 @@ from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
 
 SOURCES = ("tool:search_memory", "tool:remember", "tool:merge_facts", "tool:context", "tool:recall", "nexus")
-"""Actors whose entries show facts with their numbers: the memory tools, those that read drops, and the list of facts
-that a consolidation begins with."""
+"""Actors whose entries show facts with their numbers: the memory tools, those that read drops, and the fact list at the
+beginning of a consolidation."""
 
 
 def find_sessions_with(db: Database, fact: Fact) -> list[str]:
-    """Return the ids of the sessions that hold `fact`, the oldest first.
+    """Return the ids of the sessions that contain `fact`, oldest first.
 
     These are the sessions with it in a request, a tool result or a drop, their forks, and the one that it comes from.
     Reads every preamble of the ledger and every result of the tools in `SOURCES`.
@@ -32,7 +32,7 @@ def find_sessions_with(db: Database, fact: Fact) -> list[str]:
         first_entries[lane] = min(entry, first_entries.get(lane, entry))
     keys = {*_find_in_drops(db, fact)} | _find_in_epochs(db, fact, first_entries)
     for lane, session, parent, entry in db.all("SELECT id, session, parent, parent_entry FROM lanes ORDER BY id"):
-        if parent in first_entries and entry >= first_entries[parent]:  # a fork shows what its parent held by then
+        if parent in first_entries and entry >= first_entries[parent]:  # a fork shows the parent's earlier entries
             first_entries[lane] = min(first_entries[parent], first_entries.get(lane, entry))
         if lane in first_entries:
             keys.add(session)
@@ -63,13 +63,13 @@ def _find_in_results(db: Database, fact: Fact) -> Iterator[tuple[int, int]]:
         try:
             message = from_record(json.loads(blobs.get(db, blob)))
         except (NexusError, ValueError, LookupError):
-            continue  # damaged: nothing can be read there any more
+            continue  # damaged: unreadable
         if wanted.search(message.content):
             yield lane, entry
 
 
 def _find_in_epochs(db: Database, fact: Fact, first_entries: dict[int, int]) -> set[int]:
-    """Return the keys of sessions with an epoch whose head holds the fact; add the lanes of it to `first_entries`."""
+    """Return the keys of sessions with an epoch whose head contains the fact; add its lanes to `first_entries`."""
     wanted = _marker(fact)
     rows = db.all(
         "SELECT s.epoch, s.preamble, e.session FROM slots s JOIN epochs e ON e.key = s.epoch WHERE s.preamble LIKE ?",
@@ -82,7 +82,7 @@ def _find_in_epochs(db: Database, fact: Fact, first_entries: dict[int, int]) -> 
 
 
 def _find_in_drops(db: Database, fact: Fact) -> Iterator[int]:
-    """Yield the keys of sessions with a drop that holds the fact.
+    """Yield the keys of sessions with a drop that contains the fact.
 
     A drop may be its section, the section of facts without a line of their own, or part of a search result.
     """

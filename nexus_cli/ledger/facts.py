@@ -18,7 +18,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger.database import Database
 
 ALL = 1 << 60
-"""No table has so many rows."""
+"""More rows than any table has."""
 _ID = re.compile(r"m([1-9][0-9]{0,17})")
 _COLUMNS = (
     "'m' || key, slot, text, at, state, actor, session, entry, quote, project,"
@@ -47,9 +47,9 @@ class FactTable:
         entry: int = 0,
         quote: str = "",
     ) -> Fact:
-        """Store a fact, or return the one with the same text in its slot; a proposal is kept if `state` says so.
+        """Store a fact, or return the one with the same text in its slot; `state` decides if it is kept or proposed.
 
-        `project` counts in the project slot alone. Raise `ValueError` if the text is empty or too long.
+        `project` counts only in the project slot. Raise `ValueError` if the text is empty or too long.
         """
         text, project = fact_text(text), replace_surrogates(project) if slot is MemorySlot.PROJECT else ""
         with self._db.write():
@@ -87,7 +87,7 @@ class FactTable:
         state: FactState | None = None,
         limit: int = ALL,
     ) -> list[Fact]:
-        """Return proposals, then kept facts, each the newest first; of all projects if `project` is None."""
+        """Return proposals, then kept facts, each newest first; those of all projects if `project` is None."""
         where, values = _condition(project, slots, state)
         order = "state = 'proposed' DESC, key DESC"
         return self._select(f"{where} ORDER BY {order} LIMIT ?", *values, limit)
@@ -102,7 +102,7 @@ class FactTable:
         return self._load_facts([keys[index] for index in rank_matches(texts, text, limit)])
 
     def find_relevant(self, message: str, project: str, slot: MemorySlot, limit: int = 50) -> list[Fact]:
-        """Return the kept facts of one slot that matter for what the person said, the most relevant first."""
+        """Return the kept facts of one slot that are relevant to a message, the most relevant first."""
         keys, texts = self._load_texts(project, (slot,))
         if not texts:
             return []
@@ -111,8 +111,8 @@ class FactTable:
         return self._load_facts([keys[index] for index in rank_relevant(texts, message, allow_common=True)[:limit]])
 
     def accept(self, fact_id: str, at: str) -> Fact | None:
-        """Keep a proposal and forget what it replaces; of a fact that counts as its quote keep the wording. Return the
-        kept fact, or None if the id is unknown."""
+        """Keep a proposal and forget the facts that it replaces. Of a kept paraphrase, which counted as its quote,
+        accept the wording. Return the kept fact, or None if the id is unknown."""
         fact = self.find(fact_id)
         if fact is None or (fact.state is FactState.KEPT and not fact.is_paraphrase):
             return fact
@@ -239,11 +239,11 @@ class FactTable:
                 at,
                 _key(fact.id),
             )
-        with suppress(sqlite3.OperationalError):  # the index of older versions holds the text, too
+        with suppress(sqlite3.OperationalError):  # an index of an older version has the text, too
             self._db.run("DROP TABLE IF EXISTS facts_text")
 
     def _load_texts(self, project: str | None, slots: Collection[MemorySlot]) -> tuple[list[int], list[str]]:
-        """Return keys and texts of the kept facts, the newest first."""
+        """Return keys and texts of the kept facts, newest first."""
         where, values = _condition(project, slots, FactState.KEPT)
         rows = self._db.all(f"SELECT key, text FROM facts WHERE {where} ORDER BY key DESC", *values)
         return [row[0] for row in rows], [row[1] for row in rows]
@@ -276,7 +276,7 @@ class FactTable:
 
 
 def _condition(project: str | None, slots: Collection[MemorySlot], state: FactState | None) -> tuple[str, list[Any]]:
-    """Return an SQL condition on facts that are not forgotten, and its values."""
+    """Return an SQL condition for facts that are not forgotten, and its values."""
     where, values = ["state <> 'forgotten'"], list[Any]()
     if project is not None:
         where.append("project IN ('', ?)")

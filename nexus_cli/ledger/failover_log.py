@@ -1,7 +1,7 @@
 """A lane's log that continues in memory when the ledger fails (`nexus docs exit-status`).
 
-The first commit that fails in any lane is reported once. The session is then copied into a database in memory, where
-keys and ids stay the same, and all its lanes go on there. With `require_save` the failure is raised instead.
+The first commit that fails in any lane is reported once. The session is then copied into a database in memory with the
+same keys and ids, and all its lanes continue there. With `require_save` the failure is raised instead.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Failover:
     memory: Database | None = None
     """The database in use after a failed commit."""
     has_past: bool = True
-    """False if `memory` could not take over what the session held."""
+    """False if `memory` has no copy of the session's past."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -138,7 +138,7 @@ class FailoverLog(LaneLog):
             shared=self._shared,
         )
 
-    # Numbers that go on after a failure
+    # Numbers that continue after a failure
 
     def last_id(self) -> int:
         """Return the id of the newest entry, without a query."""
@@ -160,7 +160,7 @@ class FailoverLog(LaneLog):
         return name
 
     def note(self, path: str, digest: str, how: str) -> None:
-        """See `LaneLog`; with `require_save` the next commit that matters raises what fails here."""
+        """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
         with suppress(NexusError):
             super().note(path, digest, how)
 
@@ -201,7 +201,7 @@ class FailoverLog(LaneLog):
             self._warn(f"{problem.message}; {what} continues in memory and is lost when it ends")
 
     def _diagnose(self, error: NexusError) -> NexusError:
-        """Return `error`, or that the session is gone, which shows in many ways."""
+        """Return `error`, or a clearer one if the session was deleted, which shows in many ways."""
         try:
             gone = not LaneLog(self._database, self.session_id, self.lane).session
         except NexusError as missing:
@@ -229,14 +229,14 @@ class FailoverLog(LaneLog):
 
 
 def _copy_session(source: Database, target: Database, session: str) -> None:
-    """Copy everything that `session` reaches into the empty `target`; `NexusError("ledger", ...)` if it is not all
-    there to be read."""
+    """Copy everything that `session` can reach into the empty `target`; raise `NexusError("ledger", ...)` if some of it
+    is unreadable."""
     key = sessions.key_of(source, session)
     rows = {
         table: source.all(f"{_REACHED}SELECT {_columns(target, table)} FROM {table} WHERE {of}", key)
         for table, of in _ROWS.items()
     }
-    target.connection.execute("PRAGMA foreign_keys = OFF")  # sessions that it was forked from stay where they are
+    target.connection.execute("PRAGMA foreign_keys = OFF")  # the sessions that it was forked from are not copied
     with target.write():
         for table, found in rows.items():
             if found:
@@ -249,9 +249,9 @@ def _columns(memory: Database, table: str) -> str:
 
 
 def _make_empty_session(target: Database, session: str, drops: int, epochs: int) -> None:
-    """Make a session whose drop and epoch ids go on after the given numbers.
+    """Make a session whose drop and epoch ids continue after the given numbers.
 
-    Its former epochs have no texts: reading one is the `NexusError` of a damaged text.
+    Its former epochs have no texts: reading one raises the `NexusError` of a damaged text.
     """
     with target.write():
         key = target.run(
@@ -268,9 +268,9 @@ def _make_empty_session(target: Database, session: str, drops: int, epochs: int)
 
 
 def _cut_lane(target: Database, session: str, lane: int, last: int) -> None:
-    """Let `lane` end with the entry `last`, since another process may have continued it; create it if it is missing.
+    """End `lane` at the entry `last`, since another process may have continued it; create the lane if it is missing.
 
-    Notes stay: one about the next message is recorded before it.
+    Notes stay: a note about the next message is recorded before that message.
     """
     key = sessions.key_of(target, session)
     with target.write():

@@ -81,7 +81,7 @@ def _copy_drops_and_files(db: Database, source: int, fork: int, lane: int, last:
         source,
         upto,
     )
-    limit = upto if upto == last else upto - 1  # a read is noted before the entry of its result
+    limit = upto if upto == last else upto - 1  # a read is recorded before the entry of its result
     db.run(
         "INSERT INTO files SELECT ?, path, digest, how, at, entry FROM files WHERE session = ? AND entry <= ?",
         fork,

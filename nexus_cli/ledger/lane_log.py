@@ -1,7 +1,7 @@
 """The log of one lane: works directly on the tables of a ledger.
 
-Owns what is recorded and read by lane, and the few things that a lane shares with its session (drop ids, seen files).
-Sessions, locks and search belong to `store`. A failing ledger is `failover_log`'s affair.
+Owns the records of a lane, and those that a lane shares with its session (drop ids, seen files). Sessions, locks and
+search belong to `store`; `failover_log` handles a failing ledger.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from nexus_cli.ledger.sessions import SessionInfo
 T = TypeVar("T")
 
 CACHED_CHARACTERS = 8_000_000
-"""Characters of sent entries that are kept in memory."""
+"""Characters of sent entries that the cache may take."""
 
 
 class _SentEntries:
     """Cache of sent entries, which never change.
 
-    Nothing is evicted: a long history is read from its beginning, and an LRU cache would hold none of it by then.
+    Nothing is evicted: a long history is read from its beginning, which an LRU cache would have evicted by then.
     """
 
     def __init__(self) -> None:
@@ -65,9 +65,10 @@ class LaneLog:
         self.lane = sessions.info(db, session).main_lane if lane is None else lane
         self._sent = _SentEntries()
         self._last = 0
-        """The newest entry that was recorded here."""
+        """Id of the newest entry that was recorded here."""
         self._finish = 0, ""
-        """The newest reply that was recorded here, and how its request ended: a ledger in memory keeps no requests."""
+        """The newest reply that was recorded here, and the finish of its request: a ledger in memory keeps no requests.
+        """
 
     @property
     def db(self) -> Database:
@@ -76,7 +77,7 @@ class LaneLog:
 
     @property
     def session(self) -> SessionInfo:
-        """The session as it is now."""
+        """The session's current facts."""
         return sessions.info(self.db, self.session_id)
 
     @property
@@ -101,11 +102,11 @@ class LaneLog:
     def _now(self) -> str:
         return format_utc(self._clock())
 
-    # How a log reaches its database: `FailoverLog` replaces these four.
+    # Database access: `FailoverLog` replaces these four.
 
     @property
     def _has_past(self) -> bool:
-        """True if what a request holds is there, so that the request can be recorded."""
+        """True if the contents of a request are in the ledger, so that the request can be recorded."""
         return True
 
     def _commit(self, write: Callable[[Database], T]) -> T:
@@ -114,11 +115,11 @@ class LaneLog:
             return write(self.db)
 
     def _commit_optional(self, write: Callable[[Database], None]) -> None:
-        """Run `write` in one transaction; a session can do without it."""
+        """Run `write` in one transaction; its failure does not stop the session."""
         self._commit(write)
 
     def _query(self, read: Callable[[Database], T], default: T) -> T:
-        """Return what `read` finds; a session can go on with `default`."""
+        """Return the result of `read`, or `default` if the session can do without it."""
         return read(self.db)
 
     @property
@@ -129,7 +130,7 @@ class LaneLog:
     # Entries
 
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
-        """Record what happened and notes of it; `NexusError("ledger", ...)` also if another process continued the
+        """Append an entry with its notes. Raises `NexusError("ledger", ...)` also if another process continued the
         lane."""
 
         def write(db: Database) -> None:
@@ -139,7 +140,7 @@ class LaneLog:
                 if memo.kind == sessions.SHOWN:
                     sessions.set_first_text(db, self.lane, str(memo.value["text"]))
                 elif memo.kind in (sessions.WAIT, sessions.TAKEN):
-                    from nexus_cli.ledger.runs import apply_memo  # noqa: PLC0415  (a run begins or ends to wait)
+                    from nexus_cli.ledger.runs import apply_memo  # noqa: PLC0415  (a run begins or stops waiting)
 
                     apply_memo(db, self.lane, memo)
 
@@ -156,12 +157,12 @@ class LaneLog:
         return [*cached, *rest]
 
     def user_messages(self, last: int = lanes.END, *, members: bool = True) -> Iterator[tuple[int, str]]:
-        """Yield id and text of what people said up to entry `last`, newest first, each read when asked for: the person,
-        and with `members` the people of a space."""
+        """Yield id and text of the messages of people up to entry `last`, newest first, each read on demand: the
+        person's and, with `members`, those of the people of a space."""
         return entries.messages_of_people(self.db, self.lane, last, members=members)
 
     def count_entries(self, last: int) -> list[tuple[Kind, str, int]]:
-        """Return kind, actor and number of the entries up to `last`, without reading one."""
+        """Count the entries up to `last` by kind and actor, without reading them."""
         return self._query(lambda db: entries.count_by_kind(db, self.lane, last), [])
 
     def last_id(self) -> int:
@@ -169,7 +170,7 @@ class LaneLog:
         return lanes.last_id(self.db, self.lane)
 
     def cursor(self) -> int:
-        """Return the id of the last entry that the lane's model was sent."""
+        """Return the id of the last entry that was sent to the lane's model."""
         return lanes.cursor(self.db, self.lane)
 
     # Epochs
@@ -183,7 +184,7 @@ class LaneLog:
         return epochs.next_id(self.db, self.lane)
 
     def current_epoch(self) -> Epoch | None:
-        """Return the epoch in force, None before the first."""
+        """Return the current epoch, None before the first."""
         return epochs.current(self.db, self.lane)
 
     def epoch(self, epoch_id: int) -> Epoch:
@@ -191,11 +192,12 @@ class LaneLog:
         return epochs.read(self.db, epochs.require_key(self.db, self.lane, epoch_id))
 
     def epochs(self) -> list[EpochRow]:
-        """Return the epochs of the lane up to the one in force, oldest first, without their texts."""
+        """Return the epochs of the lane up to the current one, oldest first, without their texts."""
         return epochs.list_epochs(self.db, self.lane)
 
     def line_hashes(self, epoch_id: int, last: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
-        """Return the SHA-256 of the lines sent under an epoch: of its slots, and of the entries behind it to `last`."""
+        """Return the SHA-256 of the lines sent under an epoch: of its slots, and of the entries after it up to
+        `last`."""
         db, key = self.db, epochs.require_key(self.db, self.lane, epoch_id)
         return epochs.head_lines(db, key), entries.line_hashes(db, self.lane, epochs.base_of(db, key) + 1, last)
 
@@ -219,7 +221,7 @@ class LaneLog:
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
-        """Record a reply, if it is worth an entry, and how its request ended, in one commit."""
+        """Record a reply, if it deserves an entry, and the outcome of its request, in one commit."""
 
         def write(db: Database) -> None:
             if entry is not None:
@@ -233,13 +235,14 @@ class LaneLog:
             self._finish = entry.id, finish
 
     def finish_of(self, entry: int) -> str:
-        """Return how the request ended whose reply is `entry` (`Reply.finish`, or why it broke off); "" if unknown."""
+        """Return the finish of the request whose reply is `entry` (`Reply.finish`, or the reason it broke off); "" if
+        unknown."""
         if self._finish[0] == entry:
             return self._finish[1]
         return requests.finish_of(self.db, self.lane, entry)
 
     def step(self) -> int:
-        """Return how many requests the lane has sent."""
+        """Return the number of requests that the lane has sent."""
         return requests.last_step(self.db, self.lane)
 
     def requests(self, which: str = "all") -> list[RequestRow]:
@@ -265,11 +268,11 @@ class LaneLog:
         return drops.last(self.db, self._session_key(self.db))
 
     def record_drop(self, drop: Drop) -> None:
-        """Record something that was left out."""
+        """Record a drop."""
         self._commit(lambda db: drops.record(db, self.lane, drop))
 
     def drops(self) -> list[Drop]:
-        """Return everything left out in the session, oldest first, without texts."""
+        """Return all drops of the session, oldest first, without texts."""
         return self._query(lambda db: drops.list_drops(db, self._session_key(db)), [])
 
     def recall(self, drop_id: str) -> str | None:
@@ -280,22 +283,22 @@ class LaneLog:
         return text
 
     def original(self, drop_id: str) -> str | None:
-        """Return the text like `recall`, without counting."""
+        """Return the same text as `recall`, without counting."""
         return self._query(lambda db: drops.original(db, self._session_key(db), drop_id), None)
 
     def count_recall(self, drop_id: str) -> None:
-        """Count that a drop was read back."""
+        """Count a recall of a drop."""
         self._commit_optional(lambda db: drops.count_recall(db, self._session_key(db), drop_id))
 
     # Notes of the lane
 
     def record_memo(self, memo: Memo) -> None:
-        """Record something about the lane that is no entry."""
+        """Record a note about the lane."""
         self._commit(lambda db: lanes.record_note(db, self.lane, memo))
 
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
-        """Return the notes of one kind, or of all, oldest first; `own` leaves out those of ancestors, `first` those
-        before that entry."""
+        """Return the notes of one kind, or of all, oldest first. `own` leaves out those of ancestors; `first` leaves
+        out those before that entry."""
         return self._query(lambda db: lanes.notes(db, self.lane, kind, own=own, first=first), [])
 
     # Files, tool starts
@@ -305,7 +308,7 @@ class LaneLog:
         return self._query(lambda db: tool_traces.file_digest(db, self._session_key(db), path), None)
 
     def note(self, path: str, digest: str, how: str) -> None:
-        """Record that `path` was `read`, `changed` or `created` and what it holds now."""
+        """Record that `path` was `read`, `changed` or `created`, and the hash of its content."""
         self._commit(lambda db: tool_traces.note_file(db, self.lane, path, digest, how, self._now()))
 
     def files(self) -> list[tuple[str, str]]:
@@ -324,14 +327,14 @@ class LaneLog:
         """True if the tool of a call was started, in this lane or in an ancestor before the fork."""
         return self._query(lambda db: tool_traces.was_started(db, self.lane, call_id), False)
 
-    # What was learned of tokens
+    # Token calibration
 
     def calibration(self, model: str) -> Calibration:
-        """Return what was learned of `model`."""
+        """Return the calibration of `model`."""
         return self._query(lambda db: token_stats.calibration(db, model), Calibration())
 
     def calibrate(self, model: str, value: Calibration) -> None:
-        """Store what was learned of `model` with the next transaction, which is that of its reply."""
+        """Store the calibration of `model` with the next transaction, which is that of its reply."""
         self._query(lambda db: token_stats.calibrate(db, model, value), None)
 
     def stored_count(self, encoding: str, digest: bytes) -> int | None:

@@ -1,6 +1,7 @@
-"""Lanes: their ancestry, which says which entries a lane shows, and their notes (memos).
+"""Lanes: their ancestry, which determines the entries that a lane shows, and their notes (memos).
 
-A lane shows its own entries and, up to the entry it was forked at, those of its parent; ids go on. Nothing is copied.
+A lane shows its own entries and, up to the entry it was forked at, those of its parent; its ids continue the parent's.
+Nothing is copied.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
 
 END = (1 << 63) - 1
-"""No entry has a larger id."""
+"""Larger than any entry id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The entries `first` to `last` that one lane of the ancestry holds; empty if `last < first`."""
+    """The entries `first` to `last` of one lane in the ancestry; empty if `last < first`."""
 
     lane: int
     session: int | None
-    """Key of its session; None when that was deleted and only forks need the lane."""
+    """Key of its session; None if that was deleted and only forks need the lane."""
     first: int
     last: int
     sent: int
-    """Cursor that the lane began with: up to here its entries had been sent by an ancestor."""
+    """First cursor of the lane: an ancestor had sent the entries up to here."""
 
 
 def ancestry(db: Database, lane: int) -> Sequence[Segment]:
@@ -87,7 +88,7 @@ def of_session(db: Database, session: int) -> list[int]:
 
 
 def agent_of(db: Database, lane: int) -> str:
-    """Return what a lane was opened for: `main`, `compact`; "" if there is no such lane."""
+    """Return the purpose of a lane, such as `main` or `compact`; "" if there is no such lane."""
     row = db.one("SELECT agent FROM lanes WHERE id = ?", lane)
     return str(row[0]) if row else ""
 
@@ -102,15 +103,15 @@ def last_id(db: Database, lane: int) -> int:
 
 
 def cursor(db: Database, lane: int) -> int:
-    """Return the id of the last entry that the lane's model was sent."""
+    """Return the id of the last entry that was sent to the lane's model."""
     row = db.one("SELECT cursor FROM lanes WHERE id = ?", lane)
     return int(row[0]) if row else 0
 
 
 def epoch_at(db: Database, lane: int, entry: int) -> int | None:
-    """Return the key of the epoch in force in `lane` when `entry` was its newest; None before the first.
+    """Return the key of the epoch of `lane` at the time when `entry` was its newest; None before the first.
 
-    It is the newest epoch in the line of parents that was begun by then and shows nothing later.
+    That is the newest epoch in the line of parents that had begun and covers no later entry.
     """
     row = db.one(
         """WITH RECURSIVE line (depth, key) AS (
@@ -127,7 +128,7 @@ def epoch_at(db: Database, lane: int, entry: int) -> int | None:
 
 
 def record_note(db: Database, lane: int, memo: Memo) -> None:
-    """Record something about `lane` that is no entry; inside a transaction."""
+    """Record a note about `lane`; inside a transaction."""
     blob = blobs.put_text(db, session_of(db, lane), json.dumps(dict(memo.value), ensure_ascii=False))
     db.run(
         "INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, ?)",
@@ -140,9 +141,9 @@ def record_note(db: Database, lane: int, memo: Memo) -> None:
 
 
 def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
-    """Return the notes of one kind that `lane` knows, or of all kinds, oldest first.
+    """Return the notes of `lane` of one kind, or of all kinds, oldest first.
 
-    A fork knows those of its ancestors up to the fork; `own` leaves these out. `first` leaves out those before that
+    A fork also has those of its ancestors up to the fork; `own` leaves these out. `first` leaves out notes before that
     entry.
     """
     found: list[Memo] = []

@@ -1,6 +1,6 @@
 """Open a ledger file: folders and modes, WAL, schema upgrades, a broken file set aside.
 
-Owns everything that can fail before the first statement. The tables are in `schema`.
+Owns every failure before the first statement. The tables are in `schema`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EVERY_CONNECTION = (
     "journal_size_limit = 8388608",
 )
 _EMPTY_FILE = ("page_size = 8192", "auto_vacuum = INCREMENTAL")
-"""Set before the first table; set later, the second would write at every opening."""
+"""Set before the first table: set later, the second one would write at every opening."""
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _WAYS_OUT = "Check its permissions, or set NEXUS_HOME to another folder"
 
@@ -41,8 +41,8 @@ def connect_memory() -> sqlite3.Connection:
 def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
     """Return a connection to the ledger at `path`, created or upgraded as needed.
 
-    A file that is no database, or is damaged, is renamed and named in `notices`. Raises `NexusError("ledger", ...)` for
-    a place that cannot be written, a newer schema, or another program's database.
+    A file that is not a database, or is damaged, is renamed and reported in `notices`. Raises `NexusError("ledger",
+    ...)` for a place that is not writable, a newer schema, or another program's database.
     """
     what = f"the ledger {path} cannot be opened"
     lock_path = lock_folder(path) / "opening.lock"
@@ -51,7 +51,7 @@ def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
             connection = _connect_current(path)
         if connection is not None:
             return connection
-        with FileLock.wait(lock_path):  # nobody else is opening it now: it can be created, altered or renamed
+        with FileLock.wait(lock_path):  # no other process opens it now, so that it can be created, altered or renamed
             return _connect_exclusively(path, notices)
     except OSError as error:
         raise NexusError("ledger", what, error.strerror or str(error), write_failure_hint(error, _WAYS_OUT)) from error
@@ -67,7 +67,7 @@ def lock_folder(path: Path) -> Path:
 def _make_private_file(path: Path) -> None:
     """Create the folder and an empty file, both private; SQLite gives -wal and -shm the mode of the file."""
     private_dir(path.parent)
-    # An existing file is never opened here: closing it would drop the POSIX locks of this process's connections.
+    # Do not open an existing file here: closing it would release the POSIX locks of this process's connections.
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
@@ -88,7 +88,7 @@ def _connect(target: str) -> sqlite3.Connection:
 
 
 def _connect_if_current(path: Path) -> sqlite3.Connection | None:
-    """Return a connection if the file is a ledger with today's schema, else None."""
+    """Return a connection if the file is a ledger with the current schema, else None."""
     connection = _connect(str(path))
     try:
         if check_version(connection, path) == len(schema.STEPS) and _journal_mode(connection) == "wal":
@@ -112,8 +112,8 @@ def _journal_mode(connection: sqlite3.Connection) -> str:
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the schema version of a file that this program may use; `NexusError("ledger", ...)` for others."""
-    connection.execute("BEGIN")  # one view of all three, while another program may be making its tables
+    """Return the schema version of a file; raise `NexusError("ledger", ...)` if this program cannot use it."""
+    connection.execute("BEGIN")  # one snapshot for all three: another program may be creating its tables
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     owner = connection.execute("PRAGMA application_id").fetchone()[0]
     found = schema.version(connection)
@@ -140,7 +140,7 @@ def _connect_current(path: Path) -> sqlite3.Connection | None:
 
 
 def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
-    """Create or upgrade the ledger, or set a broken one aside, and return a connection."""
+    """Create or upgrade the ledger, or set a broken one aside; return a connection."""
     _make_private_file(path)
     try:
         return retry_while_busy(lambda: _create_or_upgrade(path))

@@ -1,4 +1,4 @@
-"""The table of plans: work at a time, or again and again. When a plan is due is `runs/`'s to say."""
+"""The table of plans: work at one time, or repeatedly. `runs/` decides when a plan is due."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PlanTable:
         missed: str = "once",
         name: str = "",
     ) -> Plan:
-        """Store a plan whose first time is `next_at`; `NexusError("usage", ...)` if there is one of its name."""
+        """Store a plan whose first time is `next_at`; raise `NexusError("usage", ...)` if the name is taken."""
         with self._db.write():
             if name:
                 self._db.lock(f"plan {name}")
@@ -55,14 +55,15 @@ class PlanTable:
         return self.get(key)
 
     def get(self, key: int) -> Plan:
-        """Return a plan; `NexusError("usage", ...)` if there is none."""
+        """Return a plan; raise `NexusError("usage", ...)` if it does not exist."""
         found = self._select("key = ?", key)
         if not found:
             raise NexusError("usage", f"plan-{key}", "there is no such plan", "nexus schedule list shows them")
         return found[0]
 
     def find(self, text: str) -> Plan:
-        """Return a plan by its id or name; `NexusError("usage", ...)` if there is none, or several of this name."""
+        """Return a plan by its id or name; raise `NexusError("usage", ...)` if there is none, or several have this
+        name."""
         key = parse_key(text, "plan")
         named = self._select("name = ?", text) if key is None else []
         if key is not None or len(named) == 1:
@@ -71,26 +72,27 @@ class PlanTable:
         raise NexusError("usage", f"plan {text[:80]!r}", why, "nexus schedule list shows them")
 
     def list_plans(self) -> list[Plan]:
-        """Return all plans, those whose time comes first at the beginning."""
+        """Return all plans, sorted by their next time."""
         return self._select("1 = 1 ORDER BY coalesce(next_at, 1e300), key")
 
     def due(self, now: float) -> list[Plan]:
-        """Return the plans whose time has come, and those of cron that ran in the future: the clock was set back."""
+        """Return the plans that are due, and cron plans whose last run lies in the future because the clock was set
+        back."""
         was_set_back = "cron <> '' AND last_at > ?"
         return self._select(f"paused = 0 AND (next_at <= ? OR ({was_set_back})) ORDER BY next_at, key", now, now)
 
     def next_time(self) -> float | None:
-        """Return the time of the plan that comes first, None if none is to come."""
+        """Return the next time of any plan, None if there is none."""
         row = self._db.one("SELECT min(next_at) FROM plans WHERE paused = 0")
         return None if row is None or row[0] is None else float(row[0])
 
     def fire(
         self, plan: Plan, next_at: float | None, at: str, runs: Sequence[tuple[str, Mapping[str, Any]]]
     ) -> list[int]:
-        """Move a plan on to its next time and queue its runs, in one transaction; return their keys.
+        """Set a plan's next time and queue its runs, in one transaction; return their keys.
 
-        `runs` are a cause and a trigger each. Nothing happens if another process has moved the plan on meanwhile. A
-        plan with a run that nobody could take up yet gets no other: that one is for this time too.
+        `runs` are pairs of a cause and a trigger. Nothing happens if another process has already fired the plan. A plan
+        with a run that is still queued gets no other: the queued run covers this time too.
         """
         queued: list[int] = []
         with self._db.write():
@@ -107,7 +109,7 @@ class PlanTable:
         return queued
 
     def change(self, key: int, *, paused: bool | None = None, next_at: float | None = None) -> Plan:
-        """Pause a plan or let it go on, and set its next time."""
+        """Pause or resume a plan, and set its next time."""
         with self._db.write():
             if paused is not None:
                 self._db.run("UPDATE plans SET paused = ? WHERE key = ?", int(paused), key)

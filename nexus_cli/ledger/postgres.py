@@ -1,6 +1,6 @@
-"""A ledger on a PostgreSQL server: the one connection of a process to it, with the interface of `Database`.
+"""A ledger on a PostgreSQL server: a process's connection to it, with the interface of `Database`.
 
-Imported only where `ledger.url` names a server. The modules on tables send the same SQL to both; `?` becomes `$1`.
+Imported only if `ledger.url` names a server. The table modules send the same SQL to both; `?` becomes `$1`.
 
 What keeps the invariants where several processes write at once:
 - Transactions are READ COMMITTED. Counters (drop ids, costs) are single UPDATEs, so the row's lock orders them. An
@@ -11,8 +11,8 @@ What keeps the invariants where several processes write at once:
   advisory lock of their own (`lock`).
 - A session is held by an advisory lock of the connection: it ends with the process, however that ends.
 
-A lost connection is made again once, between transactions: locks are taken again first, and a transaction that was cut
-is rolled back by the server. If it was cut in COMMIT, the server is asked whether it took place.
+A lost connection is reopened once, between transactions, and its locks are taken again first. The server rolls back the
+interrupted transaction. If COMMIT was interrupted, we ask the server for its outcome.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.postgres_connection import KEYS, open_connection, server_error, translate
 
 PATIENCE = 10.0
-"""Seconds to wait for what a lost connection left on the server."""
+"""Seconds to wait for the server to release what a lost connection left."""
 _HOLD_PAUSES = (0.0, 0.05, 0.2)
-"""Seconds before each try to lock a session: a server takes a moment to see that a process was killed."""
+"""Seconds before each attempt to lock a session: a server needs a moment to notice that a process was killed."""
 _CHANNEL = "nexus"
 _OWN_BACKEND = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 
@@ -71,7 +71,7 @@ class PostgresDatabase(Database):
         self._transaction = ""
         """Id of the open transaction, "" outside of one."""
         self._ended: NexusError | None = None
-        """The reason why nothing goes on here."""
+        """The error that ended all use of this connection."""
         self._backend: tuple[Any, ...] = ()
         self._listener: psycopg.Connection[Any] | None = None
         self._zone = ""
@@ -122,7 +122,7 @@ class PostgresDatabase(Database):
             raise self._ended
 
     def is_administrator(self) -> bool:
-        """True if row-level security hides nothing from this role: it owns the tables, or is above it."""
+        """True if row-level security hides nothing from this role: it owns the tables or has a higher role."""
         row = self.one(
             "SELECT rolsuper OR rolbypassrls OR EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('sessions')"
             " AND pg_has_role(relowner, 'USAGE')) FROM pg_roles WHERE rolname = current_user"
@@ -136,7 +136,7 @@ class PostgresDatabase(Database):
         return cursor.execute(translate(sql), values, binary=True)
 
     def _read(self, sql: str, values: tuple[Any, ...]) -> psycopg.RawCursor[Any]:
-        """Run a query; outside of a transaction once more if the connection was lost."""
+        """Run a query; outside of a transaction, repeat it once if the connection was lost."""
         what = "the ledger could not be read"
         self._require_open()
         try:
@@ -178,7 +178,8 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def write(self, *, alone: bool = False) -> Iterator[None]:
-        """See `Database`. A commit whose outcome is unknown is looked up, or is an error that says so."""
+        """See `Database`. If the outcome of a commit is unknown, it is looked up; if that fails, an error reports
+        it."""
         what = "the ledger could not be written"
         with self._lock:
             self._require_open()
@@ -200,7 +201,7 @@ class PostgresDatabase(Database):
                 self._transaction = ""
 
     def _begin(self, alone: bool) -> None:
-        """Begin a transaction in one message: with the ledger's lock, and its id."""
+        """Begin a transaction in one message: take the ledger's lock and read the transaction id."""
         shared = "" if alone else "_shared"
         begin = f"BEGIN; SELECT pg_current_xact_id()::text, pg_advisory_xact_lock{shared}({_LEDGER})"
         try:
@@ -224,7 +225,7 @@ class PostgresDatabase(Database):
                 raise
 
     def _was_committed(self) -> bool:
-        """True if the transaction took place whose commit was cut; `NexusError("ledger", ...)` if nobody knows."""
+        """True if the interrupted commit took place; raise `NexusError("ledger", ...)` if that cannot be found out."""
         number, status = self._transaction, None
         self._transaction = ""
         deadline = time.monotonic() + PATIENCE
@@ -288,7 +289,7 @@ class PostgresDatabase(Database):
         row = self._server.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
         return bool(row and row[0])
 
-    # A copy of all
+    # Copying a ledger
 
     @contextmanager
     def one_view(self) -> Iterator[None]:
@@ -329,7 +330,8 @@ class PostgresDatabase(Database):
         return f"CASE WHEN {column} ~ '^[0-9]{{4}}-[0-9-]*T[0-9]' THEN to_char({local_time}, 'YYYY-MM-DD') END"
 
     def _local_zone(self) -> str:
-        """Return this machine's time zone as SQL: its name, or its present offset if the server does not know it."""
+        """Return this machine's time zone as SQL: its name, or its current offset if the server does not know the
+        name."""
         if not self._zone:
             name = os.environ.get("TZ", "").lstrip(":")
             with suppress(OSError):
@@ -346,7 +348,8 @@ class PostgresDatabase(Database):
         self._execute(f"NOTIFY {_CHANNEL}", ())
 
     def wait_for_change(self, seconds: float) -> bool:
-        """See `Database`; also True at first, and after a lost connection: something may have been missed."""
+        """See `Database`; also True at the first call and after a lost connection, since changes may have been
+        missed."""
         self._require_open()
         try:
             if self._listener is None or self._listener.closed:
@@ -361,12 +364,12 @@ class PostgresDatabase(Database):
             return True
 
     def size(self) -> int:
-        """Return the bytes of the texts that this role is shown."""
+        """Return the bytes of the texts that this role can see."""
         row = self.one("SELECT coalesce(sum(octet_length(data)), 0) FROM blobs")
         return int(row[0]) if row else 0
 
     def shrink(self) -> None:
-        """Do nothing: the server's autovacuum releases what was deleted."""
+        """Do nothing: the server's autovacuum releases deleted rows."""
 
     def close(self) -> None:
         """See `Database`."""

@@ -1,4 +1,4 @@
-"""Connections to the server of a ledger: how they are made, what goes over them, their errors in a person's words."""
+"""Connections to the server of a ledger: opening, type conversions, and errors as messages for people."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import schema
 
 OLDEST = 13
-"""The oldest server: older ones cannot say whether a transaction took place."""
+"""The oldest supported server version: older ones cannot report the outcome of a transaction."""
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 30
 PAUSE = 5.0
-"""Seconds after a failed connection in which none is tried again."""
+"""Seconds after a failed connection before the next attempt."""
 _CONNECTION: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
     "application_name": "nexus",
@@ -32,8 +32,8 @@ _CONNECTION: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""What the address may set otherwise."""
-# With the last three the server forgets a machine that has vanished, and its locks, within a minute.
+"""Connection options that the address may override."""
+# With the last three, the server notices within a minute that a machine has vanished, and frees its locks.
 _SETTINGS = (
     f"SET statement_timeout = '{STATEMENT_SECONDS}s'; SET idle_in_transaction_session_timeout = '120s';"
     " SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning'; SET work_mem = '64MB';"
@@ -41,7 +41,7 @@ _SETTINGS = (
 )
 
 _ESCAPE = "\U0010ffff"
-"""Begins what stands for a NUL, which a server cannot store, and for itself: no character of any script."""
+"""First character of the escapes for NUL, which a server cannot store, and for itself. It belongs to no script."""
 
 _INSERT = re.compile(r"INSERT INTO (\w+)")
 KEYS = {
@@ -50,7 +50,7 @@ KEYS = {
     for statement in step
     if (match := re.match(r"CREATE TABLE (\w+) \(\s*(\w+) INTEGER PRIMARY KEY", statement))
 }
-"""By table: the column with the number that the server gives."""
+"""By table: the column whose number the server assigns."""
 _PLACEHOLDER = re.compile(r"\?(\d*)")
 
 _WHY = {
@@ -74,12 +74,12 @@ _HINTS = {
     "no password supplied": "Put it into ~/.pgpass",
     "password authentication failed": "Correct it in ~/.pgpass or ledger.url",
 }
-"""Part of what a server says that refuses a connection, to a hint."""
+"""Part of a server's refusal to a hint."""
 
 
 @lru_cache(512)
 def translate(sql: str) -> str:
-    """Return a statement with PostgreSQL's placeholders, which returns the key that it inserts."""
+    """Return a statement with PostgreSQL's placeholders that returns the key that it inserts."""
     count = 0
 
     def number(match: re.Match[str]) -> str:
@@ -103,7 +103,7 @@ class _TextDumper(StrDumperUnknown):
 
 
 class _TextLoader(TextBinaryLoader):
-    """Reads what `_TextDumper` wrote."""
+    """Reverses `_TextDumper`."""
 
     def load(self, data: Any) -> str:
         text = str(super().load(data))
@@ -121,7 +121,7 @@ class _NumberLoader(NumericBinaryLoader):
 
 
 def server_error(error: BaseException, what: str, url: str) -> NexusError:
-    """Return `error` as the `NexusError("ledger", ...)` that a person can act on, without the password in `url`."""
+    """Return `error` as a `NexusError("ledger", ...)` with a hint for the person, without the password in `url`."""
     found = _WHY.get(getattr(error, "sqlstate", None) or "")
     if found:
         return NexusError("ledger", what, *found)
@@ -132,11 +132,11 @@ def server_error(error: BaseException, what: str, url: str) -> NexusError:
 
 
 RETRY_AT: dict[str, float] = {}
-"""By address: the time before which no connection is tried."""
+"""By address: the time before which no connection is attempted."""
 
 
 def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool]:
-    """Return a connection, and whether it may write; `NexusError("ledger", ...)` if there is none."""
+    """Return a connection, and True if it may write; raise `NexusError("ledger", ...)` if that fails."""
     what = f"the ledger {hide_password(url)} cannot be reached"
     if time.monotonic() < RETRY_AT.get(url, 0.0):
         raise NexusError("ledger", what, "the server could not be reached a moment ago", "Try again")
@@ -157,7 +157,7 @@ def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool]:
 
 
 def _set_up(connection: psycopg.Connection[Any], what: str) -> bool:
-    """Set the limits and the types of a connection; return whether it may write."""
+    """Set the limits and types of a connection; return True if it may write."""
     info, encoding = connection.info, connection.info.parameter_status("server_encoding")
     if info.server_version < OLDEST * 10_000:
         why = f"the server is PostgreSQL {info.server_version // 10_000}, {OLDEST} or newer is needed"

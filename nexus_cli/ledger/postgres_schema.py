@@ -1,9 +1,9 @@
-"""The tables of a ledger on PostgreSQL: the steps of `schema`, translated, and what a server needs beyond them.
+"""The tables of a ledger on PostgreSQL: the translated steps of `schema`, and the server's additions.
 
 Text compares by its bytes, as in SQLite. Sessions, lanes, epochs, blobs and facts have a `project` and are `made_by` a
 role; the rows of all other tables belong to one of these. Row-level security shows a role the rows that it made and
-those of projects that `project_members` shares with it. The role that made the tables is the administrator: it is
-shown everything.
+those of projects that `project_members` shares with it. The role that made the tables is the administrator and sees
+everything.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ _POLICIES: Mapping[str, str] = {
     **dict.fromkeys(("drops", "files", "counts"), _belongs("session", "sessions", "key")),
     "calibrations": _OWN,
 }
-"""By table: which rows a role is shown and may write. A table inside a condition shows its own share of rows."""
+"""By table: the condition for rows that a role may see and write. A table inside a condition shows only its visible
+rows."""
 
 
 def secured(policies: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the statements that let every role use these tables within their policies."""
+    """Return the statements that give every role access to these tables within their policies."""
     return tuple(
         statement
         for table, condition in policies.items()
@@ -77,7 +78,7 @@ _OWNERS = (
     "ALTER TABLE blobs DROP CONSTRAINT blobs_hash_key, ADD UNIQUE (hash, project, made_by)",
     "ALTER TABLE counts DROP CONSTRAINT counts_pkey, ADD PRIMARY KEY (digest, encoding, session)",
     "ALTER TABLE calibrations DROP CONSTRAINT calibrations_pkey, ADD PRIMARY KEY (made_by, model)",
-    # A fork shares rows with its source, and a worker its costs: they belong to the same owner.
+    # A fork shares rows with its source, and a worker costs with its parent: they belong to the same owner.
     """CREATE FUNCTION own_session() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         NEW.made_by := coalesce(
             (SELECT made_by FROM sessions WHERE id = coalesce(NEW.spawner, NEW.parent)), NEW.made_by);
@@ -131,7 +132,7 @@ _RUN_OWNERS = (
             "plans": _OWN,
         }
     ),
-    # Names are the team's; what an agent may do is its owner's to say.
+    # Names belong to the team; the rights of an agent are set by its owner.
     "ALTER TABLE entities ENABLE ROW LEVEL SECURITY",
     "CREATE POLICY entities_seen ON entities FOR SELECT USING (true)",
     f"CREATE POLICY entities_own ON entities USING {_OWN} WITH CHECK {_OWN}",
@@ -139,7 +140,7 @@ _RUN_OWNERS = (
 )
 
 _MORE: Mapping[int, tuple[str, ...]] = {6: (*_OWNERS, *_INDEXES), 7: _RUN_OWNERS}
-"""What a server does beyond step n."""
+"""Additional statements of the server after step n."""
 
 _APPLICATION = "nexus"
 
@@ -166,9 +167,9 @@ def open_server(url: str) -> PostgresDatabase:
 
 
 def prepare(db: PostgresDatabase) -> None:
-    """Make or upgrade the tables; safe if several processes do it at once.
+    """Create or upgrade the tables; safe if several processes do so at once.
 
-    Raises `NexusError("ledger", ...)` for tables of another program, a newer schema, and one that this role may not
+    Raises `NexusError("ledger", ...)` for tables of another program, a newer schema, or a schema that this role may not
     upgrade.
     """
     found = version(db)
@@ -199,8 +200,8 @@ def _take_step(db: PostgresDatabase, number: int) -> None:
 
 
 def version(db: PostgresDatabase) -> int:
-    """Return how many steps were taken; `NexusError("ledger", ...)` if the tables are those of another program."""
-    # Not to_regclass: it may remember what was before another process made the tables.
+    """Return the number of steps taken; raise `NexusError("ledger", ...)` if the tables belong to another program."""
+    # Not to_regclass: it may return a cached result from before another process created the tables.
     rows = db.all(
         "SELECT tablename FROM pg_tables WHERE schemaname = ANY (current_schemas(false))"
         " AND tablename IN ('schema_version', 'sessions')"

@@ -1,7 +1,8 @@
-"""Deletion: what no session can reach any more leaves the file, with its text.
+"""Delete everything, with its text, that no session can reach any more.
 
-A fork keeps the entries up to its fork and the epochs it came from, also when its parent goes; they go with the last
-fork that needs them. Freed pages are overwritten (secure_delete) and released, and the write-ahead log is emptied.
+A fork keeps the entries up to its fork and the epochs it came from, even if its parent is deleted. They are deleted
+with the last fork that needs them. Freed pages are overwritten (secure_delete) and released, and the write-ahead log is
+emptied.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _BLOBS = """DELETE FROM blobs WHERE id NOT IN (
 
 
 def delete(db: Database, key: int) -> int:
-    """Purge a session and return the bytes that the file lost; `NexusError("ledger", ...)` if nothing was written."""
+    """Purge a session and return the bytes by which the file shrank; raise `NexusError("ledger", ...)` if nothing was
+    written."""
     before = db.size()
     with db.write(alone=True):
         db.run("DELETE FROM requests WHERE lane IN (SELECT id FROM lanes WHERE session = ?)", key)
@@ -43,7 +45,7 @@ def delete(db: Database, key: int) -> int:
 
 
 def _delete_lanes(db: Database) -> None:
-    """Cut the lanes of deleted sessions back to what forks show of them."""
+    """Cut the lanes of deleted sessions back to the part that forks show."""
     reached = {int(row[0]): int(row[1]) for row in db.all(_REACHED.format(least=db.least))}
     for (lane,) in db.all("SELECT id FROM lanes WHERE session IS NULL"):
         if lane not in reached:

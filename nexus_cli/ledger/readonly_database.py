@@ -1,7 +1,8 @@
-"""A ledger that is only read: nothing is created, locked, upgraded or written, not even beside it.
+"""Read a ledger without creating, locking, upgrading or writing anything, not even beside it.
 
-SQLite reads a database in write-ahead mode only with its -wal and -shm files, or as immutable. It is immutable as long
-as there is no log, or an empty one. No lock guarantees that, so each query checks afterwards that the file is the same.
+SQLite reads a database in write-ahead mode only with its -wal and -shm files, or as immutable. We treat it as immutable
+as long as its log is empty or missing. No lock guarantees that, so each query checks afterwards that the file is
+unchanged.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from nexus_cli.ledger.database import Database, ledger_error, primary_code, retr
 from nexus_cli.ledger.open_database import check_version
 
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-"""Codes of SQLite where it may not write, or there is no room."""
+"""SQLite's codes for a place that is read-only or full."""
 _NOTHING_IN_IT = ("it is empty, and cannot be initialized", "Free some space on its disk, and make its folder writable")
 _WRITABLE = "Make its folder writable, or copy it to one that is and set NEXUS_HOME"
 
 
 def is_unwritable(error: NexusError) -> bool:
-    """True if a ledger could not be opened because nothing can be written there."""
+    """True if a ledger could not be opened because its place is not writable."""
     cause = error.__cause__
     return isinstance(cause, OSError) or (isinstance(cause, sqlite3.Error) and primary_code(cause) in UNWRITABLE)
 
 
 def connect_readonly(path: Path) -> tuple[sqlite3.Connection, bool]:
-    """Return a connection that leaves no trace, and whether it relies on nobody writing; `sqlite3.Error` otherwise."""
+    """Return a connection that leaves no trace, and True if it relies on nobody writing. Raises `sqlite3.Error`."""
     log = path.with_name(f"{path.name}-wal")
     alone = not (log.exists() and log.stat().st_size)
     how = "immutable=1" if alone else "readonly_shm=1"
@@ -43,7 +44,7 @@ class ReadOnlyDatabase(Database):
     writes = False
 
     def __init__(self, path: Path) -> None:
-        """Raise `NexusError("ledger", ...)` if the file cannot be read; its version is for the caller to check."""
+        """Raise `NexusError("ledger", ...)` if the file cannot be read; the caller checks its version."""
         self._path = path
         try:
             self._state = _state(path)
@@ -92,7 +93,8 @@ class ReadOnlyDatabase(Database):
 
 
 def open_readonly(path: Path) -> ReadOnlyDatabase:
-    """Open the ledger at `path` as it is; `NexusError("ledger", ...)` if it is unreadable or needs an upgrade."""
+    """Open the ledger at `path` unchanged; raise `NexusError("ledger", ...)` if it is unreadable or needs an
+    upgrade."""
     database = ReadOnlyDatabase(path)
     try:
         if (found := check_version(database.connection, path)) != len(schema.STEPS):
@@ -105,12 +107,12 @@ def open_readonly(path: Path) -> ReadOnlyDatabase:
 
 
 def _outdated(path: Path, found: int, today: int) -> NexusError:
-    """Return the error for a ledger that needs an upgrade, which cannot be done here."""
+    """Return the error for a ledger that needs an upgrade, which is impossible here."""
     why = f"an older nexus wrote it (schema {found}, today {today}), and upgrading it needs a writable folder"
     return NexusError("ledger", f"the ledger {path} cannot be read", why, _WRITABLE)
 
 
 def _state(path: Path) -> tuple[int, int, int]:
-    """Return what changes when a file is written; `OSError` if it cannot be looked at."""
+    """Return the parts of a file's status that change when it is written; raise `OSError` if it cannot be read."""
     found = os.stat(path)
     return found.st_ino, found.st_size, found.st_mtime_ns

@@ -16,15 +16,15 @@ from functools import cache
 from nexus_cli.core.typed_text import UNSPACED
 
 LONGEST = 20_000
-"""Characters of a text that are looked at."""
+"""Most characters of a text that are compared."""
 TOKENIZER = "porter unicode61"
 MOST_RELEVANT = 200
-"""Matching texts that are looked at more closely, the best ones."""
+"""Most matching texts, the best ones, that are compared in detail."""
 
 COMMON_WEIGHT = 0.34
-"""Weight of a word that occurs in nearly every request; any other weighs 1."""
+"""Weight of a word that occurs in nearly every request; all others weigh 1."""
 LONG = 40
-"""Words of a message above which it shares single words with nearly every text."""
+"""Number of words above which a message shares single words with nearly every text."""
 
 _MATCHING = "SELECT rowid, highlight(texts, 0, '<', '>') FROM texts WHERE texts MATCH ? ORDER BY rank, rowid LIMIT ?"
 _LOCK = threading.Lock()
@@ -43,7 +43,7 @@ _STOP = (
     "less least much many few ca wo dont"
 )
 _STOP_WORDS = frozenset(_STOP.split())
-"""Words that say nothing of what a text is about."""
+"""Words that do not characterize a text."""
 _COMMON_WORDS = (
     "add go change check code create delete do edit error explain file files find fix folder function help implement "
     "improve last line list look make move need new next old open problem project read remove rename repo repository "
@@ -53,20 +53,20 @@ _COMMON_WORDS = (
 
 
 def rank_matches(texts: Sequence[str], query: str, limit: int) -> list[int]:
-    """Return the indexes of the texts that hold any word of `query`, the best match first.
+    """Return the indexes of the texts that contain any word of `query`, best match first.
 
-    Stop words count only in a query of nothing else.
+    Stop words count only if the query has no other words.
     """
     words = _words(query)
     return list(_find(list(map(_plain, texts)), [word for word in words if word not in _STOP_WORDS] or words, limit))
 
 
 def rank_relevant(texts: Sequence[str], message: str, *, allow_common: bool = False) -> list[int]:
-    """Return the indexes of the texts that matter for what the person said, the most relevant first.
+    """Return the indexes of the texts that are relevant to a message, the most relevant first.
 
-    The shared words have to weigh 1 and be 15 % of the text, or weigh 2. Of a message of more than `LONG` words they
-    have to be half of the text. With `allow_common` a message of two or more common words and no other ("run the
-    tests") matches the texts that hold all of them.
+    The shared words must weigh 1 and be 15 % of the text, or weigh 2. For a message of more than `LONG` words they must
+    be half of the text. With `allow_common`, a message of two or more common words and no others ("run the tests")
+    matches the texts that contain all of them.
     """
     said = [word for word in _words(message) if word not in _STOP_WORDS]
     whole, plain = _weight(said), list(map(_plain, texts))
@@ -82,7 +82,7 @@ def rank_relevant(texts: Sequence[str], message: str, *, allow_common: bool = Fa
 
 
 def _find(texts: Sequence[str], words: Sequence[str], limit: int) -> dict[int, set[str]]:
-    """Return the words of each text that match any of `words`, by its index, the best match first."""
+    """Return the words of each text that match any of `words`, by its index, best match first."""
     if not texts or not words:
         return {}
     query = " OR ".join(f'"{word}"' for word in words)
@@ -128,15 +128,15 @@ def _common() -> frozenset[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text in their order, each once."""
+    """Return the distinct words of a text in their order."""
     return list(dict.fromkeys(_plain(text).split()))
 
 
 def _plain(text: str) -> str:
-    """Return the words of a text in lower case with spaces between them, in any script."""
+    """Return the words of a text in lower case, separated by spaces, in any script."""
     plain = unicodedata.normalize("NFKC", text[:LONGEST]).casefold().replace("\u2019", "'")
     plain = _CONTRACTION.sub(" ", plain)
-    if not plain.isascii():  # pairs of characters are the words of scripts without spaces
+    if not plain.isascii():  # scripts without spaces: pairs of characters count as words
         plain = re.sub(f"[{UNSPACED}]+", _pairs, plain)
     return _SEPARATORS.sub(" ", plain)
 

@@ -1,4 +1,4 @@
-"""Requests: the manifest of each, written before its first byte is sent, and its outcome."""
+"""Requests: the manifest of each, recorded before its first byte is sent, and its outcome."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """One request and how it ended."""
+    """One request and its outcome."""
 
     manifest: Manifest
     usage: Usage | None
-    """None until it ended."""
+    """None until the request ends."""
     finish: str | None
     reported: bool
-    """The provider gave the usage; otherwise it is our estimate."""
+    """True if the provider reported the usage; otherwise it is our estimate."""
     lane: int
     sent: str = ""
-    """The library that made the body, its version, and the body's SHA-256; "" when the transport did not show it."""
+    """The library that built the body, its version, and the body's SHA-256; "" if the transport did not show it."""
     session: str = ""
-    """The session that sent it, where that is another one than the lane's that was asked about."""
+    """The session that sent it, if that is not the lane's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class InheritedRequests:
     """The requests under the epochs that a lane shares with the lanes it was forked from, oldest first in each lane."""
 
     before: tuple[RequestRow, ...] = ()
-    """Those whose messages the lane has as they were sent."""
+    """Those whose messages the lane has exactly as they were sent."""
     beside: tuple[RequestRow, ...] = ()
-    """Those that hold more, or something else behind the same beginning."""
+    """Those that continue the same beginning differently."""
 
 
 def record(
@@ -54,7 +54,7 @@ def record(
 ) -> None:
     """Record a request before it is sent: manifest, settled entries, cursor; inside a transaction.
 
-    `ValueError` if the step is not the next one, or something was settled differently before.
+    Raises `ValueError` if the step is not the next one, or an entry was settled differently before.
     """
     expected = last_step(db, lane) + 1
     if manifest.step != expected:
@@ -81,9 +81,9 @@ def record(
 def record_outcome(
     db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
 ) -> None:
-    """Record how request `step` ended; inside a transaction.
+    """Record the outcome of request `step`; inside a transaction.
 
-    `ValueError` if it was not sent, or has ended differently before.
+    Raises `ValueError` if it was not sent, or has another outcome already.
     """
     value = (finish, int(reported), *_columns(usage))
     row = db.one(
@@ -112,14 +112,14 @@ def _columns(usage: Usage) -> tuple[Any, ...]:
 
 
 def finish_of(db: Database, lane: int, entry: int) -> str:
-    """Return how the request ended whose reply is `entry`, which `lane` shows; "" if it is not known."""
+    """Return the finish of the request whose reply is `entry`, which `lane` shows; "" if unknown."""
     own = next((part.lane for part in lanes.ancestry(db, lane) if part.first <= entry <= part.last), lane)
     row = db.one("SELECT finish FROM requests WHERE lane = ? AND last_entry < ? ORDER BY step DESC LIMIT 1", own, entry)
     return str(row[0] or "") if row else ""
 
 
 def last_step(db: Database, lane: int) -> int:
-    """Return how many requests `lane` has sent."""
+    """Return the number of requests that `lane` has sent."""
     row = db.one("SELECT max(step) FROM requests WHERE lane = ?", lane)
     return int(row[0]) if row and row[0] is not None else 0
 
@@ -147,12 +147,12 @@ WHICH: Mapping[str, Callable[[int], str]] = {
     "newest": lambda last: "r.step = (SELECT max(step) FROM requests WHERE lane = ?1)",
     "notable": _notable,
 }
-"""Requests `r` of the lane ?1, up to the entry `last`. Notable are of each epoch the newest, by step and by time, the
-newest and the smallest of which the provider reported what it took, and the newest for which it reported a cache."""
+"""Requests `r` of the lane ?1, up to the entry `last`. The notable requests of each epoch are the newest by step and by
+time, the newest and the smallest with reported usage, and the newest with reported cache use."""
 
 
 def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
-    """Return the requests of `lane` that `which` names (see `WHICH`), oldest first."""
+    """Return the requests of `lane` that `which` selects (see `WHICH`), oldest first."""
     found = db.all(
         "SELECT r.step, e.id, r.last_entry, r.arguments, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
         " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached, r.sent"
@@ -197,7 +197,7 @@ def read_inherited(db: Database, lane: int, which: str = "all") -> InheritedRequ
 def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Name one of them") -> T:
     """Return request `step`, counted from 1.
 
-    `NexusError("usage", ...)` names the step (or `named`) and how many there are if there is none of this number.
+    Raises `NexusError("usage", ...)` with the step (or `named`) and the number of requests if it does not exist.
     """
     if 1 <= step <= len(requests):
         return requests[step - 1]

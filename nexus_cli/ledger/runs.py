@@ -1,8 +1,8 @@
 """The table of runs that outlive processes, and of the signals that they wait for.
 
-A run is claimed by one process at a time: a claim counts its fence up, and what a process records for it, it records
-under the fence that it claimed (`hold`). Whoever wakes up late can record nothing. A run begins to wait, and takes what
-it waited for, in the transaction of the entry that says so (`apply_memo`): neither is ever there without the other.
+A run is claimed by one process at a time. A claim increments the run's fence, and its owner records under that fence
+(`hold`), so that an owner whose claim was taken over can record nothing. A run begins to wait, and takes its signals,
+in the transaction of the entry that shows it (`apply_memo`): neither exists without the other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nexus_cli.ledger.sessions import WAIT
 from nexus_cli.ledger.signals import OPEN, add_signal, signal_earlier_replies, signal_unanswered
 
 TITLE = 120
-"""Characters of a title."""
+"""Most characters of a title."""
 _COLUMNS = (
     "key, state, type, title, run_trigger, options, session, entity, space, message, plan, waits, owner, lease, fence,"
     " resumes, report, error, cost, created, updated"
@@ -48,26 +48,26 @@ class RunTable:
     def queue(
         self, kind: str, title: str, trigger: Mapping[str, Any], options: Mapping[str, Any], at: str, **where: Any
     ) -> int | None:
-        """Queue a run and return its key; None if there is one of this `cause`. See `queue_run`."""
+        """Queue a run and return its key; None if a run of this `cause` exists. See `queue_run`."""
         with self._db.write():
             return queue_run(self._db, kind, title, trigger, options, at, **where)
 
     def get(self, key: int) -> Run:
-        """Return a run; `NexusError("usage", ...)` if there is none."""
+        """Return a run; raise `NexusError("usage", ...)` if it does not exist."""
         found = self._select("key = ?", key)
         if not found:
             raise NexusError("usage", f"run-{key}", "there is no such run", "nexus runs list shows them")
         return found[0]
 
     def find(self, text: str) -> Run:
-        """Return a run by its id; `NexusError("usage", ...)` if there is none."""
+        """Return a run by its id; raise `NexusError("usage", ...)` if it does not exist."""
         key = parse_key(text, "run")
         if key is None:
             raise NexusError("usage", f"run {text[:80]!r}", "there is no such run", "nexus runs list shows them")
         return self.get(key)
 
     def list_runs(self, states: Iterable[str] = (), limit: int = 50, **where: Any) -> list[Run]:
-        """Return runs, the newest first: of some states, and with `entity`, `space`, `plan` or `session` as given."""
+        """Return runs, newest first: those in some states, and with `entity`, `space`, `plan` or `session` as given."""
         states = tuple(states)
         tests = [f"state IN ({', '.join('?' * len(states))})"] if states else []
         tests += [f"{name} = ?" for name in where]
@@ -79,16 +79,16 @@ class RunTable:
         return next(iter(self._select("session = ? AND session <> '' ORDER BY key DESC LIMIT 1", session)), None)
 
     def of_messages(self, space: int, first: int) -> list[Run]:
-        """Return the runs that the messages of a space from `first` (key) on triggered, the oldest first."""
+        """Return the runs that the messages of a space from `first` (key) on triggered, oldest first."""
         return self._select("space = ? AND message >= ? ORDER BY key", space, first)
 
     def count_of_space(self, space: int) -> tuple[int, float]:
-        """Return how many runs messages of a space triggered, and the dollars of those that ended."""
+        """Count the runs that messages of a space triggered, and sum the dollars of those that ended."""
         row = self._db.one("SELECT count(*), coalesce(sum(cost), 0.0) FROM runs WHERE space = ?", space)
         return (int(row[0]), float(row[1])) if row else (0, 0.0)
 
     def waiting(self) -> list[Run]:
-        """Return the runs that wait and have no signal yet, those whose time comes first at the beginning."""
+        """Return the runs that wait and have no signal yet, sorted by their time."""
         return self._select(
             f"{OPEN} AND state = '{WAITING}'"
             " AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0)"
@@ -96,16 +96,16 @@ class RunTable:
         )
 
     def now(self) -> float:
-        """Return the present by the clock of the database, in seconds since the epoch."""
+        """Return the current time of the database's clock, in seconds since the epoch."""
         row = self._db.one(f"SELECT {self._db.now_sql}")
         return float(row[0]) if row else 0.0
 
     # Claims
 
     def due(self, limit: int = 100, but: Iterable[int] = (), **where: Any) -> list[Run]:
-        """Return the runs that somebody may take up, the oldest first: queued, signalled, or with an ended lease.
+        """Return the runs that may be claimed, oldest first: queued, signalled, or with an expired lease.
 
-        Those with the keys `but` are left out; `where` as `list_runs`.
+        Leaves out the keys in `but`; `where` as in `list_runs`.
         """
         tests = "".join(f" AND {name} = ?" for name in where)
         tests += f" AND key NOT IN ({', '.join(map(str, but))})" if but else ""
@@ -114,8 +114,8 @@ class RunTable:
     def claim(
         self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False, is_late: bool = False
     ) -> Run | None:
-        """Take a run up for so many seconds; None if it is not due. With `is_dead` the caller knows that its owner is
-        gone: the lease counts no more. With `is_late` its owner lives: only a lease that has ended counts."""
+        """Claim a run for `seconds`; None if it is not due. With `is_dead` the caller knows that its owner is gone, so
+        that the lease no longer counts. With `is_late` its owner lives: only an expired lease counts."""
         due = f"state = '{RUNNING}' AND lease < {self._db.now_sql}" if is_late else self._due()
         with self._db.write():
             row = self._db.one(
@@ -134,7 +134,7 @@ class RunTable:
                 at,
                 key,
             )
-            return self.get(key)  # here: later it might be the claim of somebody else
+            return self.get(key)  # read here: later it might be another process's claim
 
     def _due(self) -> str:
         return (
@@ -143,7 +143,7 @@ class RunTable:
         )
 
     def hold(self, run: Run, seconds: float) -> None:
-        """Let this connection write only while the claim of `run` is the newest one; each write extends the lease."""
+        """Let this connection write only while its claim of `run` is the newest one; each write extends the lease."""
         self._db.guard(
             f"UPDATE runs SET lease = CASE WHEN state = '{RUNNING}' THEN {self._db.now_sql} + ? ELSE lease END"
             " WHERE key = ? AND fence = ?",
@@ -154,12 +154,12 @@ class RunTable:
         )
 
     def renew(self) -> None:
-        """Extend the lease of the run that this connection holds; `NexusError("ledger", ...)` if it lost it."""
+        """Extend the lease of this connection's run; raise `NexusError("ledger", ...)` if the claim is lost."""
         with self._db.write():
             pass
 
     def lost(self, held: Mapping[int, int]) -> set[int]:
-        """Return those runs of which somebody has a newer claim than the fence given here, or that were cancelled."""
+        """Return those runs that have a newer claim than the given fence, or were cancelled."""
         if not held:
             return set()
         rows = self._db.all(f"SELECT key, fence FROM runs WHERE key IN ({', '.join('?' * len(held))})", *held)
@@ -171,7 +171,7 @@ class RunTable:
             self._attach(run, session)
 
     def make_session(self, run: Run, *, folder: str, project: str, model: str, recipe: str, at: str) -> str:
-        """Create the session of a run, recorded together with it, and return its id."""
+        """Create the session of a run in the same transaction as its record, and return its id."""
         with self._db.write():
             key, session = sessions.create(
                 self._db, folder=folder, project=project, model=model, recipe=recipe, name="", at=at, front=sessions.RUN
@@ -184,7 +184,7 @@ class RunTable:
         self._db.run("UPDATE runs SET session = ? WHERE key = ? AND fence = ?", session, run.key, run.fence)
 
     def put_back(self, run: Run, at: str) -> None:
-        """Give a claim back: the run waits again, or is queued again, as it was."""
+        """Release a claim: the run waits or is queued again, as before."""
         with self._db.write():
             self._db.run(
                 f"UPDATE runs SET state = CASE WHEN waits <> '' THEN '{WAITING}' WHEN session = '' THEN '{QUEUED}'"
@@ -198,7 +198,7 @@ class RunTable:
     def finish(
         self, run: Run, state: str, at: str, *, report: str = "", error: str = "", cost: float | None = None
     ) -> None:
-        """Record how a run ended."""
+        """Record the outcome of a run."""
         with self._db.write():
             self._db.run(
                 "UPDATE runs SET state = ?, report = ?, error = ?, cost = ?, waits = '', wake_at = NULL, owner = '',"
@@ -215,12 +215,12 @@ class RunTable:
             self._db.notify()
 
     def wait(self, run: Run, wait: Wait, at: str) -> None:
-        """Let a run wait for something that no tool result says: an approval."""
+        """Let a run wait for an approval, which no tool result announces."""
         with self._db.write():
             _set_waiting(self._db, run.key, wait, at)
 
     def cancel(self, key: int, at: str) -> Run:
-        """End a run that has not ended; whoever works on it can record nothing more. Return it as it was before."""
+        """Cancel an open run; its owner can record nothing more. Return it as it was before."""
         ended = ", ".join(f"'{state}'" for state in ENDED)
         with self._db.write():
             before = self.get(key)
@@ -236,7 +236,7 @@ class RunTable:
         return before
 
     def end_with_session(self, session: str) -> None:
-        """End the runs of a session that is deleted: nobody could go on with them."""
+        """End the runs of a session that is being deleted, since they cannot be resumed."""
         with self._db.write():
             self._db.run(
                 f"UPDATE runs SET state = CASE WHEN {OPEN} THEN '{CANCELLED}' ELSE state END, fence = fence + 1,"
@@ -247,14 +247,14 @@ class RunTable:
     # Signals
 
     def signal(self, key: int, kind: str, value: Mapping[str, Any], at: str, *, once: bool = False) -> None:
-        """Record that something happened for a run, waiting or not; with `once` only if no signal waits to be taken."""
+        """Record a signal for a run, waiting or not; with `once` only if no other signal is pending."""
         with self._db.write():
             if not once or not self._db.one("SELECT 1 FROM signals WHERE run = ? AND taken = 0", key):
                 add_signal(self._db, key, kind, value, at)
 
     def signal_wait(self, run: Run, kind: str, value: Mapping[str, Any], at: str) -> bool:
-        """Record that what `run` waits for has come, or its time has passed; False if it does not wait for that any
-        more, or was told of something already."""
+        """Record that the wait of `run` is over, or its time has passed; False if it no longer waits for that, or has a
+        signal already."""
         waits = _json(run.waits.to_json()) if run.waits else ""
         with self._db.write():
             row = self._db.one(f"SELECT state, waits FROM runs WHERE key = ?{self._db.skip_locked}", run.key)
@@ -266,17 +266,17 @@ class RunTable:
         return True
 
     def take(self, run: Run, signals: Iterable[Signal], at: str) -> None:
-        """Let a run take signals and wait no more, where no entry tells of them: the answer to an approval."""
+        """Let a run take signals and stop waiting, if no entry shows them: the answer to an approval."""
         with self._db.write():
             _take(self._db, run.key, [one.key for one in signals], at)
 
     def signals(self, key: int, *, taken: bool = False) -> list[Signal]:
-        """Return the signals of a run that it has not taken yet, or those that it has, the oldest first."""
+        """Return the pending signals of a run, or those that it has taken, oldest first."""
         rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND taken = ? ORDER BY key", key, int(taken))
         return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
     def spent_since(self, at: str, **where: Any) -> float:
-        """Return the dollars that unattended runs have paid since a time, those that did not end included; `where` as
+        """Return the dollars that unattended runs have cost since a time, open runs included; `where` as in
         `list_runs`."""
         tests = "".join(f" AND r.{name} = ?" for name in where)
         types = ", ".join(f"'{one}'" for one in UNATTENDED)
@@ -294,13 +294,13 @@ class RunTable:
         return float(row[0]) if row else 0.0
 
     def rested_since(self, at: str, limit: int) -> list[Run]:
-        """Return the newest unattended runs that have ended or begun to wait after a time, the oldest first."""
+        """Return the newest unattended runs that ended or began to wait after a time, oldest first."""
         types, rested = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, (*ENDED, WAITING)))
         condition = f"type IN ({types}) AND state IN ({rested}) AND updated > ? ORDER BY updated DESC, key DESC LIMIT ?"
         return self._select(condition, at, limit)[::-1]
 
     def of_cause(self, cause: str) -> Run | None:
-        """Return the run of a cause, None if it queued none."""
+        """Return the run of a cause, None if there is none."""
         return next(iter(self._select("cause = ?", cause)), None)
 
     def _select(self, condition: str, *values: Any) -> list[Run]:
@@ -321,7 +321,7 @@ def queue_run(
     message: int | None = None,
     plan: int | None = None,
 ) -> int | None:
-    """Queue a run inside a transaction and return its key; None if there is one of this `cause` ("": never)."""
+    """Queue a run inside a transaction and return its key; None if a run of this `cause` exists ("": never)."""
     if cause:
         db.lock(f"cause {cause}")
     if cause and db.one("SELECT 1 FROM runs WHERE cause = ? AND cause <> ''", cause):
@@ -346,7 +346,7 @@ def queue_run(
 
 
 def apply_memo(db: Database, lane: int, memo: Memo) -> None:
-    """Let the run of a session wait, or take what it waited for, in the transaction of the entry that says so."""
+    """Let the run of a session wait, or take its signals, in the transaction of the entry that shows it."""
     if memo.kind == WAIT:
         _suspend(db, lane, memo)
     else:
@@ -389,7 +389,7 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
 
 
 def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
-    db.run(  # what came for a wait that this one takes the place of; a run that goes on waits for nothing
+    db.run(  # signals of a wait that this one replaces; a resumed run waits for nothing
         "UPDATE signals SET taken = 1 WHERE run = ? AND (SELECT waits FROM runs WHERE key = ?) <> ''", key, key
     )
     db.run(
@@ -400,7 +400,7 @@ def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
         at,
         key,
     )
-    if wait.kind == "reply":  # it may have come between the message and the wait
+    if wait.kind == "reply":  # the reply may have come between the message and the wait
         signal_earlier_replies(db, key, wait, at)
     db.notify()
 

@@ -1,10 +1,10 @@
 """The tables of the ledger, and the steps that upgrade an older file.
 
-`user_version` counts the steps taken. A step is a tuple of statements and runs in one transaction. Once released a
-step is never edited: a change of the tables is a new step at the end, with a stored ledger of its own in tests/ledger.
+`user_version` counts the steps taken. A step is a tuple of statements and runs in one transaction. A released step is
+never edited: a change of the tables is a new step at the end, with a stored ledger of its own in tests/ledger.
 
-Text is in `blobs` alone, once per content; the other tables refer to it. Rows of a session that no fork needs are
-deleted with it (`purge`); a lane or epoch that a fork still needs stays, with `session` NULL.
+Text is in `blobs` alone, once per content; the other tables refer to it. Rows that no fork needs are deleted with their
+session (`purge`); a lane or epoch that a fork still needs stays, with `session` NULL.
 """
 
 from __future__ import annotations
@@ -192,17 +192,17 @@ STEPS: tuple[tuple[str, ...], ...] = (
     _WORKERS,
     _RUNS,
 )
-"""Statements that lead from version n to n + 1; the first makes a ledger out of an empty file."""
+"""Statements that upgrade version n to n + 1; the first ones turn an empty file into a ledger."""
 
 
 def version(connection: sqlite3.Connection) -> int:
-    """Return how many steps this file has taken."""
+    """Return the number of steps that this file has taken."""
     found: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return found
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Take every missing step, each in its own transaction. Safe if several processes do it at once."""
+    """Take every missing step, each in its own transaction. Safe if several processes do so at once."""
     while version(connection) < len(STEPS):
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -1,4 +1,4 @@
-"""Text search in what was said and done: a scan over the entries of sessions, newest first.
+"""Search the text of entries: scans sessions, newest first.
 
 Texts are unpacked one at a time; only the hits are kept. Side lanes and preambles are not searched.
 """
@@ -21,12 +21,12 @@ from nexus_cli.ledger.database import Database
 AT_ONCE = 50
 """Entries of one lane that are listed together, without their texts."""
 AROUND = 60
-"""Characters that are shown on either side of what was found."""
+"""Characters that are shown on either side of a match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One entry in which the text occurs, and its first place there."""
+    """One entry that contains the text, and its first match."""
 
     session: str
     name: str
@@ -36,7 +36,7 @@ class Hit:
     at: str
     actor: str
     snippet: str
-    """On one line, what was found included."""
+    """The text around the match, on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,18 @@ class SearchResult:
     """The result of a search."""
 
     hits: tuple[Hit, ...]
-    """The newest first."""
+    """Newest first."""
     more: bool
-    """There may be further ones."""
+    """True if there may be more hits."""
     damaged: int
-    """Texts that could not be read."""
+    """Number of texts that could not be read."""
 
 
 def search(db: Database, text: str, folder: str | None = None, limit: int = 20) -> SearchResult:
-    """Find the newest entries that hold `text`, case aside, in the sessions of one folder or of all; at most `limit`.
+    """Find the newest entries that contain `text`, ignoring case, in the sessions of one folder or of all; at most
+    `limit`.
 
-    What a fork shares with its source is found once, in the source as long as that exists.
+    Entries that a fork shares with its source are found once, in the source as long as that exists.
     """
     pattern = re.compile(re.escape(replace_surrogates(text)), re.IGNORECASE)
     hits: list[Hit] = []
@@ -80,7 +81,7 @@ _Session = tuple[str, str, str]
 def _newest_first(db: Database, folder: str | None) -> Iterator[tuple[str, _Session, int, str, tuple[Any, ...]]]:
     """Yield time, session, id, actor and stored text of every entry of the main lanes.
 
-    A lane that several sessions show comes with one of them.
+    A lane that several sessions show is yielded with one of them.
     """
     where, values = ("", ()) if folder is None else ("WHERE folder = ?", (replace_surrogates(folder),))
     rows = db.all(f"SELECT key, id, name, folder, main FROM sessions {where} ORDER BY key", *values)
@@ -115,7 +116,7 @@ def _backwards(db: Database, lane: int, session: _Session, last: int) -> Iterato
 
 
 def _snippet(message: Message, pattern: re.Pattern[str]) -> str | None:
-    """Return the words around the first hit in a message or one of its calls; None if there is none."""
+    """Return the text around the first match in a message or one of its calls; None if there is none."""
     calls = (f"{call.name} {call.raw or _plain(call.arguments)}" for call in message.tool_calls)
     for text in (message.content, *calls):
         match = pattern.search(text)
@@ -127,5 +128,5 @@ def _snippet(message: Message, pattern: re.Pattern[str]) -> str | None:
 
 
 def _plain(arguments: Any) -> str:
-    """Return arguments as a person would write them: strings as they are, the rest as JSON."""
+    """Return arguments in the form in which a person would write them: strings unquoted, the rest as JSON."""
     return " ".join(value if isinstance(value, str) else canonical(value).decode() for value in arguments.values())

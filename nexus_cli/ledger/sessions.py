@@ -1,4 +1,4 @@
-"""Sessions: created, listed, found, renamed. Listings read columns of the session table, and no entry.
+"""Sessions: created, listed, found, renamed. Listings read columns of the session table, not entries.
 
 Forks are in `forking`, deletion in `purge`.
 """
@@ -29,19 +29,20 @@ FIRST_TEXT = 200
 MAIN = "main"
 """Agent of a session's main lane."""
 SIDE_WORK = ("sleep_consolidate",)
-"""Recipes of work that nexus does in a session of its own, in lanes beside an empty main one."""
+"""Recipes of nexus's own work, which runs in a session of its own, in lanes beside an empty main lane."""
 RUN = "ask"
-"""Front of a session that only `nexus ask` worked in."""
+"""Front of a session that only `nexus ask` used."""
 SHOWN = "shown"
-"""Memo: `text` that a person reads in the place of the message of its entry, which is ours."""
+"""Memo: the `text` that people are shown instead of the entry's message, which is ours."""
 WAIT = "wait"
-"""Memo of a tool result from which on the run of the session waits: `wait` (see `core.run.Wait`), and for a session
-without a run `type`, `title`, `trigger`, `options`, `entity` (if any) of the one that it gets."""
+"""Memo of the tool result after which the session's run waits: `wait` (see `core.run.Wait`), and for a session without
+a run `type`, `title`, `trigger`, `options`, `entity` (if any) of its new run."""
 TAKEN = "run"
-"""Memo of the first entry after a claim: `run`, and `signals`, the keys of those that this entry tells of."""
+"""Memo of the first entry after a claim: `run`, and `signals`, the keys of the signals that this entry shows."""
 _ID_LENGTH = 26
 SHOWN_ID = 6
-"""Characters at the end of an id that people are shown: its beginning is the time, alike for a quarter of an hour."""
+"""Characters at the end of an id that people are shown: its beginning is the time, the same for a quarter of an hour.
+"""
 _NEAREST_AMONG = 500
 
 _COLUMNS = (
@@ -50,7 +51,7 @@ _COLUMNS = (
 )
 
 LAST_USED = "used DESC, updated DESC, key DESC"
-"""The session that was used last comes first, by the order of what was written: a clock may have been set back."""
+"""The session used last comes first, in the order of writing: a clock may have been set back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class SessionInfo:
     """Facts about a session that need no entry."""
 
     id: str
-    """A ULID: sorts by the time of its making."""
+    """A ULID: sorts by its creation time."""
     name: str
     folder: str
     project: str
@@ -67,29 +68,29 @@ class SessionInfo:
     created: str
     updated: str
     entries: int
-    """Entries of the main lane, with those that a fork shares."""
+    """Number of entries in the main lane, including those that a fork shares."""
     turns: int
-    """Messages of the person among them."""
+    """Number of the person's messages among them."""
     parent: str | None
     """The session that this one was forked from."""
     first_text: str
-    """The person's first words, at most 200 characters."""
+    """The beginning of the person's first message, at most 200 characters."""
     cost_usd: float | None
-    """Of its requests in all lanes, and of those of its workers; None when a price is unknown."""
+    """Dollars of its requests in all lanes and of its workers; None if a price is unknown."""
     front: str
-    """The front end that it belongs to: `ask` for a run of `nexus ask`, `chat` once the REPL began or opened it."""
+    """Its front end: `ask` for a run of `nexus ask`, `chat` once the REPL created or opened it."""
     main_lane: int
     known_usd: float
-    """Dollars of these requests with a known price."""
+    """Dollars of the requests with a known price."""
     spawner: str | None = None
-    """The session that this one works for as a worker; such a session stands in no list of its own."""
+    """The session that this one works for as a worker; lists do not show such a session by itself."""
     worktree: str = ""
-    """Name of the worktree that it works in, "" without one."""
+    """Name of its worktree, "" without one."""
 
 
 def ulid(at: str) -> str:
-    """Return a new id that sorts by its time `at` (ISO 8601; otherwise the present): 48 bits of milliseconds and 80
-    random bits."""
+    """Return a new id that sorts by its time `at` (ISO 8601, by default now): 48 bits of milliseconds and 80 random
+    bits."""
     try:
         milliseconds = int(datetime.fromisoformat(at).timestamp() * 1000)
     except (ValueError, OverflowError):
@@ -115,7 +116,7 @@ def create(
 ) -> tuple[int, str]:
     """Create a session without lanes, inside a transaction, and return its key and id.
 
-    `NexusError("usage", ...)` for a name that is taken.
+    Raises `NexusError("usage", ...)` if the name is taken.
     """
     session = ulid(at)
     key = db.run(
@@ -145,7 +146,7 @@ def open_main(db: Database, key: int, recipe: str, parent: int | None = None, en
 
 
 def key_of(db: Database, session: str) -> int:
-    """Return the key of a session by its whole id; `NexusError("usage", ...)` if there is none."""
+    """Return the key of a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
     row = db.one("SELECT key FROM sessions WHERE id = ?", session)
     if row is None:
         raise _unknown_session(db, session)
@@ -153,7 +154,7 @@ def key_of(db: Database, session: str) -> int:
 
 
 def info(db: Database, session: str) -> SessionInfo:
-    """Return a session by its whole id; `NexusError("usage", ...)` if there is none."""
+    """Return a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
     row = db.one(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", session)
     if row is None:
         raise _unknown_session(db, session)
@@ -161,7 +162,7 @@ def info(db: Database, session: str) -> SessionInfo:
 
 
 def _info(row: tuple[Any, ...]) -> SessionInfo:
-    """Return the session in a row of `_COLUMNS`."""
+    """Convert a row of `_COLUMNS` to a session."""
     cost = round_dollars(row[15])
     known = (*row[:12], None if row[12] else cost, *row[13:15], cost, *row[16:])
     return SessionInfo(*known)
@@ -170,8 +171,8 @@ def _info(row: tuple[Any, ...]) -> SessionInfo:
 def list_sessions(
     db: Database, folder: str | None, limit: int, *, runs: bool = True, only_used: bool = False
 ) -> list[SessionInfo]:
-    """Return the sessions of one folder or of all, newest first; without `runs` none of `nexus ask`, with `only_used`
-    no empty ones.
+    """Return the sessions of one folder or of all, newest first. Without `runs`, those of `nexus ask` are left out;
+    with `only_used`, empty ones.
 
     A listing of one folder leaves out empty sessions of side work.
     """
@@ -192,7 +193,7 @@ def list_in_worktree(db: Database, project: str | None, worktree: str) -> list[S
 
 
 def count_sessions(db: Database, folder: str | None, *, runs: bool = True) -> int:
-    """Return how many sessions `list_sessions` has without a limit."""
+    """Return the number of sessions that `list_sessions` would list without a limit."""
     where, values = _of_front(folder, runs)
     row = db.one(f"SELECT count(*) FROM sessions WHERE {where}", *values)
     return int(row[0]) if row else 0
@@ -201,8 +202,9 @@ def count_sessions(db: Database, folder: str | None, *, runs: bool = True) -> in
 def search_titles(
     db: Database, words: str, folder: str | None, limit: int, *, runs: bool = True, without: str = ""
 ) -> tuple[list[SessionInfo], int]:
-    """Return the sessions with an entry, but session `without`, that have each of `words` in name or first message or
-    as a beginning of the id or of its shown part, case aside: the `limit` used last, and how many there are."""
+    """Find sessions by title: each of `words` must be in the name or first message, or begin the id or its shown part,
+    ignoring case. Sessions without entries and session `without` are left out. Return the `limit` used last, and the
+    total."""
     where, values = _of_front(folder, runs)
     where += " AND entries > 0 AND id <> ?"
     rows = db.all(
@@ -218,28 +220,30 @@ def search_titles(
 
 
 def _is_part(own: str, word: str) -> bool:
-    """True if `word` may be meant for the id `own`: it begins like the id, or like what is shown of it.
+    """True if `word` may mean the id `own`: the id begins with it, or its shown part does.
 
-    Of the latter a letter or two say nothing.
+    For the shown part, one or two letters are not enough.
     """
     return own.startswith(word) or (len(word) > 2 and own[-SHOWN_ID:].startswith(word))
 
 
 def _of_front(folder: str | None, runs: bool) -> tuple[str, tuple[str, ...]]:
-    """Return a condition on sessions and its values, as `_in_folder`; without `runs` none of `nexus ask`."""
+    """Return a condition on sessions and its values, as `_in_folder`; without `runs`, those of `nexus ask` are
+    excluded."""
     where, values = _in_folder(folder)
     return where + f" AND front <> '{RUN}'" * (not runs), values
 
 
 def count_runs(db: Database, folder: str) -> int:
-    """Return how many sessions of a folder are runs of `nexus ask`."""
+    """Count the sessions of a folder that are runs of `nexus ask`."""
     where, values = _in_folder(folder)
     row = db.one(f"SELECT count(*) FROM sessions WHERE {where} AND front = '{RUN}'", *values)
     return int(row[0]) if row else 0
 
 
 def _in_folder(folder: str | None) -> tuple[str, tuple[str, ...]]:
-    """Return a condition on sessions and its values. Workers are found with the session that they work for."""
+    """Return a condition on sessions and its values. Workers are excluded: they are found through their parent
+    session."""
     if folder is None:
         return "spawner IS NULL", ()
     side_work = ", ".join(map(repr, SIDE_WORK))
@@ -248,9 +252,9 @@ def _in_folder(folder: str | None) -> tuple[str, tuple[str, ...]]:
 
 
 def short_ids(db: Database, wanted: Sequence[str]) -> list[str]:
-    """Return what people are shown of the ids `wanted`: the last six characters, all of it where these are another's.
+    """Return the shown form of the ids `wanted`: the last six characters, or the whole id if another id ends in these.
 
-    `find` takes it.
+    `find` accepts it.
     """
     ids = [str(row[0]) for row in db.all("SELECT id FROM sessions")]
     uses = Counter(one[-SHOWN_ID:] for one in ids) + Counter(one[:SHOWN_ID] for one in ids)
@@ -258,9 +262,9 @@ def short_ids(db: Database, wanted: Sequence[str]) -> list[str]:
 
 
 def list_episodes(db: Database, project: str, without: str, limit: int) -> list[Episode]:
-    """Return the sessions of `project` that were used last, with their titles, the newest first.
+    """Return the sessions of `project` that were used last, with their titles, newest first.
 
-    Leave out session `without`, its ancestors, those that it works for, and their forks; and sessions without a name
+    Leaves out session `without`, its ancestors, the sessions that it works for, and their forks; also unnamed sessions
     whose first message the person did not type (they have a memo `trigger`).
     """
     rows = db.all(
@@ -301,7 +305,7 @@ def is_empty(db: Database, key: int) -> bool:
 def find(db: Database, key: str) -> SessionInfo:
     """Return the session that `key` names: a whole id, a prefix of one, its last characters (six or more), or a name.
 
-    Raises `NexusError("usage", ...)` for none, with the nearest name, and for several, listing them.
+    Raises `NexusError("usage", ...)` if none matches, with the nearest name, or if several match, with a list.
     """
     key = _one_line(key)
     if not key:
@@ -326,7 +330,7 @@ def find(db: Database, key: str) -> SessionInfo:
 
 
 def rename(db: Database, session: str, name: str) -> None:
-    """Give a session another name; `NexusError("usage", ...)` for an unknown session and a name that is taken."""
+    """Rename a session; raise `NexusError("usage", ...)` for an unknown session or a name that is taken."""
     key = key_of(db, session)
     with db.write():
         db.run("UPDATE sessions SET name = ? WHERE key = ?", _check_name(db, name, key), key)
@@ -369,12 +373,12 @@ def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
 
 
 def set_first_text(db: Database, lane: int, text: str) -> None:
-    """Show `text` in the place of the first message if that is the newest one; inside a transaction."""
+    """Replace the first message in listings by `text` if it is the newest one; inside a transaction."""
     db.run("UPDATE sessions SET first_text = ? WHERE main = ? AND turns = 1", text[:FIRST_TEXT], lane)
 
 
 def add_cost(db: Database, key: int, usage: Usage) -> None:
-    """Add the cost of a request to its session and to those that it works for; inside a transaction."""
+    """Add the cost of a request to its session and the sessions that it works for; inside a transaction."""
     db.run(
         """WITH RECURSIVE paying (key, spawner) AS (
             SELECT key, spawner FROM sessions WHERE key = ?
@@ -387,7 +391,7 @@ def add_cost(db: Database, key: int, usage: Usage) -> None:
 
 
 def workers(db: Database, session: str) -> list[SessionInfo]:
-    """Return the sessions that work for `session`, oldest first."""
+    """Return the workers of `session`, oldest first."""
     rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE spawner = ? ORDER BY key", session)
     return [_info(row) for row in rows]
 
@@ -397,7 +401,8 @@ def _one_line(name: str) -> str:
 
 
 def _check_name(db: Database, name: str, own: int = 0) -> str:
-    """Return `name` as it is stored; `NexusError("usage", ...)` if `find` would take it for a session but `own`."""
+    """Return `name` as it is stored; raise `NexusError("usage", ...)` if `find` would find a session other than `own`
+    by it."""
     title = _one_line(name)
     start = title.upper()
     if title:

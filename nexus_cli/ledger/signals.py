@@ -1,4 +1,4 @@
-"""Signals to runs: something happened that they wait for. All functions are called inside a transaction."""
+"""Signals: events that runs wait for. All functions must be called inside a transaction."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from nexus_cli.core.run import ENDED, QUEUED, RUNNING, WAITING, SpaceMessage, Wa
 from nexus_cli.ledger.database import Database
 
 OPEN = f"state IN ('{QUEUED}', '{RUNNING}', '{WAITING}')"
-"""The condition of the index of open runs, in its words: a query that has it looks at no run that has ended."""
+"""The condition of the index of open runs, word for word, so that SQLite uses the index."""
 
 
 def add_signal(db: Database, run: int, kind: str, value: Mapping[str, Any], at: str) -> None:
-    """Record a signal; the run may wait for it already, or later."""
+    """Record a signal; the run may be waiting for it already or begin to wait later."""
     text = json.dumps(dict(value))
     db.run("INSERT INTO signals (run, at, kind, value) VALUES (?, ?, ?, ?)", run, at, kind, text)
     db.notify()
 
 
 def signal_replies(db: Database, message: SpaceMessage) -> tuple[list[int], set[int]]:
-    """Signal the runs for which a message is the last reply that they wait for.
+    """Signal the runs for which a message is the last awaited reply.
 
-    Return them, and the agents of all runs for which it is a reply.
+    Return these runs, and the agents of all runs that the message replies to.
     """
-    db.lock(f"space {message.space}")  # a run begins to wait, and a message comes, one after the other
+    db.lock(f"space {message.space}")  # serializes the beginning of waits with new messages
     resumed, answered = [], set[int]()
     for key, wait, entity in _waits_for_replies(db):
         if not _is_reply(wait, message.space, message.key, message.sender.key):
@@ -40,8 +40,8 @@ def signal_replies(db: Database, message: SpaceMessage) -> tuple[list[int], set[
 
 
 def signal_unanswered(db: Database, run: int, at: str) -> None:
-    """Signal the runs that wait for a reply of the agent of a run that has ended, to a message which that run was
-    about, if it sent none."""
+    """Signal the runs that wait for a reply of a run's agent, if the run ended without replying to the message that it
+    was started for."""
     row = db.one(
         "SELECT r.entity, r.message, e.name FROM runs r JOIN entities e ON e.key = r.entity WHERE r.key = ?", run
     )
@@ -74,7 +74,7 @@ def _waits_for_replies(db: Database) -> list[tuple[int, Wait, int | None]]:
 
 
 def signal_earlier_replies(db: Database, run: int, wait: Wait, at: str) -> None:
-    """Signal a run that begins to wait if everything that it waits for was said already, or never will be."""
+    """Signal a run that begins to wait if all awaited replies have come already or can no longer come."""
     space, message = wait.value["space"], wait.value["message"]
     db.lock(f"space {space}")
     if replies := _find_replies(db, wait):
@@ -87,7 +87,7 @@ def signal_earlier_replies(db: Database, run: int, wait: Wait, at: str) -> None:
 
 
 def _find_replies(db: Database, wait: Wait) -> list[int]:
-    """Return the keys of the replies; none while somebody has not answered who has to."""
+    """Return the keys of the replies; none while an awaited reply is missing."""
     space, message = wait.value["space"], wait.value["message"]
     rows = db.all("SELECT key, sender FROM messages WHERE space = ? AND key > ? ORDER BY key", space, message)
     replies = [(int(key), int(sender)) for key, sender in rows if _is_reply(wait, space, key, sender)]

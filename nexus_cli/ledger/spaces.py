@@ -1,7 +1,7 @@
-"""The tables of spaces: who takes part, what was said, how far each has read.
+"""The tables of spaces: members, messages, and the cursor of each member.
 
-Posting a message is one transaction with what follows from it: signals for the runs that wait for it, and queued runs
-for the agents that it triggers.
+Posting a message is one transaction with its consequences: signals for the runs that wait for it, and queued runs for
+the agents that it triggers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nexus_cli.ledger.runs import queue_run
 from nexus_cli.ledger.signals import signal_replies
 
 MOST_HOPS = 12
-"""Messages of agents in a row that may trigger another agent: then a person has to say something."""
+"""Consecutive messages of agents that may trigger another agent. After that, a person has to post."""
 _MESSAGE = (
     "m.key, m.space, e.key, e.name, e.kind, e.options, m.at, m.text, m.reply_to, m.waits, m.origin, m.hops"
     " FROM messages m JOIN entities e ON e.key = m.sender"
@@ -41,13 +41,13 @@ _MESSAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A message that was posted, and what followed from it."""
+    """A posted message and its consequences."""
 
     message: SpaceMessage
     triggered: tuple[tuple[Entity, int], ...] = ()
-    """The agents that it triggered, with the keys of their runs."""
+    """The triggered agents, with the keys of their runs."""
     resumed: tuple[int, ...] = ()
-    """Keys of the runs that had waited for it."""
+    """Keys of the runs that it resumed."""
 
 
 class SpaceTable:
@@ -56,12 +56,13 @@ class SpaceTable:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    # Who takes part
+    # Members
 
     def entity(self, name: str, kind: str, options: Mapping[str, Any] | None = None) -> Entity:
-        """Return the entity of a name, made if there is none; `NexusError("usage", ...)` if that is of another kind.
+        """Return the entity of a name, created if it does not exist; raise `NexusError("usage", ...)` if it has another
+        kind.
 
-        With `options` an agent gets these from now on.
+        `options` replace those of an agent.
         """
         name = check_name(name, "the name")
         if fold_name(name) in {fold_name(SELF), *([] if kind == AGENT else [AGENT_NAME])}:
@@ -87,7 +88,7 @@ class SpaceTable:
         return made
 
     def find_entity(self, name: str) -> Entity | None:
-        """Return the entity of a name, None if there is none."""
+        """Return the entity of a name, None if it does not exist."""
         row = self._db.one("SELECT key, name, kind, options FROM entities WHERE folded = ?", fold_name(name.strip()))
         return _entity(row) if row else None
 
@@ -101,7 +102,7 @@ class SpaceTable:
     # Spaces
 
     def create(self, name: str, at: str, *, project: str = "", members: Sequence[Entity] = ()) -> Space:
-        """Create a space; `NexusError("usage", ...)` if the name is taken."""
+        """Create a space; raise `NexusError("usage", ...)` if the name is taken."""
         with self._db.write():
             self._db.lock("spaces")
             name = self.check_free(name)
@@ -117,14 +118,14 @@ class SpaceTable:
         return self.get(key)
 
     def check_free(self, name: str) -> str:
-        """Return the name of a new space; `NexusError("usage", ...)` if it is none, or taken."""
+        """Return the name of a new space; raise `NexusError("usage", ...)` if it is invalid or taken."""
         name = check_name(name, "the name of a space")
         if self._db.one("SELECT 1 FROM spaces WHERE folded = ?", fold_name(name)):
             raise NexusError("usage", f"the space {name}", "there is one of this name", "Choose another name")
         return name
 
     def join(self, space: Space, member: Entity) -> bool:
-        """Add a member, to whom all earlier messages are new; False if it is one."""
+        """Add a member, for whom all earlier messages are new; False if it is a member already."""
         with self._db.write():
             if self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key):
                 return False
@@ -135,21 +136,21 @@ class SpaceTable:
         self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, entity)
 
     def leave(self, space: Space, member: Entity) -> bool:
-        """Remove a member; False if it is none."""
+        """Remove a member; False if it is not one."""
         with self._db.write():
             there = self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key)
             self._db.run("DELETE FROM members WHERE space = ? AND entity = ?", space.key, member.key)
         return there is not None
 
     def get(self, key: int) -> Space:
-        """Return a space with its members; `NexusError("usage", ...)` if there is none."""
+        """Return a space with its members; raise `NexusError("usage", ...)` if it does not exist."""
         found = self._load("s.key = ?", key)
         if not found:
             raise NexusError("usage", f"space-{key}", "there is no such space", "nexus space list shows them")
         return found[0]
 
     def find(self, text: str) -> Space:
-        """Return a space by its name or id; `NexusError("usage", ...)` if there is none."""
+        """Return a space by its name or id; raise `NexusError("usage", ...)` if it does not exist."""
         found = self._load("s.folded = ?", fold_name(text.strip()))
         key = parse_key(text, "space") if not found and "-" in text else None
         found = found or (self._load("s.key = ?", key) if key else [])
@@ -199,9 +200,9 @@ class SpaceTable:
         offered: Collection[int] = (),
     ) -> Posted:
         """Post a message. It signals the runs that wait for it, then triggers agents: those that it mentions, the other
-        one in a space of two, and those that a router chose (`offered`, keys).
+        member of a space of two, and those that a router chose (`offered`, keys).
 
-        With `call` (of `session`) it is posted once, however often it is called: the second time gives the first one.
+        With `call` (of `session`) the message is posted only once: later calls return the first message.
         """
         text = replace_surrogates(text).replace("\0", "\ufffd")
         if not text.strip():
@@ -212,10 +213,10 @@ class SpaceTable:
         if reply_to is not None and self.message(reply_to, space) is None:
             raise NexusError("usage", f"msg-{reply_to}", f"there is no such message in {space.name}")
         with self._db.write():
-            self._db.lock(f"space {space.key}")  # a reader's cursor relies on it: messages are there in their order
+            self._db.lock(f"space {space.key}")  # orders the messages, which a reader's cursor relies on
             if call and (row := self._of_call(session, call)):
                 return Posted(_message(row))
-            space = replace(space, members=tuple(self._members(space.key)))  # as they are now
+            space = replace(space, members=tuple(self._members(space.key)))  # the current members
             if sender.key not in {member.key for member in space.members}:
                 raise not_a_member(space, sender)
             key = self._db.run(
@@ -246,12 +247,12 @@ class SpaceTable:
         return Posted(message, tuple(triggered), tuple(resumed))
 
     def posted_by(self, session: str, call: str) -> SpaceMessage | None:
-        """Return the message that a call of a session posted, None if it did not."""
+        """Return the message that a call of a session posted, None if it posted none."""
         row = self._of_call(session, call)
         return _message(row) if row else None
 
     def _of_call(self, session: str, call: str) -> Sequence[Any] | None:
-        # The last condition is that of the index: without it all messages would be walked through.
+        # The last condition is that of the index; without it the query would scan all messages.
         return self._db.one(f"SELECT {_MESSAGE} WHERE m.session = ? AND m.call = ? AND m.call <> ''", session, call)
 
     def _previous(self, space: int, key: int) -> int:
@@ -306,13 +307,13 @@ class SpaceTable:
         )
 
     def message(self, key: int, space: Space | None = None) -> SpaceMessage | None:
-        """Return a message, None if there is none, or none in `space`."""
+        """Return a message, None if it does not exist or is not in `space`."""
         row = self._db.one(f"SELECT {_MESSAGE} WHERE m.key = ?", key)
         found = _message(row) if row else None
         return found if found is None or space is None or found.space == space.key else None
 
     def read(self, space: Space, *, limit: int = 50, before: int | None = None, after: int = 0) -> list[SpaceMessage]:
-        """Return the newest messages of a space, the oldest of them first: those before one, and behind another."""
+        """Return the newest messages of a space, oldest first: those before one key and after another."""
         rows = self._db.all(
             f"SELECT {_MESSAGE} WHERE m.space = ? AND m.key > ? AND m.key < ? ORDER BY m.key DESC LIMIT ?",
             space.key,
@@ -323,7 +324,7 @@ class SpaceTable:
         return [_message(row) for row in reversed(rows)]
 
     def count(self, space: Space, *, after: int = 0, before: int | None = None, most: int = 1 << 62) -> int:
-        """Return how many messages a space has behind one and before another; with `most` no more are counted."""
+        """Count the messages of a space after one key and before another, up to `most`."""
         row = self._db.one(
             "SELECT count(*) FROM (SELECT 1 FROM messages WHERE space = ? AND key > ? AND key < ? LIMIT ?) AS counted",
             space.key,
@@ -336,12 +337,12 @@ class SpaceTable:
     # The cursor
 
     def seen(self, space: Space, member: Entity) -> int:
-        """Return the key of the last message that a member was shown, 0 for none."""
+        """Return the key of the last message that a member has seen, 0 for none."""
         row = self._db.one("SELECT seen FROM members WHERE space = ? AND entity = ?", space.key, member.key)
         return int(row[0]) if row else 0
 
     def mark_seen(self, space: int, entity: int, message: int) -> None:
-        """Note that a member was shown the messages of a space up to this one."""
+        """Record that a member has seen the messages of a space up to this one."""
         with self._db.write():
             self._db.run(
                 "UPDATE members SET seen = ? WHERE space = ? AND entity = ? AND seen < ?",
@@ -353,7 +354,7 @@ class SpaceTable:
 
 
 def not_a_member(space: Space, who: Entity) -> NexusError:
-    """Return the error for somebody who does not take part in a space."""
+    """Return the error for somebody who is not a member of a space."""
     why = f"{who.name} is not a member of it"
     hint = f"nexus space join {shlex.quote(space.name)} --as {shlex.quote(who.name)}"
     return NexusError("usage", f"the space {space.name}", why, hint)

@@ -1,8 +1,8 @@
-"""One open ledger: its sessions, their locks, and the way to the log of a lane.
+"""One open ledger: its sessions, their locks, and the logs of their lanes.
 
-SQL stays in the modules beside this one. What happens in a lane is read and written by `lane_log`. Methods that write
-have committed when they return, or raise `NexusError("ledger", ...)` with nothing written. Several threads may use
-one `Ledger`, and several processes one file.
+The SQL is in the other modules; `lane_log` reads and writes the records of a lane. Methods that write have committed
+when they return, or raise `NexusError("ledger", ...)` with nothing written. Several threads may use one `Ledger`, and
+several processes one file.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ class Ledger:
         self.facts = FactTable(db)
         """Facts remembered over sessions."""
         self.place = place
-        """Where it is; None if it is in memory."""
+        """Its place; None if it is in memory."""
         self.path = place if isinstance(place, Path) else None
         """The file; None if it is in memory or on a server."""
         self.is_kept = place is not None
-        """False if it is in memory, and lost when it is closed."""
+        """False if it is in memory and lost when closed."""
         self.notices = notices
-        """Notes for the person on the opening, one line each."""
+        """Notices for the person about the opening, one line each."""
         self.writes = db.writes
-        """False if it is only read: a session in it keeps what happens elsewhere."""
+        """False if it is read-only: its sessions are recorded elsewhere."""
 
     @classmethod
     def open(cls, place: LedgerPlace | None) -> Ledger:
-        """Open the ledger at `place`, created or upgraded as needed; with None one in memory.
+        """Open the ledger at `place`, created or upgraded as needed; None opens one in memory.
 
-        A damaged file is set aside, never overwritten, and named in `notices`. Raises `NexusError("ledger", ...)` for
-        a place that cannot be written or reached and for a newer schema.
+        A damaged file is set aside, never overwritten, and reported in `notices`. Raises `NexusError("ledger", ...)`
+        for a place that cannot be written or reached, or a newer schema.
         """
         notices: list[str] = []
         if isinstance(place, str):
@@ -83,7 +83,7 @@ class Ledger:
         return cls(Database(connection), place, notices)
 
     def connect_again(self) -> Ledger:
-        """Open another connection to the same ledger; `NexusError("ledger", ...)` for one in memory."""
+        """Open another connection to the same ledger; raise `NexusError("ledger", ...)` for one in memory."""
         if self.place is None:
             raise NexusError("ledger", "no other connection", "the ledger is in memory")
         return Ledger.open(self.place)
@@ -99,7 +99,7 @@ class Ledger:
 
     @classmethod
     def look(cls, place: LedgerPlace) -> Ledger:
-        """Open the ledger at `place` to read: as `open`, and read-only if its place cannot be written."""
+        """Open the ledger at `place` for reading: as `open`, but read-only if its place is not writable."""
         if isinstance(place, str):
             return cls._on_server(place)
         path = place
@@ -113,37 +113,37 @@ class Ledger:
         return cls(open_readonly(path), path, [])
 
     def has_runs(self) -> bool:
-        """True if there ever was a run, a plan or a message that started one: the cheapest look."""
+        """True if there ever was a run, a plan or a message that started one. The cheapest check."""
         return self.db.one("SELECT 1 FROM runs LIMIT 1") is not None
 
     @cached_property
     def runs(self) -> RunTable:
-        """Runs that outlive processes."""
+        """The table of runs."""
         from nexus_cli.ledger.runs import RunTable  # noqa: PLC0415  (a plain session has none)
 
         return RunTable(self.db)
 
     @cached_property
     def spaces(self) -> SpaceTable:
-        """Conversations of several parties."""
+        """The table of spaces."""
         from nexus_cli.ledger.spaces import SpaceTable  # noqa: PLC0415  (a plain session has none)
 
         return SpaceTable(self.db)
 
     @cached_property
     def plans(self) -> PlanTable:
-        """Work at a time."""
+        """The table of plans."""
         from nexus_cli.ledger.plans import PlanTable  # noqa: PLC0415  (a plain session has none)
 
         return PlanTable(self.db)
 
     def is_member(self, folded: str) -> bool:
-        """True if somebody of this folded name takes part in a space. Cheap: each start of a session asks."""
+        """True if the entity of this folded name is a member of a space. Cheap: every start of a session asks."""
         row = self.db.one("SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?", folded)
         return row is not None
 
     def close(self) -> None:
-        """Write what is pending, release all locks, close. Safe to call twice."""
+        """Write pending statements, release all locks, close. May be called twice."""
         self.db.close()
         while self._locks:
             self._locks.popitem()[1].release()
@@ -190,33 +190,35 @@ class Ledger:
         return self.session(fork_session(self.db, source, name, at, entry))
 
     def session(self, session: str) -> SessionInfo:
-        """Return a session by its whole id; `NexusError("usage", ...)` if there is none."""
+        """Return a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
         return sessions.info(self.db, session)
 
     def find_session(self, key: str) -> SessionInfo:
-        """Return a session by id, its beginning or end, or name; `NexusError("usage", ...)` for none or several."""
+        """Return a session by id, its beginning or end, or name; raise `NexusError("usage", ...)` for none or
+        several."""
         return sessions.find(self.db, key)
 
     def workers(self, session: str) -> list[SessionInfo]:
-        """Return the sessions that work for `session`, oldest first."""
+        """Return the workers of `session`, oldest first."""
         return sessions.workers(self.db, session)
 
     def usage(self, session: str) -> Usage:
-        """Return the usage of a session and of those that work for it."""
+        """Return the usage of a session and its workers."""
         from nexus_cli.ledger.usage_totals import session_usage  # noqa: PLC0415
 
         return session_usage(self.db, session)
 
     def newest_session(self, folder: str, *, runs: bool = True) -> SessionInfo | None:
-        """Return the session of `folder` that was used last; an empty one only if there is no other.
+        """Return the session of `folder` that was used last. An empty one is returned only if there is no other.
 
-        Without `runs` those of `nexus ask` do not count.
+        Without `runs`, those of `nexus ask` do not count.
         """
         used = sessions.list_sessions(self.db, folder, 1, runs=runs, only_used=True)
         return next(iter(used or self.sessions(folder, 1, runs=runs)), None)
 
     def sessions(self, folder: str | None = None, limit: int = 50, *, runs: bool = True) -> list[SessionInfo]:
-        """Return the sessions of one folder or of all, last used first; without `runs` none of `nexus ask`."""
+        """Return the sessions of one folder or of all, last used first; without `runs`, those of `nexus ask` are left
+        out."""
         return sessions.list_sessions(self.db, folder, limit, runs=runs)
 
     def sessions_in_worktree(self, project: str | None, worktree: str) -> list[SessionInfo]:
@@ -224,22 +226,21 @@ class Ledger:
         return sessions.list_in_worktree(self.db, project, worktree)
 
     def count_sessions(self, folder: str | None = None, *, runs: bool = True) -> int:
-        """Return how many sessions one folder or all have; without `runs` those of `nexus ask` do not count."""
+        """Count the sessions of one folder or of all; without `runs`, those of `nexus ask` do not count."""
         return sessions.count_sessions(self.db, folder, runs=runs)
 
     def search_titles(
         self, words: str, folder: str | None = None, limit: int = 50, *, runs: bool = True, without: str = ""
     ) -> tuple[list[SessionInfo], int]:
-        """Return the sessions with an entry, but session `without`, that have each of `words` in name or first message
-        or as a beginning of the id or of its shown part: the `limit` used last, and how many there are."""
+        """Find sessions by title; see `nexus_cli.ledger.sessions.search_titles`."""
         return sessions.search_titles(self.db, words, folder, limit, runs=runs, without=without)
 
     def count_runs(self, folder: str) -> int:
-        """Return how many sessions of `folder` are runs of `nexus ask`."""
+        """Count the sessions of `folder` that are runs of `nexus ask`."""
         return sessions.count_runs(self.db, folder)
 
     def short_ids(self, wanted: Sequence[str]) -> list[str]:
-        """Return what people are shown of each of these ids: its last six characters where they name no other."""
+        """Return the shown form of each id: its last six characters, or the whole id if these are ambiguous."""
         return sessions.short_ids(self.db, wanted)
 
     def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
@@ -247,7 +248,7 @@ class Ledger:
         return sessions.list_episodes(self.db, project, without, limit)
 
     def rename_session(self, session: str, name: str) -> None:
-        """Give a session another name; "" removes its name."""
+        """Rename a session; "" removes its name."""
         sessions.rename(self.db, session, name)
 
     def touch_session(
@@ -259,15 +260,15 @@ class Ledger:
         front: str | None = None,
         at: str | None = None,
     ) -> None:
-        """Record the session's present model, recipe and front end, or that it was used."""
+        """Record the session's current model, recipe and front end, or that it was used."""
         sessions.touch(self.db, session, model=model, recipe=recipe, front=front, at=at)
 
     def delete_session(self, session: str) -> int:
-        """Purge a session with its workers, but what another one needs, and return the bytes freed;
-        `NexusError("usage", ...)` while another process uses it."""
+        """Purge a session with its workers, except for records that another session needs, and return the bytes freed.
+        Raise `NexusError("usage", ...)` while another process uses it."""
         sessions.key_of(self.db, session)
         every = [session]
-        for one in every:  # it grows
+        for one in every:  # the list grows
             every += [worker.id for worker in self.workers(one)]
         held = [one for one in every if self.is_held(one)]
         if busy := next((one for one in every if not self.hold(one)), ""):
@@ -291,7 +292,7 @@ class Ledger:
 
     def hold(self, session: str) -> bool:
         """Lock a session, or a run by its id, until `close` or the end of the process; False if another live process
-        has it."""
+        has the lock."""
         if not self.is_kept or not self.writes or session in self._locks or session in self._taken_over:
             return True
         try:
@@ -324,12 +325,12 @@ class Ledger:
         return found
 
     def let_go(self, name: str) -> None:
-        """Unlock a run; its lock file goes too."""
+        """Unlock a run and delete its lock file."""
         if (lock := self._locks.pop(name, None)) is not None:
             lock.release(remove=True)
 
     def take_over(self, session: str) -> None:
-        """Use a session although another process has it locked: that one lost the run that it was for."""
+        """Use a session that another process has locked, because that process lost its claim of the run."""
         self._taken_over.add(session)
 
     def is_held(self, session: str) -> bool:
@@ -337,7 +338,7 @@ class Ledger:
         return session in self._locks
 
     def release(self, session: str) -> None:
-        """Unlock a session, and delete it if nothing happened in it."""
+        """Unlock a session, and delete it if it is empty."""
         lock = self._locks.pop(session, None)
         try:
             key = sessions.key_of(self.db, session)
@@ -364,23 +365,23 @@ class Ledger:
         every = sorted(lanes.of_session(self.db, key), key=lambda lane: (lane != main, lane))
         return [LaneLog(self.db, session, lane) for lane in every]
 
-    # What was learned of models
+    # Token calibration
 
     def calibration(self, model: str) -> Calibration:
-        """Return what was learned of a model."""
+        """Return the calibration of a model."""
         return token_stats.calibration(self.db, model)
 
     def calibrate(self, model: str, value: Calibration) -> None:
-        """Store what was learned of a model."""
+        """Store the calibration of a model."""
         token_stats.calibrate(self.db, model, value)
         with self.db.write():
             pass
 
 
 def read_facts(place: LedgerPlace, project: str) -> list[Fact]:
-    """Return what the ledger at `place` remembers of `project` and everywhere, without leaving a trace there.
+    """Return the facts of `project` and the global ones in the ledger at `place`, without leaving a trace there.
 
-    For a session that saves nothing. Empty if the ledger is missing, older than facts, or cannot be read.
+    Used by sessions that save nothing. Empty if the ledger is missing, unreadable, or older than facts.
     """
     from nexus_cli.ledger.readonly_database import ReadOnlyDatabase  # noqa: PLC0415
 

@@ -9,13 +9,13 @@ from nexus_cli.core.services import Calibration
 from nexus_cli.ledger.database import Database
 
 _DIGEST = 16
-"""Bytes of a text's hash that are kept: enough that two texts never meet."""
+"""Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
 
 
 def calibration(db: Database, model: str) -> Calibration:
-    """Return what was learned of `model`, the neutral value if nothing was.
+    """Return the calibration of `model`, the neutral one if there is none.
 
-    A model at an address of its own (`NAME at HOST`) starts with the values of its name, without the window.
+    A model at its own address (`NAME at HOST`) starts with the calibration of its name, without the window.
     """
     row = db.one('SELECT factor, reports, worst, "window", kinds FROM calibrations WHERE model = ?', model)
     name, _, address = model.partition(" at ")
@@ -29,7 +29,7 @@ def calibration(db: Database, model: str) -> Calibration:
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:
-    """Store what was learned with the next transaction."""
+    """Store a calibration with the next transaction."""
     db.run_later(
         'INSERT INTO calibrations (model, factor, reports, worst, "window", kinds) VALUES (?, ?, ?, ?, ?, ?)'
         f" ON CONFLICT ({db.own_key}model) DO UPDATE SET factor = excluded.factor, reports = excluded.reports,"

@@ -8,7 +8,7 @@ from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
 
 _USES = ("read", "changed", "created")
-"""Uses of a file by a session; a later one outranks those before it."""
+"""Uses of a file by a session, from weakest to strongest."""
 
 
 def file_digest(db: Database, session: int, path: str) -> str | None:
@@ -18,7 +18,7 @@ def file_digest(db: Database, session: int, path: str) -> str | None:
 
 
 def note_file(db: Database, lane: int, path: str, digest: str, how: str, at: str) -> None:
-    """Record what the file at `path` holds now, and the strongest use of it; inside a transaction."""
+    """Record the hash of the file at `path`, and its strongest use; inside a transaction."""
     session = lanes.session_of(db, lane)
     main = db.one("SELECT main FROM sessions WHERE key = ?", session)
     entry = lanes.last_id(db, main[0] if main else lane)
@@ -51,14 +51,14 @@ def seen_files(db: Database, session: int, most: int) -> list[SeenFile]:
 
 
 def _bytes(path: str) -> bytes:
-    """Return a file name as bytes: names that are no UTF-8 stay distinct."""
+    """Return a file name as bytes, so that names that are not UTF-8 stay distinct."""
     return path.encode("utf-8", "surrogatepass")
 
 
 def record_start(db: Database, lane: int, call: str, name: str, at: str) -> None:
     """Record that a tool is about to run for `call`; inside a transaction.
 
-    `NexusError("ledger", ...)` if it was started before: it must not run again.
+    Raises `NexusError("ledger", ...)` if it was started before: it must not run again.
     """
     lanes.session_of(db, lane)
     if was_started(db, lane, call):
@@ -70,7 +70,7 @@ def record_start(db: Database, lane: int, call: str, name: str, at: str) -> None
 def was_started(db: Database, lane: int, call: str) -> bool:
     """True if the tool of `call` was started in this lane, or in an ancestor before the fork.
 
-    Later calls of an ancestor have the same ids, as both lanes count on from the fork.
+    Later calls of an ancestor have the same ids, because both lanes continue counting from the fork.
     """
     statement = "SELECT 1 FROM started WHERE lane = ? AND call = ? AND entry <= ?"
     return any(db.one(statement, segment.lane, call, segment.last) for segment in lanes.ancestry(db, lane))

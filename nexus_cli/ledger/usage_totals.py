@@ -1,5 +1,5 @@
 """Tokens and dollars of all sessions, summed by the database in one query, which reads no text. Workers count as part
-of the session that they work for."""
+of their parent session."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class UsageTotal:
     model: str
     project: str
     session: int
-    """Key of the session, of a worker that of the session it works for: tells sessions apart, for counting them."""
+    """Key of the session (for a worker, of its parent), to count distinct sessions."""
     total: UsageSum
 
 
 def list_totals(db: Database, since: str, *, local: bool) -> list[UsageTotal]:
-    """Return the use of every session since `since` (a time of the ledger; "": ever), by day and model.
+    """Return the usage of every session since `since` (a time of the ledger; "": always), by day and model.
 
-    Days are those of UTC, or with `local` those of the system's time zone.
+    Days are UTC days, with `local` days in the system's time zone.
     """
     day = db.day_of("r.at", local=local)
     rows = db.all(
@@ -43,7 +43,7 @@ def list_totals(db: Database, since: str, *, local: bool) -> list[UsageTotal]:
 
 
 def _worker_owners(db: Database) -> dict[int, int]:
-    """Return the key of the session that each worker works for, by its own."""
+    """Return the key of each worker's parent session, by the worker's key."""
     rows = db.all("SELECT w.key, p.key FROM sessions w JOIN sessions p ON p.id = w.spawner WHERE w.spawner IS NOT NULL")
     return {int(worker): int(owner) for worker, owner in rows}
 
@@ -55,7 +55,7 @@ def _owner(session: int, owners: dict[int, int]) -> int:
 
 
 def session_usage(db: Database, session: str) -> Usage:
-    """Return the usage of all requests of a session and of those that work for it."""
+    """Return the usage of all requests of a session and its workers."""
     row = db.one(
         """WITH RECURSIVE paid (key, id) AS (
             SELECT key, id FROM sessions WHERE id = ?

@@ -1,7 +1,7 @@
 """Build the arguments of one litellm call from a `Request`.
 
-Everything is explicit: the output cap (litellm would take 4,096 for Claude), no retries of litellm's or the SDK's own,
-the size of Ollama's window (its own default truncates silently).
+Everything is explicit: the output cap (litellm's default for Claude is 4,096), no retries by litellm or the SDK, and
+the size of Ollama's window (its default truncates silently).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from nexus_cli.provider.model_table import takes_effort
 from nexus_cli.provider.prompt_cache import add_cache_marks, cache_key_arguments
 
 SDK_WALKS = frozenset({"openai", "lm_studio", "llamafile"})
-"""Providers whose adapter hands the messages to the openai SDK as they are, which then walks them all."""
+"""Providers whose adapter passes the messages to the openai SDK unchanged, which then walks them all."""
 PLACEHOLDER = ({"role": "user", "content": "."},)
 PLACEHOLDER_TOOL: Mapping[str, Any] = {"type": "function", "function": {"name": "placeholder", "parameters": {}}}
-"""A message and a tool for the SDK to walk; the real ones replace them in the body, at the same place."""
+"""A message and a tool for the SDK to walk; the real ones replace them in the body at the same place."""
 THINKS_IN_BLOCKS = frozenset({"anthropic", "bedrock", "vertex_ai"})
 
 
 def effort_for(request: Request, provider: str) -> str:
-    """Return the effort to send, or "" when the model takes none.
+    """Return the effort to send, "" if the model takes none.
 
-    Claude refuses thinking when the calls it has just been answered were made without: after a switch from another
-    model the effort waits for the next turn.
+    Claude refuses thinking if the calls just answered were made without it. After a switch from another model, the
+    effort therefore waits for the next turn.
     """
     if not request.effort or not takes_effort(request.model):
         return ""
@@ -49,15 +49,15 @@ def effort_notice(model: str, effort: str) -> str:
 
 
 def sent_effort(model: str, effort: str) -> str:
-    """Return the effort that a request to `model` carries; "" for the model's own and where it takes none."""
+    """Return the effort of a request to `model`; "" for the model's default, or if it takes none."""
     return "" if effort == DEFAULT_EFFORT or not takes_effort(model) else effort
 
 
 def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:
     """Return the keyword arguments for `acompletion`.
 
-    With `walk` False tools and `STAND_IN` for the messages go into `extra_body`, where the SDK does not look at them;
-    only for providers in `SDK_WALKS`, whose body is the same either way.
+    With `walk` False, the tools and `STAND_IN` for the messages go into `extra_body`, which the SDK does not walk. Only
+    for providers in `SDK_WALKS`, whose body is the same either way.
     """
     messages, tools = add_cache_marks(request, where.provider)
     made: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""Parse litellm's stream chunks, of whatever class, into our deltas.
+"""Convert litellm's stream chunks, of any class, to our deltas.
 
-Reads the provider's own chunks rather than litellm's wrapper: the wrapper invents a finish reason and a usage where
-none came, ends streams that repeat themselves, and joins the text again at every chunk.
+Reads the provider's own chunks rather than litellm's wrapper. The wrapper invents missing finish reasons and usage,
+ends streams that repeat themselves, and joins the text again at every chunk.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ REASONS = {
     "refusal": "content_filter",
     "sensitive": "content_filter",
 }
-"""Finish reasons in other words than ours; all that are not here pass as they are."""
+"""Finish reasons with another name than ours; all others pass unchanged."""
 BROKEN = {
     "error": "provider",
     "network_error": "network",
     "abort": "network",
     "insufficient_system_resource": "overloaded",
 }
-"""Finish reasons that are failures, and their kind."""
+"""Finish reasons that are failures, with their kind."""
 GEMINI_REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
 GEMINI_NEUTRAL = frozenset({"FINISH_REASON_UNSPECIFIED", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
 
@@ -52,7 +52,7 @@ def _string(value: object) -> str:
 
 
 class ChunkParser:
-    """The state of reading one stream."""
+    """The state of one stream."""
 
     def __init__(self, info: ModelInfo) -> None:
         self._info = info
@@ -61,10 +61,10 @@ class ChunkParser:
         self._refused = False
         self._own_reasons = False
         self.started = False
-        """A first content delta was read."""
+        """True once a first content delta was read."""
 
     def parse(self, chunk: object) -> list[Delta]:
-        """Return the deltas of one chunk. `ProviderError` when it says that the provider failed."""
+        """Return the deltas of one chunk. Raises `ProviderError` if the chunk reports a failure."""
         deltas: list[Delta] = []
         usage = as_mapping(_get(chunk, "usage"))
         if usage:
@@ -80,7 +80,7 @@ class ChunkParser:
         return deltas
 
     def finish(self) -> list[Delta]:
-        """Return usage and finish reason at the end of the stream; nothing if it ended without a reason."""
+        """Return usage and finish reason at the end of the stream; nothing if it had no finish reason."""
         if self._refused:
             self._reason = "content_filter"
         if not self._reason:
@@ -91,7 +91,7 @@ class ChunkParser:
         return [*deltas, FinishDelta(self._reason)]
 
     def track_gemini_reasons(self, stream: object) -> None:
-        """Record Gemini's own finish reasons on the way into `stream`: its chunks all claim to be the last."""
+        """Record Gemini's own finish reasons in `stream`, because each of its chunks claims to be the last."""
         parse: Callable[..., Any] | None = getattr(stream, "chunk_parser", None)
         if parse is None:
             return
@@ -138,7 +138,7 @@ class ChunkParser:
         deltas += [_call_delta(call) for call in calls or ()]
 
     def _generic(self, chunk: Mapping[str, Any], deltas: list[Delta]) -> None:
-        """Parse a chunk in litellm's generic form. Its `[DONE]` always says "stop", so it counts only with content."""
+        """Parse a chunk in litellm's generic form. Its `[DONE]` always means "stop", so it counts only with content."""
         text, call = _string(chunk.get("text")), chunk.get("tool_use")
         if text:
             deltas.append(TextDelta(text))

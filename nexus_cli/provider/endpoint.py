@@ -1,10 +1,9 @@
 """The address and key of a request, resolved before anything is sent.
 
-Owns the variables that hold keys and addresses; `config.stored_keys` has the keys of `nexus login`, over which the
-environment wins; `local_servers` finds what runs here. litellm knows the addresses of
-hosted providers. A local server without an address gets the loopback one, not the hosted service that litellm would
-fall back to: code goes only to a provider that the person chose. Invalid values are refused by the name of their
-variable.
+Owns the environment variables of keys and addresses. `config.stored_keys` has the keys of `nexus login`, which the
+environment overrides; `local_servers` finds local ones. litellm knows the addresses of hosted providers. A local server
+without an address gets the loopback address, not the hosted service that litellm would fall back to: code goes only to
+a provider that the person chose. Errors about invalid values name their variable.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "groq": ("GROQ_API_KEY",),
     "ollama_chat": ("OLLAMA_API_KEY",),
 }
-"""Variables in which litellm looks for a key, the usual one first."""
+"""Variables that litellm reads for a key, the usual one first."""
 BASE_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
     "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
@@ -40,7 +39,7 @@ BASE_VARIABLES: dict[str, tuple[str, ...]] = {
     "llamafile": ("LLAMAFILE_API_BASE",),
     "hosted_vllm": ("HOSTED_VLLM_API_BASE",),
 }
-"""Variables in which litellm looks for an address, the one that wins first."""
+"""Variables that litellm reads for an address, in order of precedence."""
 
 
 def key_variable(provider: str) -> str:
@@ -49,20 +48,20 @@ def key_variable(provider: str) -> str:
 
 
 def set_key_hint(provider: str) -> str:
-    """Return the advice to set the key of `provider`."""
+    """Return the hint for setting the key of `provider`."""
     login = f"`nexus login {provider}` stores a key; or set" if provider in KEY_VARIABLES else "Set"
     return f"{login} {key_variable(provider)} to a valid one"
 
 
 def base_variable(provider: str) -> str:
-    """Return the variable that gives `provider` its address: the one that is set, else the usual one; "" without
-    any."""
+    """Return the variable with the address of `provider`: the one that is set, else the usual one; "" if there is
+    none."""
     names = BASE_VARIABLES.get(provider, ())
     return next((name for name in names if os.environ.get(name)), names[0] if names else "")
 
 
 BEARERS = frozenset({"ANTHROPIC_AUTH_TOKEN"})
-"""Sent in another header than a key: litellm takes them from the environment only, as they are."""
+"""Sent in another header than a key. litellm takes them only from the environment, unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +70,14 @@ class EnvValue:
 
     text: str = field(repr=False)
     exact: bool
-    """It stands so in the environment, where litellm finds it."""
+    """True if the environment has exactly this value, so that litellm finds it."""
 
 
 NOT_A_KEY = "contains characters that no key contains"
 
 
 def describe_bad_key(text: str) -> str:
-    """Return why `text`, which is set as a key, cannot be sent, to stand behind its name; "" if it can."""
+    """Return the reason that `text` cannot be sent as a key, to follow its name; "" if it can."""
     key = text.strip()
     if not key:
         return "is blank"
@@ -86,8 +85,8 @@ def describe_bad_key(text: str) -> str:
 
 
 def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
-    """Return the key that litellm would find for `provider`, else the stored one; None without any. `ProviderError` of
-    kind `auth` where it cannot be sent."""
+    """Return the key that litellm would find for `provider`, else the stored one; None without any. Raises
+    `ProviderError` of kind `auth` if it cannot be sent."""
     names = KEY_VARIABLES.get(provider, (key_variable(provider),) if provider in LOCAL else ())
     name = next((name for name in names if environ.get(name)), "")
     if not name:
@@ -104,8 +103,8 @@ def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
 
 
 def read_env_address(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
-    """Return the address that litellm would find for `provider`; None without any. `ProviderError` of kind `config`
-    where it is none."""
+    """Return the address that litellm would find for `provider`; None without any. Raises `ProviderError` of kind
+    `config` if it is invalid."""
     names = BASE_VARIABLES.get(provider, (f"{provider.upper()}_API_BASE",))
     name = next((name for name in names if environ.get(name)), "")
     if not name:
@@ -127,7 +126,7 @@ def _is_address(text: str) -> bool:
 
 
 NO_KEY = "no-key-needed"
-"""Placeholder key for an own server that wants none: the SDK under litellm wants something."""
+"""Placeholder key for a local server that needs none: the SDK under litellm requires a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class Endpoint:
 
     provider: str
     model: str
-    """As litellm wants it."""
+    """In litellm's form."""
     base: str | None
     """None: litellm's own address for the provider."""
     key: str | None = field(repr=False)
@@ -174,10 +173,10 @@ def _local_base(provider: str) -> str | None:
 def resolve_endpoint(
     model: str, environ: Mapping[str, str], base: str | None = None, key: str | None = None
 ) -> Endpoint:
-    """Return the endpoint of `model`; `base` and `key` win over the environment.
+    """Return the endpoint of `model`; `base` and `key` override the environment.
 
-    Raises `ProviderError`: `usage` if the name implies no provider, `auth` when a key is needed and there is none, or
-    one that cannot be sent, `config` when the address that the environment has is none.
+    Raises `ProviderError`: `usage` if the name implies no provider, `auth` if a needed key is missing or cannot be
+    sent, `config` if the address in the environment is invalid.
     """
     provider = provider_of(model)
     if not provider:

@@ -17,9 +17,9 @@ LINE = 240
 WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception))(?::| -)\s*")
 STATE = re.compile(r"^[A-Z]{4,}(?:_[A-Z]+)* - ")
 LONGEST = 100_000
-"""Characters of an error that are looked through for a body."""
+"""Characters of an error that are searched for a body."""
 SEARCHED = 4_000
-"""Characters of a message that are looked through for keys before it is cut to a line."""
+"""Characters of a message that are searched for keys before it is cut to a line."""
 TRACE = re.compile(r"\s*Traceback \(most recent call last\):")
 CODE = re.compile(r"^Error code: (\d{3}) - ")
 
@@ -45,7 +45,7 @@ def _literal(text: str) -> object:
 
 
 def parse_body(text: str) -> Mapping[str, Any]:
-    """Return the JSON object (or Python's picture of one) of an error somewhere in `text`, or {}."""
+    """Return the JSON object (or its Python repr) of an error anywhere in `text`, or {}."""
     text = strip_wrapping(text)
     start = text.find("{")
     if start < 0 or len(text) > LONGEST:

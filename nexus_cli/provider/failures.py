@@ -1,8 +1,8 @@
 """Classify what litellm, the SDKs under it or the network raise into the kinds of `core.errors`, with a hint.
 
-The order: the network first, then the error body, then the status. Class names decide only where nothing else does,
-since one status comes in several classes. An overflow also carries the two numbers that the provider names, so that
-the session learns how far its own count is off.
+In this order: the network, the error body, the status. Class names decide only if nothing else does, since one status
+comes in several classes. An overflow also has the two numbers that the provider names, so that the session can correct
+its own count.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ COUNTS = [
 
 
 def is_overflow(text: str) -> bool:
-    """True if `text` says that the request is larger than the model's window."""
+    """True if `text` reports that the request is larger than the model's window."""
     return WORDINGS.search(text) is not None
 
 
@@ -78,12 +78,12 @@ def _first(patterns: list[re.Pattern[str]], text: str) -> int | None:
 
 
 def overflow_numbers(text: str) -> tuple[int | None, int | None]:
-    """Return the window and the tokens of the request that `text` names, each None when it does not."""
+    """Return the window and the tokens of the request from `text`, each None if it is missing."""
     return _first(LIMITS, text), _first(COUNTS, text)
 
 
 def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = False) -> str:
-    """Return the advice for a failure of `kind` with `model`; "" if there is none."""
+    """Return the hint for a failure of `kind` with `model`; "" if there is none."""
     provider = provider_of(model)
     if spent and kind in ("auth", "rate_limit", "provider"):
         return f"Check the plan and the balance of the {provider} account, or choose another model"
@@ -146,15 +146,15 @@ NO_MODEL = re.compile(
 )
 PACKAGE = re.compile(r"pip install (?:-\w+ |--\w+ )*[\"']?([\w.-]+(?:\[[\w,-]+\])?)")
 PACKAGE_OF = {"google": "google-auth"}
-"""Packages of modules that litellm may miss, if their names differ."""
+"""Packages of modules that litellm may miss, if their names differ from the module's."""
 NO_CREDENTIALS = re.compile(r"'NoneType' object has no attribute 'access_key'|Unable to locate credentials", re.I)
-"""Matches the error of a request to Bedrock without any."""
+"""Matches the error of a request to Bedrock without credentials."""
 NO_CREDIT = re.compile(r"insufficient_quota|credit balance|insufficient balance|billing_not_active|spend limit", re.I)
 DAILY = re.compile(r"PerDay|per day", re.I)
 TOO_LARGE = re.compile(r"Request too large .{0,200}Requested", re.I | re.S)
 QUOTA = re.compile(r"exceeded your current quota", re.I)
 PLAN = (NO_CREDIT, DAILY, TOO_LARGE, QUOTA)
-"""Refusals that the plan of an account decides."""
+"""Refusals that depend on the account's plan."""
 FILTERED = re.compile(
     r"content[_ ](?:policy|filter|management)|ResponsibleAI|flagged|moderation|safety system|prohibited content", re.I
 )
@@ -173,17 +173,17 @@ class ErrorFacts:
 
     status: int | None
     text: str
-    """Everything that was said, to be searched."""
+    """The text of all messages, to be searched."""
     line: str
     """The one line to show."""
     code: str
     network: BaseException | None
-    """The network's own exception among them."""
+    """The network's own exception among the causes."""
     headers: Mapping[str, str]
 
 
 def iterate_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield `error` and the exceptions behind it, nearest first, each once."""
+    """Yield `error` and its causes, nearest first, each once."""
     seen: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting and len(seen) < 12:
@@ -198,7 +198,7 @@ def iterate_causes(error: BaseException) -> Iterator[BaseException]:
 
 def _is_network(error: BaseException) -> bool:
     kind = type(error)
-    if TRACE.search(str(error)):  # litellm's name for whatever went wrong inside it
+    if TRACE.search(str(error)):  # litellm's name for any failure inside it
         return False
     if kind.__name__ in NETWORK_NAMES or isinstance(error, OSError):
         return True
@@ -247,7 +247,7 @@ def read_facts(error: BaseException) -> ErrorFacts:
     codes = [code for body in bodies if (code := _code(body))]
     code = next((c for c in codes if c in STATUS_OF_CODE), codes[0] if codes else "")
     said = STATUS_OF_CODE.get(code) or (int(code) if code.isdigit() else None)
-    # The innermost is the one that came over the wire; those around it are litellm's mapping of it.
+    # The innermost one came over the wire; those around it are litellm's mapping of it.
     given = next((s for link in reversed(links) if (s := _status(link))), None)
     headers: dict[str, str] = {}
     for link in reversed(links):
@@ -255,7 +255,7 @@ def read_facts(error: BaseException) -> ErrorFacts:
     said_in = [str(getattr(link, "message", "") or link) for link in links]
     text = "\n".join(dict.fromkeys([*said_in, *(json.dumps(dict(body), default=str) for body in bodies)]))
     message = next((m for body in bodies if isinstance(m := body.get("message"), str) and m), "")
-    # An event inside a 200 gets a status of litellm's making; what the body says is the provider's own.
+    # An event inside a 200 has a status invented by litellm; the body is the provider's own.
     status = said if said and given in (None, 500) else given
     network = next((link for link in links if _is_network(link)), None)
     broken = next((words for link in links for kind, words in BROKEN_ANSWERS if isinstance(link, kind)), "")
@@ -264,7 +264,7 @@ def read_facts(error: BaseException) -> ErrorFacts:
 
 
 def retry_after(headers: Mapping[str, str], text: str = "", now: datetime | None = None) -> float | None:
-    """Return the seconds to wait by the headers (`retry-after-ms`; `retry-after` in seconds or as a date) or the
+    """Return the seconds to wait from the headers (`retry-after-ms`; `retry-after` in seconds or as a date) or the
     text."""
     for key, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(key, "").strip()
@@ -287,7 +287,7 @@ def _is_refused(f: ErrorFacts) -> bool:
 
 
 def _classify(f: ErrorFacts) -> tuple[str, bool]:
-    """Return kind and whether a retry may help."""
+    """Return the kind, and True if a retry may help."""
     if f.network is not None:
         return "network", True
     if (is_overflow(f.text) and f.status not in (401, 403, 404, 429)) or f.status == 413:
@@ -313,7 +313,8 @@ def _classify(f: ErrorFacts) -> tuple[str, bool]:
 
 
 def _classify_429(f: ErrorFacts) -> tuple[str, bool]:
-    """Return kind and whether a retry may help, for a 429: what waiting cannot solve is no rate limit."""
+    """Return the kind of a 429, and True if a retry may help: a refusal that waiting cannot solve is not a rate
+    limit."""
     if DAILY.search(f.text):
         return "rate_limit", False
     if NO_CREDIT.search(f.text) or TOO_LARGE.search(f.text):
@@ -323,7 +324,7 @@ def _classify_429(f: ErrorFacts) -> tuple[str, bool]:
 
 
 def missing_package(error: BaseException) -> str:
-    """Return the package whose absence is behind `error`, or ""."""
+    """Return the package whose absence caused `error`, or ""."""
     absent = next((link for link in iterate_causes(error) if isinstance(link, ImportError)), None)
     if absent is None:
         return ""
@@ -333,13 +334,13 @@ def missing_package(error: BaseException) -> str:
 
 
 def _address(links: Sequence[BaseException]) -> str:
-    """Return host and port of the request that failed, without name or password; "" where no exception has them.
+    """Return host and port of the failed request, without name or password; "" if no exception has them.
 
-    litellm's own exceptions are left out: they are made with an address of OpenAI, whoever was asked.
+    litellm's own exceptions are skipped: they always have an address of OpenAI.
     """
     for link in (link for link in reversed(links) if not type(link).__module__.startswith("litellm")):
         try:
-            request: Any = getattr(link, "request", None)  # httpx raises RuntimeError where it has none
+            request: Any = getattr(link, "request", None)  # httpx raises RuntimeError if there is none
             url = urlsplit(str(request.url))
             host, port = url.hostname or "", url.port
         except (AttributeError, RuntimeError, ValueError):
@@ -369,7 +370,7 @@ def _network_line(error: BaseException, line: str) -> str:
 def to_provider_error(error: BaseException, *, model: str, started: bool = False) -> ProviderError:
     """Return `error` as a `ProviderError`: kind, one line, a hint, and the data for retries and compaction.
 
-    `started`: a first token had arrived; then nothing is transient. An error that is one already is returned as it is.
+    `started`: a first token had arrived, so that nothing is transient. A `ProviderError` is returned unchanged.
     """
     if isinstance(error, ProviderError):
         return error

@@ -1,6 +1,6 @@
-"""The providers whose keys `nexus login` stores: what a key looks like and where a person gets one.
+"""The providers whose keys `nexus login` stores: the shape of a key, and the page to create one.
 
-The check is of the shape alone: it finds a wrong paste. Only the provider knows if a key is valid.
+Only the shape is checked, to catch a wrong paste. Only the provider knows if a key is valid.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class KeyShape:
     title: str
     """The provider's name for people."""
     starts: tuple[str, ...]
-    """How a key begins; none where that varies."""
+    """Prefixes of a key; none if they vary."""
     page: str
-    """Address at which a person makes one."""
+    """Address at which a person creates one."""
 
 
 SHAPES: Mapping[str, KeyShape] = {
@@ -42,8 +42,8 @@ _ASSIGNED = re.compile(r"(?:export\s+)?[A-Z][A-Z0-9_]*\s*[=:]\s*(\S.*)")
 
 
 def find_provider(text: str) -> str:
-    """Return the provider that `text` names, as litellm, a person or its key variable calls it; `NexusError("usage",
-    ...)` if there is none."""
+    """Return the provider that `text` names, in litellm's form, a person's, or as its key variable; raise
+    `NexusError("usage", ...)` if there is none."""
     word = text.strip().casefold()
     for provider, shape in SHAPES.items():
         names = (provider, shape.title, *KEY_VARIABLES[provider])
@@ -54,11 +54,10 @@ def find_provider(text: str) -> str:
 
 
 def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
-    """Return the key in a pasted `text`, without blanks, quotes and `NAME=` around it; `NexusError("usage", ...)` if
-    it cannot be a key of `provider`.
+    """Return the key in a pasted `text`, without blanks, quotes and `NAME=` around it; raise `NexusError("usage", ...)`
+    if it cannot be a key of `provider`.
 
-    Where `environ` sends the provider's requests to an address of its own, a key may begin in any way. No error quotes
-    the text.
+    If `environ` has another address for the provider, a key may have any prefix. No error quotes the text.
     """
     shape, key = SHAPES[provider], text.strip()
     if assigned := _ASSIGNED.fullmatch(key):
@@ -86,11 +85,11 @@ def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
 
 
 def _owner(key: str) -> str:
-    """Return the provider whose keys begin most like `key`, "" without any."""
+    """Return the provider whose prefix matches most of `key`, "" if none does."""
     owner = max(SHAPES, key=lambda provider: _start(provider, key))
     return owner if _start(owner, key) else ""
 
 
 def _start(provider: str, key: str) -> int:
-    """Return how many characters of `key` are the beginning that keys of `provider` have."""
+    """Return the length of the longest prefix of `provider`'s keys that `key` has."""
     return max((len(start) for start in SHAPES[provider].starts if key.startswith(start)), default=0)

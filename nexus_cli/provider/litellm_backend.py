@@ -31,11 +31,11 @@ from nexus_cli.provider.stall import StallError
 REASONERS = re.compile(r"o\d")
 """OpenAI models whose adapter rewrites messages."""
 GRACE = 5.0
-"""Seconds that the transport waits longer than we do, so that a stall is always ours to report."""
+"""Seconds by which the transport's timeout exceeds ours, so that we always report a stall."""
 OWN_CLIENT = frozenset(
     {"anthropic", "gemini", "mistral", "codestral", "deepseek", "xai", "openrouter", "hosted_vllm", "ollama_chat"}
 )
-"""Providers whose adapter takes an HTTP client of ours, through which a response can be closed at once."""
+"""Providers whose adapter accepts our HTTP client, which can close a response at once."""
 
 
 _importing = threading.Lock()
@@ -48,8 +48,8 @@ def litellm() -> Any:
     """Return the module, imported and set up on the first call. Safe from any thread; raises `ImportError` if it is
     absent.
 
-    The import makes so many lasting objects that collecting among them doubles its cost: collection is off during it,
-    and what it made is never looked at again.
+    The import creates so many permanent objects that garbage collection doubles its cost. Collection is off meanwhile,
+    and the new objects are frozen afterwards.
     """
     global _litellm
     with _importing:
@@ -85,8 +85,7 @@ def _collection_off() -> Iterator[None]:
 
 
 def _client_class() -> Any:
-    """Return litellm's HTTP client class without its second try: it repeats a request by itself after a lost
-    connection."""
+    """Return litellm's HTTP client class without its retry, which repeats a request after a lost connection."""
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
 
     class OneTry(AsyncHTTPHandler):  # type: ignore[misc]
@@ -97,7 +96,7 @@ def _client_class() -> Any:
 
 
 def _fill_bodies() -> None:
-    """Let litellm make openai clients that put the encoded messages into each request (`message_lines`)."""
+    """Make litellm create openai clients that put the encoded messages into each request (`message_lines`)."""
     from litellm.llms.openai import openai as adapter  # noqa: PLC0415
 
     class AsyncOpenAI(adapter.AsyncOpenAI):  # type: ignore[misc]
@@ -124,10 +123,10 @@ class LitellmBackend:
         first_byte_hook: Callable[[], None] | None = None,
         info: Callable[[str], ModelInfo] = model_info,
     ) -> None:
-        """Initialize; `api_base` and `api_key` win over the environment.
+        """Initialize; `api_base` and `api_key` override the environment.
 
-        `first_byte_hook` is called once per request when its first chunk has come; `info` returns windows and prices
-        (`model_info` bound to the settings' overrides).
+        `first_byte_hook` is called once per request at its first chunk; `info` returns windows and prices (`model_info`
+        bound to the settings' overrides).
         """
         self._base = api_base
         self._key = api_key
@@ -150,7 +149,7 @@ class LitellmBackend:
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Yield the deltas of one reply; see `core.request.Provider`.
 
-        A stream without progress for `request.stall_seconds` is a `ProviderError` of kind `network`. Closing the
+        A stream without progress for `request.stall_seconds` raises `ProviderError` of kind `network`. Closing the
         iterator or cancelling its task closes the socket.
         """
         # In a thread: a keyring may wait until a person unlocks it.
@@ -206,7 +205,7 @@ class LitellmBackend:
             try:
                 await line.open(module.acompletion, made)
             except module.UnsupportedParamsError:
-                # Raised before anything is sent. The effort's level is not one of this model's: its default will do.
+                # Raised before anything is sent. The effort's level is unknown to this model: its default is used.
                 if "reasoning_effort" not in made:
                     raise
                 del made["reasoning_effort"]
@@ -215,7 +214,7 @@ class LitellmBackend:
                 filling.set(None)
 
     def _walks(self, request: Request, where: Endpoint) -> bool:
-        """Return True if the messages must go through litellm: everywhere but where the body is provably the same."""
+        """Return True if the messages must go through litellm: always, unless the body is provably the same."""
         bare = split_model_name(where.model)[1]
         if where.provider not in SDK_WALKS or REASONERS.match(bare):
             return True

@@ -24,7 +24,7 @@ SETTINGS = {
     "LITELLM_LOG": "ERROR",
 }
 LEFT_BEHIND = ("TIKTOKEN_CACHE_DIR",)
-"""Variables that litellm sets by itself."""
+"""Variables that litellm sets itself."""
 
 _lock = threading.Lock()
 _depth = 0
@@ -33,7 +33,7 @@ _before: dict[str, str | None] = {}
 
 @contextmanager
 def litellm_environment() -> Iterator[None]:
-    """Yield the environment as litellm shall find it, within the block; nested and overlapping blocks count."""
+    """Set the environment for litellm within the block; nested and overlapping blocks are counted."""
     global _depth
     with _lock:
         if _depth == 0:
@@ -54,8 +54,8 @@ def litellm_environment() -> Iterator[None]:
 
 
 def _keep_platform_from_starting_programs() -> None:
-    """Answer what libraries below litellm ask `platform` for: it would run `uname` from the PATH, and that may be a
-    program of the project."""
+    """Fill the cache of `platform`, which libraries below litellm query: it would run `uname` from the PATH, and that
+    may be a program of the project."""
     vars(platform.uname()).setdefault("processor", "")
 
 
@@ -82,7 +82,7 @@ def silence_litellm(module: Any) -> None:
 
 @cache
 def http_library() -> str:
-    """Return `litellm 1.2.3`: the library that makes a recorded body, without importing it."""
+    """Return `litellm 1.2.3`, the library that builds a recorded body, without importing it."""
     try:
         return f"litellm {version('litellm')}"
     except PackageNotFoundError:

@@ -1,7 +1,7 @@
 """Model servers found on the loopback address.
 
-Owns the four ports to look at. Nothing is sent to a port that answers. Imports nothing of this room: a start without a
-model looks here.
+Owns the four ports to try. Nothing is sent to a port that accepts. Imports nothing of this room, because a start
+without a model uses it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import socket
 from dataclasses import dataclass
 
 SECONDS = 0.05
-"""Patience with one port."""
+"""Time-out for one port."""
 PORTS = (
     (11434, "Ollama", "ollama_chat/"),
     (1234, "LM Studio", "lm_studio/"),
@@ -26,9 +26,9 @@ class LocalServer:
     name: str
     """The program that usually listens there."""
     url: str
-    """Base address: what `*_API_BASE` wants."""
+    """Base address, the value for `*_API_BASE`."""
     prefix: str
-    """Prefix of a model's name that leads to it."""
+    """Prefix of the model names that it serves."""
 
 
 def local_servers(ports: tuple[tuple[int, str, str], ...] = PORTS) -> list[LocalServer]:

@@ -1,7 +1,7 @@
-"""Put the messages of a request into its body as JSON that was encoded once, for each of them when it was new.
+"""Put the messages of a request into its body as JSON, so that each message is encoded only once.
 
-A request repeats the messages of the one before. The openai SDK encodes the whole body at each call; it gets
-`STAND_IN` instead of the messages, and `fill_body` replaces that in the request that it made. The bytes are the same.
+A request repeats the messages of the one before, and the openai SDK would encode the whole body at each call. It gets
+`STAND_IN` instead of the messages, which `fill_body` replaces in the finished request. The bytes are the same.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ STAND_IN = "nexus puts the messages here"
 """The value of `messages` in the body that the SDK encodes."""
 _KEY = b'"messages":'
 filling: ContextVar[bytes | None] = ContextVar("filling", default=None)
-"""The encoded messages of the call that is being made."""
+"""The encoded messages of the current call."""
 
 
 class MessageLines:
-    """The encoded messages of the newest request. A message that is the same object again is not encoded again."""
+    """The encoded messages of the newest request. A message that is the same object is not encoded again."""
 
     def __init__(self) -> None:
         self._messages: list[Mapping[str, Any]] = []
         self._lines: list[bytes] = []
 
     def encode(self, messages: Sequence[Mapping[str, Any]]) -> bytes:
-        """Return `messages` as a JSON array, without null fields, as litellm would send them."""
+        """Return `messages` as a JSON array without null fields, with the bytes that litellm would send."""
         same = 0
         for before, now in zip(self._messages, messages, strict=False):
             if before is not now:

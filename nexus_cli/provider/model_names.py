@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 LISTED = ("types/utils.py", "class LlmProviders(")
-"""The file and the class that list litellm's providers, one `NAME = "prefix"` a line."""
+"""The file and the class that list litellm's providers, one `NAME = "prefix"` per line."""
 MEMBER = re.compile(r'^    [A-Z][A-Z0-9_]* = "([^"\n]+)"', re.MULTILINE)
 MORE = "llms/openai_like/providers.json"
 """Providers that litellm serves by configuration alone: the keys of an object."""
@@ -25,7 +25,7 @@ WELL_KNOWN = LOCAL | {"anthropic", "deepseek", "gemini", "groq", "mistral", "ope
 VENDOR = re.compile(r"^(?:[a-z0-9-]*[a-z]\.)+(?=[a-z])")
 """Bedrock's prefix of a model: region and maker, `us.anthropic.`."""
 EDITION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{4}|latest|default|preview|exp|0)(?:-v\d+)?$")
-"""Suffix of an edition of a model: a date, `-latest`, `@default`, Anthropic's `-0`, then Bedrock's `-v1`."""
+"""Suffix of a model's edition: a date, `-latest`, `@default`, Anthropic's `-0`, then Bedrock's `-v1`."""
 
 
 def litellm_folder() -> Path | None:
@@ -39,7 +39,7 @@ def litellm_folder() -> Path | None:
 
 @lru_cache(maxsize=1)
 def provider_prefixes() -> frozenset[str]:
-    """Return the names that may precede the first slash of a model's name; anything else there is part of the name."""
+    """Return the names that may precede the first slash of a model's name; any other text there is part of the name."""
     folder = litellm_folder()
     found = set(WELL_KNOWN)
     if folder is None:
@@ -60,9 +60,9 @@ def split_model_name(name: str) -> tuple[str, str]:
 
 
 def model_stem(name: str) -> str:
-    """Return the model that `name` is an edition of: without provider, maker, region, tag, date; `.` is `-`.
+    """Return the model of which `name` is an edition: without provider, maker, region, tag, date; `.` becomes `-`.
 
-    `bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0` and `claude-sonnet-4` have one stem.
+    `bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0` and `claude-sonnet-4` have the same stem.
     """
     model = VENDOR.sub("", name.lower().rpartition("/")[2])
     tuned = "ft-" if model.startswith("ft:") else ""

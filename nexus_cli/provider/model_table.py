@@ -1,7 +1,7 @@
 """Windows, prices and provider names of models, from the table that litellm ships, without importing litellm.
 
-The table is a file of some 3,000 entries: it is parsed once per name, and only the answer is kept. Prices are dollars
-per token in the table and dollars per million tokens here; `usage` computes costs from them.
+The table has about 3,000 entries. It is parsed once per name, and only the entry is kept. The table's prices are
+dollars per token, ours dollars per million tokens; `usage` computes costs from them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ FIELDS = {
     "cache_read_price": "cache_read_input_token_cost",
     "cache_write_price": "cache_creation_input_token_cost",
 }
-"""Our name of a price to the table's."""
+"""By our name of a price: the table's name."""
 ABOVE = re.compile(r"input_cost_per_token_above_(\d+(?:\.\d+)?)(k?)_tokens$")
 FROM_THRESHOLD_ON = frozenset({"xai"})
-"""Providers whose higher price begins at the threshold itself; elsewhere one token above it."""
+"""Providers whose higher price begins at the threshold itself; for others it begins one token above."""
 
 Prices = dict[str, float | None]
 
@@ -40,14 +40,14 @@ def _million(entry: Mapping[str, Any], key: str) -> float | None:
 
 def _read(entry: Mapping[str, Any], suffix: str = "") -> Prices:
     found = {ours: _million(entry, theirs + suffix) for ours, theirs in FIELDS.items()}
-    # 0.0 for writes beside a price of input means that writing has no price of its own (DeepSeek, Z.AI).
+    # A price of 0.0 for writes beside one for input means that writing has no separate price (DeepSeek, Z.AI).
     if found["input_price"] and not found["cache_write_price"]:
         found["cache_write_price"] = None
     return found
 
 
 def base_prices(entry: Mapping[str, Any]) -> Prices:
-    """Return the four prices of `entry`, by the names of `ModelInfo`; None where the table has none."""
+    """Return the four prices of `entry`, by the names of `ModelInfo`; None for those that the table lacks."""
     base = _read(entry)
     if base["input_price"] is None and (ranges := _ranges(entry)):
         return _in_range(ranges[0][1], base)
@@ -60,7 +60,7 @@ def _in_range(tier: Mapping[str, Any], base: Prices) -> Prices:
 
 
 def _ranges(entry: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
-    """Return the tiers of `tiered_pricing`, by where each begins."""
+    """Return the tiers of `tiered_pricing`, by the threshold of each."""
     listed = entry.get("tiered_pricing")
     found = []
     for tier in listed if isinstance(listed, list) else ():
@@ -71,10 +71,10 @@ def _ranges(entry: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
 
 
 def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
-    """Return the prices of `entry` for long inputs, by rising length.
+    """Return the prices of `entry` for long inputs, by increasing length.
 
-    A price that a threshold does not name stays what it is below. A tier of `tiered_pricing` that names no price of
-    the cache has its price of input for it.
+    A price that a threshold does not name stays the same. A tier of `tiered_pricing` without a cache price uses its
+    input price.
     """
     base = base_prices(entry)
     ranges = _ranges(entry)
@@ -97,10 +97,11 @@ HOW_TO_NAME = "`nexus model list` shows names that work; a name is written PROVI
 TABLE = "model_prices_and_context_window_backup.json"
 CLAUDE_TO_4_5 = re.compile(r"(?:^|-)claude-(?:[34]|(?:sonnet|opus|haiku)-4)(?:-[0-5])?(?:-(?:sonnet|opus|haiku))?$")
 CLAUDE_WINDOW = 200_000
-"""The window of Claude up to 4.5. The table has more for some of them: it takes a beta header that is not sent."""
+"""The window of Claude up to 4.5. The table has a larger one for some models, which needs a beta header that we do not
+send."""
 DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
 FAMILIES = (("vertex_ai", "vertex_ai"), ("bedrock_converse", "bedrock"), ("fireworks_ai", "fireworks_ai"))
-"""Beginnings of the table's names of providers that differ from ours."""
+"""Prefixes of the table's provider names that differ from ours."""
 SAME_BILL = MappingProxyType(
     {
         "ai21_chat": "ai21",
@@ -112,7 +113,7 @@ SAME_BILL = MappingProxyType(
         "vertex_ai_beta": "vertex_ai",
     }
 )
-"""Other names under which a provider charges the same."""
+"""Names under which a provider charges the same prices."""
 SAME_PRICE_TAGS = frozenset({"thinking"})
 """Tags after a model's colon that do not change its price; a number is a version."""
 OLD_ENCODING = re.compile(r"(^|/)(gpt-4(?!o|\.)|gpt-3\.5|text-)")
@@ -128,7 +129,7 @@ _kept: dict[str, Any] = {}
 
 
 def keep_table() -> None:
-    """Read litellm's table now and keep it for every model: 3 MB."""
+    """Read litellm's table now and keep it for all models: 3 MB."""
     _kept.update(_table())
 
 
@@ -161,12 +162,12 @@ def _candidates(name: str) -> Iterator[str]:
 
 
 def _house(listed: str) -> str:
-    """Return the provider's own name for what the table lists as `litellm_provider`."""
+    """Return the provider's own name for an entry's `litellm_provider`."""
     return next((family for start, family in FAMILIES if listed.startswith(start)), listed)
 
 
 def _bills(entry: Mapping[str, Any], key: str, name: str) -> bool:
-    """Return True if `entry` (at `key` of the table) has the prices of `name`: same provider, same variant."""
+    """True if `entry` (at `key` of the table) has the prices of `name`: same provider, same variant."""
     prefix, tag = split_model_name(name)[0], name.rpartition("/")[2].partition(":")[2]
     house = _house(str(entry.get("litellm_provider", "")))
     if prefix and SAME_BILL.get(house, house) != SAME_BILL.get(prefix, prefix):
@@ -175,14 +176,14 @@ def _bills(entry: Mapping[str, Any], key: str, name: str) -> bool:
 
 
 def _answers(entry: object) -> TypeGuard[dict[str, Any]]:
-    """Return True if the entry is of a model that generates text."""
+    """True if the entry is a model that generates text."""
     return isinstance(entry, dict) and entry.get("mode") in ("chat", "responses", "completion")
 
 
 @lru_cache(maxsize=64)
 def _entry(name: str) -> Mapping[str, Any] | None:
-    """Return the entry for `name`: one with its prices if there is any, else one of the same model elsewhere,
-    without."""
+    """Return the entry for `name`: preferably one with its prices, else one of the same model at another provider,
+    without prices."""
     table = _table()
     prefix = split_model_name(name)[0]
     elsewhere = None
@@ -200,10 +201,10 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 @lru_cache(maxsize=64)
 def _relative(name: str) -> Mapping[str, Any] | None:
-    """Return the entry of another edition of a model that the table does not list: the provider's own, else the maker's
-    (a bare key); the newest. What another host made of the same weights says nothing.
+    """Return the newest entry of another edition of an unlisted model: the provider's own, else the maker's (a bare
+    key). Entries of other hosts of the same weights do not count.
 
-    It has its prices where its provider takes the same for all editions.
+    It has prices if its provider charges the same for all editions.
     """
     wanted = model_stem(name)
     if split_model_name(name)[0] in LOCAL or not wanted:
@@ -220,16 +221,16 @@ def _relative(name: str) -> Mapping[str, Any] | None:
 
 
 def _window(entry: Mapping[str, Any]) -> int:
-    """Return the window that an entry gives."""
-    # `max_tokens` is the output cap wherever `max_output_tokens` is given too; alone it is the old word for the window.
+    """Return the window of an entry."""
+    # `max_tokens` is the output cap if `max_output_tokens` is there too; alone it is the older name of the window.
     return _number(entry, "max_input_tokens") or _number(entry, "max_tokens") or DEFAULT_WINDOW
 
 
 def provider_of(name: str) -> str:
     """Return litellm's name of the provider of `name`; "" if neither prefix nor table gives it.
 
-    A prefix decides. A bare name is looked up in the table; a family name that the table does not have yet
-    (`gpt-9`, `claude-opus-9`) goes where its family goes. `ollama/` counts as `ollama_chat`, which is what is called.
+    A prefix decides. A bare name is looked up in the table; a name that the table does not have yet (`gpt-9`,
+    `claude-opus-9`) gets the provider of its family. `ollama/` counts as `ollama_chat`, which is the provider called.
     """
     prefix, bare = split_model_name(name)
     if prefix:
@@ -243,13 +244,13 @@ def provider_of(name: str) -> str:
 
 
 def takes_effort(name: str) -> bool:
-    """True if the table says that the model reasons, so that an effort means something to it."""
+    """True if the table lists the model as reasoning, so that an effort applies to it."""
     entry = _entry(name) or _relative(name)
     return bool(entry and entry.get("supports_reasoning") and model_stem(str(entry["_key"])) == model_stem(name))
 
 
 def encoding_of(name: str) -> str:
-    """Return the tiktoken table that counts best for a model: `cl100k_base` for older GPTs, else `o200k_base`."""
+    """Return the tiktoken encoding that fits a model best: `cl100k_base` for older GPTs, else `o200k_base`."""
     return "cl100k_base" if OLD_ENCODING.search(name) else "o200k_base"
 
 
@@ -278,7 +279,7 @@ def _from_table(name: str) -> ModelInfo:
 
 
 def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = MappingProxyType({})) -> ModelInfo:
-    """Return what is known of `name`; `overrides` (settings, by model name) win field by field.
+    """Return the known facts of `name`; `overrides` (settings, by model name) replace single fields.
 
     Keys of an override: `window`, `max_output` (tokens), `input_price`, `output_price`, `cache_read_price`,
     `cache_write_price` (dollars per million tokens), `images`. An unknown model has a window of 128,000, no prices and
@@ -294,13 +295,13 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     fields["known"] = info.known or "window" in numbers
     fields["images"] = bool(given.get("images", info.images))
     fields["cache"] = info.cache or "cache_read_price" in charged
-    # A price that is given holds for every length.
+    # A given price holds for every input length.
     fields["tiers"] = tuple(replace(tier, **charged) for tier in info.tiers)
     return replace(info, **fields)
 
 
 def window_setting_key(name: str) -> str:
-    """Return the key of the setting that names the window of a model."""
+    """Return the key of the setting for a model's window."""
     return f'models."{name}".window'
 
 
@@ -315,7 +316,7 @@ def price_command(name: str) -> str:
 
 
 def check_model(name: str) -> None:
-    """Raise `NexusError` of kind `usage` for a name without a known provider or without a model."""
+    """Raise `NexusError` of kind `usage` for a name without a known provider or a model."""
     provider, rest = provider_of(name), split_model_name(name)[1].strip()
     if not provider or not rest.strip("/"):
         why = f"{name!r} names no known provider" if not provider else f"{name!r} names a provider and no model"

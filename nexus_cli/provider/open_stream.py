@@ -32,7 +32,7 @@ async def note_request(request: Any) -> None:
 
 
 async def note_response(response: Any) -> None:
-    """Record the response for the stream that is being opened: a hook of the HTTP client."""
+    """Record the response for the stream that is being opened, as a hook of the HTTP client."""
     noted = _responses.get()
     if noted is not None:
         noted.append(response)
@@ -50,7 +50,7 @@ class OpenStream:
         self.chunks: Any = None
         """The iterator of chunks, once open."""
         self.has_answered = False
-        """A first chunk has come."""
+        """True once a first chunk has come."""
         self.watch = StallWatch(stall_seconds, self._count_received)
 
     async def open(self, call: Callable[..., Awaitable[Any]], made: Mapping[str, Any]) -> None:
@@ -75,7 +75,7 @@ class OpenStream:
         self.chunks = source.__aiter__()
 
     async def next_chunk(self) -> object:
-        """Return the next chunk, or `END`. Raises `StallError`, and whatever the network and the SDKs raise."""
+        """Return the next chunk, or `END`. Raises `StallError`, and every exception of the network and the SDKs."""
         while True:
             async with self.watch.waiting():
                 chunk: object = await anext(self.chunks, END)
@@ -84,7 +84,7 @@ class OpenStream:
 
     @property
     def body_sha256(self) -> str:
-        """Return the SHA-256 of the body of the answered request; "" where the transport hides it."""
+        """Return the SHA-256 of the body of the answered request; "" if the transport hides it."""
         for response in self._responses:
             body = getattr(getattr(response, "request", None), "content", None)
             if isinstance(body, bytes) and body:
@@ -93,7 +93,7 @@ class OpenStream:
 
     @property
     def has_invented_end(self) -> bool:
-        """True if litellm's wrapper had to be read (a provider without asynchronous chunks) and invented the end."""
+        """True if litellm's wrapper was read (for a provider without asynchronous chunks) and invented the end."""
         return self._plain and getattr(self._wrapper, "received_finish_reason", None) is None
 
     async def aclose(self) -> None:
@@ -104,7 +104,7 @@ class OpenStream:
             if hasattr(closable, "aclose"):
                 try:
                     await closable.aclose()
-                except Exception:  # a seam: closing a broken connection may fail in any way, and nothing is lost by it
+                except Exception:  # a seam: closing a broken connection may raise anything, and nothing is lost
                     continue
         for request in self._requests:
             empty_body(request)
@@ -112,9 +112,9 @@ class OpenStream:
     def _keep(self, response: Any) -> None:
         """Read the last bytes of the openai SDK's response before it is closed after `[DONE]`.
 
-        The SDK closes it unread, which loses the connection, so that every step would pay for a new one. The rest is
-        read from the SDK's own iterator and only while that is suspended: a body that has ended must not be read
-        again, httpcore would loop for ever without giving way.
+        The SDK closes it unread, which loses the connection, and every step would need a new one. The rest is read from
+        the SDK's own iterator, and only while that is suspended: reading a finished body again makes httpcore loop for
+        ever without yielding.
         """
         read, close = response.aiter_raw, response.aclose
         body: Any = None
@@ -134,7 +134,7 @@ class OpenStream:
                     async with asyncio.timeout(LAST_BYTES_SECONDS):
                         async for _ in body:
                             pass
-                except Exception:  # a seam: whatever is wrong with the connection, it is closed next
+                except Exception:  # a seam: the connection is closed next, whatever is wrong with it
                     settled = True
             await close()
 

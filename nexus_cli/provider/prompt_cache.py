@@ -1,4 +1,4 @@
-"""Prompt caches of providers: how a request asks for one, and how long each provider keeps it.
+"""Prompt caches of providers: the marks and keys that request one, and the lifetime at each provider.
 
 A mark is a key on the message, which litellm puts on the message's last content block: text and shape stay the same.
 Lifetimes and minimums are documented by Anthropic (5 minutes from the last use), OpenAI and Azure (5 to 10 minutes, at
@@ -28,14 +28,14 @@ def takes_marks(model: str, provider: str) -> bool:
 
 
 def count_blocks(message: Mapping[str, Any]) -> int:
-    """Return the number of content blocks that a message becomes: texts and images, thinking, calls."""
+    """Return the number of content blocks of a message: texts and images, thinking, calls."""
     content = message.get("content")
     texts = len(content) if isinstance(content, list) else 1 if content else 0
     return max(1, texts + len(message.get("thinking_blocks") or ()) + len(message.get("tool_calls") or ()))
 
 
 def _spare_mark(messages: Sequence[Mapping[str, Any]], start: int, end: int) -> int | None:
-    """Return the message in `start..end` that keeps a long batch within reach, or None when the batch is short."""
+    """Return the message in `start..end` whose mark keeps a long batch within reach, or None if the batch is short."""
     if sum(count_blocks(m) for m in messages[start:end]) <= LOOK_BACK:
         return None
     count = 0
@@ -49,8 +49,8 @@ def _spare_mark(messages: Sequence[Mapping[str, Any]], start: int, end: int) -> 
 def mark_positions(messages: Sequence[Mapping[str, Any]], previous_end: int) -> list[int]:
     """Return the indices of the messages to mark, at most four, in order.
 
-    End of the system text, end of the previous request, end of this one, and one spare where more than 15 blocks came
-    since. An end that is an assistant's turn is left: its last block may be thinking, which takes no mark.
+    They are the end of the system text, of the previous request and of this one, and a spare one if more than 15 blocks
+    were added. An end that is an assistant's message gets no mark: its last block may be thinking, which takes none.
     """
     head = 0
     while head < len(messages) and messages[head].get("role") == "system":
@@ -63,10 +63,9 @@ def mark_positions(messages: Sequence[Mapping[str, Any]], previous_end: int) -> 
 
 
 def add_cache_marks(request: Request, provider: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """Return the messages and tools of `request`, with cache marks where `provider` takes them; `request` is left as it
-    is.
+    """Return the messages and tools of `request` with cache marks if `provider` takes them; `request` is unchanged.
 
-    Pure. Messages without a mark are the very same objects. Without a system text the last tool carries its mark.
+    Pure. Messages without a mark are the same objects. Without a system text, the last tool has its mark.
     """
     messages, tools = list(request.messages), list(request.tools)
     if not takes_marks(request.model, provider):
@@ -97,17 +96,17 @@ class CacheLife:
     """The lifetime and minimum of one provider's cache."""
 
     min_seconds: float
-    """Seconds since its last use for which a beginning is surely kept, as far as the provider says."""
+    """Seconds since its last use for which a prefix is certainly kept, according to the provider."""
     max_seconds: float
-    """Seconds after which it is surely gone."""
+    """Seconds after which it is certainly gone."""
     min_tokens: int
-    """Tokens below which nothing is kept."""
+    """Least tokens of a prefix that is cached."""
     step: int = 1
-    """Tokens by which what is kept grows."""
+    """Granularity of a cached prefix in tokens."""
     automatic: bool = True
-    """False: only what is marked is kept (`cache_marks`)."""
+    """False: only marked prefixes are cached (`cache_marks`)."""
     documented: bool = True
-    """False: an assumption."""
+    """False: the values are an assumption."""
 
 
 ANTHROPIC = CacheLife(5 * MINUTE, 5 * MINUTE, 1024, automatic=False)
@@ -121,7 +120,7 @@ LONGER_MINIMUM = (
     (re.compile(r"claude.*(sonnet-?4[-.](6|7|8|9)|sonnet-?5|haiku)"), 2048),
     (re.compile(r"gemini.*pro"), 4096),
 )
-"""Models that keep nothing below more tokens than others of their house; the first that fits."""
+"""Models with a higher minimum than others of their maker; the first match counts."""
 KEPT_A_DAY = re.compile(r"gpt-(5\.[5-9]|[6-9])")
 """OpenAI's models that keep their cache for up to a day by default."""
 HOUSES = {
@@ -135,13 +134,13 @@ HOUSES = {
     "xai": USUAL,
     "x-ai": USUAL,
 }
-"""By litellm's name of the provider; behind OpenRouter by its name of the house."""
+"""By litellm's name of the provider; for OpenRouter by its name of the maker."""
 
 
 def cache_life(model: str, provider: str, *, caches: bool = False) -> CacheLife | None:
-    """Return the lifetime of the cache that `model` has at `provider`; None where no cache is known.
+    """Return the cache lifetime of `model` at `provider`; None if no cache is known.
 
-    `caches`: the model is known to have one, whoever serves it.
+    `caches`: the model is known to have a cache at any provider.
     """
     name = model.lower()
     house = name.split("/")[1] if provider == "openrouter" and name.count("/") > 1 else provider

@@ -10,13 +10,13 @@ from nexus_cli.core.request import Provider, Request
 from nexus_cli.provider.retry import closing
 
 SECONDS = 30.0
-"""The longest that making one body may take; the first one imports litellm."""
+"""Time limit for building one body; the first one imports litellm."""
 REFUSAL = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
 """The answer to every request: no adapter retries it."""
 
 
 class BodyCatcher:
-    """An HTTP server on loopback that keeps the bodies it is sent and refuses every request."""
+    """An HTTP server on loopback that keeps the bodies of requests and refuses them all."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -41,18 +41,18 @@ class BodyCatcher:
             writer.write(REFUSAL)
             await writer.drain()
         except (asyncio.IncompleteReadError, OSError, ValueError):
-            pass  # not a request that can be kept: the caller finds no body
+            pass  # not a valid request: the caller finds no body
         finally:
             writer.close()
 
 
 async def hash_rebuilt_body(request: Request, at: BodyCatcher, through: Provider) -> str:
-    """Return the SHA-256 of the body that `through`, which sends to `at`, makes of a request; "" where none arrives."""
+    """Return the SHA-256 of the body that `through`, which sends to `at`, builds for a request; "" if none arrives."""
     at.bodies.clear()
     try:
         async with asyncio.timeout(SECONDS), closing(through.stream(request)) as deltas:
             async for _ in deltas:
                 pass
     except (ProviderError, TimeoutError):
-        pass  # the catcher refuses everything
+        pass  # the catcher refuses every request
     return sha256(at.bodies[-1]).hexdigest() if at.bodies else ""

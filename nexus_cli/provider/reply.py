@@ -1,7 +1,7 @@
 """Fold the deltas of one stream into a message, its usage and its outcome.
 
-`tool_call_fold` folds tool calls; the session decides what an outcome means. Pieces are collected in lists and joined
-once. Thinking without a signature is for people only: Anthropic refuses it.
+`tool_call_fold` folds tool calls; the session interprets the outcome. Pieces are collected in lists and joined once.
+Thinking without a signature is only shown to people: Anthropic refuses it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.provider.tool_call_fold import ToolCallFold
 
 WANTS_REASONING = frozenset({"deepseek", "moonshot"})
-"""Providers that ask for `reasoning_content` with every assistant message."""
+"""Providers that require `reasoning_content` in every assistant message."""
 NO_BLOCKS = frozenset({"mistral", "codestral", "gemini"})
-"""Providers whose thinking blocks litellm makes up (Mistral) or carries elsewhere (Gemini, in the call's id)."""
+"""Providers whose thinking blocks litellm invents (Mistral) or carries elsewhere (Gemini, in the call's id)."""
 
 
 class ThinkingFold:
@@ -42,7 +42,7 @@ class ThinkingFold:
         self._reasoning: list[str] = []
 
     def feed(self, delta: OpaqueDelta) -> None:
-        """Take a fragment; values of another shape than its field has are left out."""
+        """Add a fragment; values of an unexpected type are left out."""
         if delta.field == "reasoning_content":
             if isinstance(delta.value, str):
                 self._reasoning.append(delta.value)
@@ -61,14 +61,14 @@ class ThinkingFold:
         if not signature:
             self._unsigned.append(text)
             return
-        # The signature comes alone, or with the whole text of its block once more.
+        # The signature comes alone, or with the whole text of its block repeated.
         before = "".join(self._unsigned)
         whole = text if text.startswith(before) else before + text
         self._blocks.append({**block, "type": "thinking", "thinking": whole, "signature": signature})
         self._unsigned.clear()
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields to merge into the message when it goes back to the same provider and model."""
+        """Return the fields to merge into the message when it is sent back to the same provider and model."""
         if self._provider in WANTS_REASONING:
             text = "".join(self._reasoning)
             return {"reasoning_content": text} if text else {}
@@ -78,7 +78,7 @@ class ThinkingFold:
 
 
 KEEPS_CALL_IDS = frozenset({"gemini", "vertex_ai"})
-"""Providers whose own call ids go back: litellm carries Gemini's thought signature inside them."""
+"""Providers whose own call ids are sent back: litellm carries Gemini's thought signature inside them."""
 PROBLEMS = {
     "length": "the answer was cut off at the output cap",
     "refused": "the provider stopped the answer: content filter",
@@ -97,11 +97,11 @@ class Reply:
     finish: str
     """`stop`, `tool_calls`, `length`, `refused`, `none` (no finish reason) or `empty`."""
     problem: str
-    """One line about what is wrong with the answer, or ""."""
+    """The problem with the answer in one line, or ""."""
     is_cut: bool = False
     """True if the stream ended without a reason, in the middle of a text or of the arguments of a call."""
     sent: str = ""
-    """The body that went over the wire, see `SentDelta`; "" if unknown."""
+    """The body that was sent, see `SentDelta`; "" if unknown."""
 
 
 class ReplyFold:
@@ -140,12 +140,12 @@ class ReplyFold:
                 assert_never(delta)
 
     def finish(self) -> Reply:
-        """Return the whole reply. Which calls are there decides, not the reason that the provider gave."""
+        """Return the whole reply. It has tool calls if any arrived, whatever finish reason the provider gave."""
         text = "".join(self._text)
         text = text if text.strip() else ""
         outcome = self._outcome(text)
         if self._provider in KEEPS_CALL_IDS:
-            # litellm's Gemini adapter sends the first of two equal calls alone, and the results of both.
+            # litellm's Gemini adapter sends only the first of two equal calls, but the results of both.
             self._calls.merge_equal()
         calls = () if outcome == "refused" else self._name_calls()
         message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque(calls, outcome))
@@ -153,7 +153,7 @@ class ReplyFold:
         return Reply(message, self._usage, outcome, self._problem(outcome), is_cut, self._sent)
 
     def partial(self) -> Message:
-        """Return the message so far, for a stream that was interrupted: its text, no half calls, no half thinking."""
+        """Return the message so far, for an interrupted stream: its text, without incomplete calls and thinking."""
         return Message(Role.ASSISTANT, "".join(self._text))
 
     def _outcome(self, text: str) -> str:

@@ -1,7 +1,7 @@
 """Retry failed requests with identical bytes, bounded in number and time.
 
-`failures` decides what is worth a retry (`ProviderError.transient`). Nothing is retried here after the first delta:
-that request is paid for, and the session records it before it sends another one (`session.model_call`).
+`failures` decides which errors are worth a retry (`ProviderError.transient`). No request is retried here after its
+first delta: it is paid for, and the session records it before it sends another one (`lane.model_call`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
 RATE_WINDOW = 65.0
-"""Seconds after the first try until which a rate limit is tried again, however often: most count by the minute."""
+"""Seconds after the first try in which a rate limit is retried without a limit on the number: most count per minute."""
 
 
 class RandomSource(Protocol):
@@ -45,7 +45,8 @@ class RandomSource(Protocol):
 
 
 def backoff_seconds(attempt: int, chance: float) -> float:
-    """Return the seconds before try `attempt` + 1: doubling from 0.5 to 30, of which between half and all."""
+    """Return the delay before try `attempt` + 1: a random value between half and all of a time that doubles from 0.5 to
+    30 s."""
     return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
 
 
@@ -64,8 +65,7 @@ class RetryingProvider:
     ) -> None:
         """Allow at most `tries` requests, and none later than `seconds` after the first.
 
-        A rate limit may take more tries within `RATE_WINDOW`, unless `tries` allows no second one; the last wait ends
-        with the window.
+        A rate limit may take more tries within `RATE_WINDOW`, unless `tries` is 1; the last wait ends with the window.
         """
         self.inner = inner
         self._tries = tries
@@ -76,17 +76,18 @@ class RetryingProvider:
 
     @property
     def asks_again(self) -> bool:
-        """True if a request whose answer was cut may be sent once more; who recorded the first one does that."""
+        """True if a request whose answer was cut may be sent again; the caller, which recorded the first one, sends
+        it."""
         return self._tries > 1
 
     def prepare(self) -> None:
-        """Load what the first request needs, if the other one has something to load."""
+        """Prepare the wrapped provider, if it needs that."""
         prepare = getattr(self.inner, "prepare", None)
         if prepare is not None:
             prepare()
 
     async def aclose(self) -> None:
-        """Close the other one, if it can be closed."""
+        """Close the wrapped provider, if it can be closed."""
         close = getattr(self.inner, "aclose", None)
         if close is not None:
             await close()
@@ -94,8 +95,8 @@ class RetryingProvider:
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Yield the deltas of the first try that begins to answer; a `RetryDelta` before each wait.
 
-        A wait is what the provider asked for, at least our own back-off. If that exceeds the time that is left, the
-        failure is raised at once. Raises the last `ProviderError`, with its kind.
+        A wait is the time that the provider asked for, but at least our own back-off. If it exceeds the remaining time,
+        the failure is raised at once. Raises the last `ProviderError`.
         """
         began = self._now()
         attempt = 0
@@ -121,6 +122,6 @@ class RetryingProvider:
             await self._sleep(wait)
 
     def _may_retry(self, error: ProviderError, attempt: int, began: float) -> bool:
-        """True if the number of tries, or a rate limit that has not lasted its minute, allows another one."""
+        """True if the number of tries allows another one, or the minute of a rate limit has not passed."""
         is_counting = error.kind == "rate_limit" and self._tries > 1 and self._now() - began < RATE_WINDOW
         return attempt < self._tries or is_counting

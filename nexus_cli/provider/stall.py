@@ -13,32 +13,32 @@ from types import TracebackType
 from typing import Any
 
 LOOKS = 8
-"""Checks per stall time: a stall is noticed at most an eighth too late."""
+"""Checks per stall time: a stall is detected at most an eighth too late."""
 LONGEST_PAUSE = 5.0
-"""Seconds between two looks at most."""
+"""Most seconds between two checks."""
 
 
 OVERDUE = 1.25
-"""Factor of the allowed idle time: a wait that lasts longer was not ended because its loop is blocked."""
+"""Factor of the allowed idle time: a wait that lasts longer was not ended, so its loop is blocked."""
 
 
 class StallError(Exception):
-    """No byte came for the whole time allowed."""
+    """No byte arrived for the whole allowed time."""
 
 
 _watches: set[StallWatch] = set()
-"""Every wait of this process; read by another thread, so it is only ever copied."""
+"""Every wait of this process. Another thread reads it, so it is only ever copied."""
 
 
 def overdue_wait(task: asyncio.Task[Any] | None) -> float | None:
-    """Return the allowed seconds of a wait of `task` that has lasted much longer, None without one. For any thread."""
+    """Return the allowed seconds of a wait of `task` that is far overdue, else None. For any thread."""
     now = time.monotonic()
     mine = (watch for watch in tuple(_watches) if watch.task is task)
     return next((watch.seconds for watch in mine if watch.idle_seconds(now) > watch.seconds * OVERDUE), None)
 
 
 def is_waiting_here() -> bool:
-    """True if the code that runs in this thread's loop is, or is called by, a wait for the provider."""
+    """True if the code that this thread's loop runs is, or is called by, a wait for the provider."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -49,15 +49,15 @@ def is_waiting_here() -> bool:
 class StallWatch:
     """A watch on one stream: entered once, `waiting()` around each wait for the server.
 
-    One timer for the whole stream, which looks now and then, rather than one per chunk. The time that the consumer
+    The whole stream has one timer, which checks periodically, rather than one per chunk. The time that the consumer
     takes between two chunks does not count.
     """
 
     def __init__(self, seconds: float, received: Callable[[], int]) -> None:
-        """Initialize; `seconds` without progress are a stall, and `received` returns the bytes so far."""
+        """Initialize; `seconds` without progress are a stall, and `received` returns the number of bytes so far."""
         self.seconds = seconds
         self.task: asyncio.Task[Any] | None = None
-        """The task that waits, while it does."""
+        """The task that is waiting, None while none is."""
         self._received = received
         self._bytes = 0
         self._since = 0.0
@@ -76,7 +76,7 @@ class StallWatch:
 
     @asynccontextmanager
     async def waiting(self) -> AsyncIterator[None]:
-        """Wrap one wait. Raise `StallError` when it lasts too long; any other `TimeoutError` passes."""
+        """Wrap one wait. Raises `StallError` if it lasts too long; any other `TimeoutError` passes."""
         self._since, self._bytes = time.monotonic(), self._received()
         timer = asyncio.timeout(None)
         try:

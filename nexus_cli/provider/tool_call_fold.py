@@ -1,6 +1,6 @@
 """Fold the fragments of tool calls, in any chunking, into whole calls.
 
-No call is lost: one whose arguments are no object keeps its raw text, for the error that the model gets.
+No call is lost: a call whose arguments are not an object keeps its raw text, for the error sent to the model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME_LENGTH = 64
 
 @dataclass(slots=True)
 class CallDraft:
-    """One call as far as it has come."""
+    """One call as far as it has arrived."""
 
     id: str = ""
     """The provider's id."""
@@ -30,11 +30,11 @@ class CallDraft:
 
     @property
     def name(self) -> str:
-        """Return the name, in characters that every provider takes back."""
+        """Return the name, limited to characters that every provider accepts."""
         return re.sub(r"[^a-zA-Z0-9_-]", "_", "".join(self.names).strip())[:NAME_LENGTH] or NAMELESS
 
     def add(self, delta: CallDelta) -> None:
-        """Add a fragment of this call. A name that is merely repeated is not added again."""
+        """Add a fragment of this call. A repeated name is not added again."""
         self.id = self.id or delta.id
         if delta.name and not self.pieces and "".join(self.names) != delta.name:
             self.names.append(delta.name)
@@ -43,7 +43,7 @@ class CallDraft:
         self.fields.update(delta.fields or {})
 
     def arguments(self) -> tuple[dict[str, Any], str]:
-        """Return the arguments, or {} and the raw text when they are no object."""
+        """Return the arguments, or {} and the raw text if they are not an object."""
         return parse_arguments("".join(self.pieces))
 
 
@@ -61,10 +61,10 @@ def _loads(text: str) -> object:
 
 
 def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
-    """Return `text` as an object, and ""; else {} and `text`.
+    """Parse `text` as an object; return it and "", or else {} and `text`.
 
-    No arguments at all and `null` are the empty object; an object that was encoded twice is read twice. NaN and
-    Infinity are no JSON, and a number beyond what can be sent back as one (`1e999`) is refused.
+    Empty arguments and `null` are the empty object; an object that was encoded twice is decoded twice. NaN and Infinity
+    are not JSON, and a number too large to be sent back (`1e999`) is refused.
     """
     if not text.strip():
         return {}, ""
@@ -89,9 +89,9 @@ class ToolCallFold:
     def feed(self, delta: CallDelta) -> None:
         """Add one fragment.
 
-        An index names the call, unless the fragment brings another id and a name too: then the provider counts each
-        chunk from 0, and this is a new call. Without an index a new id or, lacking ids, a name begins a call, and
-        everything else belongs to the newest.
+        An index identifies the call, unless the fragment has another id and a name too: then the provider counts each
+        chunk from 0, and a new call begins. Without an index a new id or, lacking ids, a name begins a call; all other
+        fragments belong to the newest call.
         """
         draft = self._find(delta)
         if draft is None:
@@ -112,7 +112,7 @@ class ToolCallFold:
 
     @staticmethod
     def _begins(draft: CallDraft, delta: CallDelta) -> bool:
-        """Return True if a fragment that points at `draft` begins another call."""
+        """True if a fragment for `draft` begins another call."""
         if not delta.name or not draft.names:
             return False
         if delta.id and draft.id:
@@ -120,7 +120,7 @@ class ToolCallFold:
         return bool(draft.pieces) and not draft.arguments()[1]
 
     def merge_equal(self) -> None:
-        """Keep the first of calls with equal name and arguments, as an adapter that drops the others requires."""
+        """Keep the first of calls with equal name and arguments, for an adapter that drops the others."""
         seen: list[tuple[str, tuple[dict[str, Any], str]]] = []
         kept = []
         for draft in self.drafts:

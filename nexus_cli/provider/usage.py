@@ -72,7 +72,7 @@ def merge_reports(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[s
 def usage_cost(usage: Usage, info: ModelInfo) -> float | None:
     """Return the dollars for `usage` at the prices of `info` for this input length; None if a needed price is unknown.
 
-    A cache price that is unknown counts as the input price: caching is never dearer to read than not caching, and only
+    An unknown cache price counts as the input price: reading from a cache never costs more than not caching, and only
     Anthropic charges for writes, whose price the table has.
     """
     info = info.with_tier_prices(usage.input)
@@ -86,9 +86,9 @@ def usage_cost(usage: Usage, info: ModelInfo) -> float | None:
 
 
 def to_usage(raw: object, info: ModelInfo) -> Usage:
-    """Return `raw` as a `Usage`; counts that are absent, negative or no numbers are 0.
+    """Convert `raw` to a `Usage`; counts that are missing, negative or not numbers become 0.
 
-    `input` includes cache reads and writes: where a report counts them beside the prompt (Anthropic's own form, with
+    `input` includes cache reads and writes: if a report counts them separately (Anthropic's own form, with
     `input_tokens`), they are added. `output` includes reasoning.
     """
     report = as_mapping(raw)

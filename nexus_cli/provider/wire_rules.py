@@ -1,7 +1,7 @@
 """Message rules of each provider, as data for `nexus_cli.core.wire`.
 
-litellm merges neighbours of one role (Anthropic, Gemini) in order, so that a longer conversation still begins with the
-shorter one.
+litellm merges neighbours of the same role (Anthropic, Gemini) in order, so that a conversation stays a prefix of a
+longer one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOTED = "Understood."
 RULES: dict[str, WireRules] = {
     "openai": WireRules("openai"),
     "anthropic": WireRules("anthropic", first_not_user=GO_ON),
-    # Two model turns merge to one, in which litellm drops a call equal to an earlier one.
+    # Two model turns are merged, and litellm drops a call equal to an earlier one.
     "gemini": WireRules("gemini", assistant_after_assistant=GO_ON, first_not_user=GO_ON),
     # "Unexpected role 'user' after role 'tool'"; ids are nine letters or digits; unknown or null fields are refused.
     "mistral": WireRules("mistral", user_after_tool=NOTED, first_not_user=GO_ON, call_id_length=9, null_content=False),
@@ -26,7 +26,7 @@ RULES: dict[str, WireRules] = {
     # Many chat templates raise on a first message that is not the user's.
     "ollama": WireRules("ollama", first_not_user=GO_ON),
 }
-"""Rules by family. `rules_for` finds the row and puts the provider's own name in."""
+"""Rules by family. `rules_for` finds the row and sets the provider's own name."""
 
 FAMILY = {
     "ollama_chat": "ollama",
@@ -46,16 +46,16 @@ UPSTREAM = (
     ("codestral", "mistral"),
     ("devstral", "mistral"),
 )
-"""Part of a model's name to the family behind a provider that passes requests on."""
+"""Part of a model's name to its family, for providers that forward requests."""
 PASSING_ON = LOCAL | {"openrouter", "bedrock", "vertex_ai", "azure_ai", "vercel_ai_gateway", "litellm_proxy"}
-"""Providers behind which the model's name decides: a local server has the template of its model."""
+"""Providers for which the model's name decides: a local server has the template of its model."""
 
 
 def rules_for(provider: str, model: str = "") -> WireRules:
-    """Return the rules of `provider`, which may be a model's whole name (`openrouter/mistralai/mistral-large`) instead.
+    """Return the rules of `provider`, which may also be a whole model name (`openrouter/mistralai/mistral-large`).
 
-    Behind a provider that passes requests on, the name of `model` decides. Unknown ones get OpenAI's rules. The
-    result's `provider` is always the provider asked for.
+    For a provider that forwards requests, the name of `model` decides. Unknown ones get OpenAI's rules. The result's
+    `provider` is always the requested one.
     """
     name = split_model_name(provider)[0] or provider.partition("/")[0]
     family = FAMILY.get(name, name)

@@ -1,1 +1,1 @@
-"""Reports: one file each, giving the value that `--json` prints. Their text form is in `nexus_cli.reports.text`."""
+"""Reports: one file each, returning the value that `--json` prints. The text forms are in `nexus_cli.reports.text`."""

@@ -1,7 +1,7 @@
-"""Report each request's use of the provider's cache, and why one read less than it could have.
+"""Report each request's use of the provider's cache, and the causes of misses.
 
-From the ledger alone: each request beside the one before it in its lane that the provider had counted. The verdicts are
-those of `nexus_cli.lane.cache.diagnosis`.
+Reads only the ledger: compares each request with the one before it in its lane whose usage the provider reported. The
+verdicts are those of `nexus_cli.lane.cache.diagnosis`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.cache_report import CacheLifeObject, CacheReport, CacheRow, CacheTotal, MissReport
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
-"""Kinds of verdicts that are misses."""
+"""Kinds of verdicts that count as misses."""
 ELSEWHERE = "the first here; another session had sent the same beginning"
 
 
@@ -96,7 +96,7 @@ def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
 
 
 def _first_reason(step: int, read: int) -> str:
-    """Return why there is no earlier request to compare with; "" if the verdict says it."""
+    """Return the reason that there is no earlier request to compare with; "" if the verdict gives it."""
     if step > 1:
         return "no earlier request has figures to compare with"
     return ELSEWHERE if read else ""

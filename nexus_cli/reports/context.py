@@ -1,6 +1,6 @@
 """Report the next request or request N of a session (`nexus docs json`). Sends nothing, writes nothing.
 
-A session's own epoch is shown as it was sent; without a session the first request of a new one is assembled.
+A session's epoch is shown as it was sent; without a session, the first request of a new one is assembled.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def request_value(view: RequestView) -> ContextReport:
 
 
 def _attachments(view: RequestView) -> list[dict[str, Any]]:
-    """Return the records of attached files whose messages are in the window, with the entry of each."""
+    """Return the records of attached files whose messages are in the window, with their entry."""
     there = {item.entry for item in view.request.arranged if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     memos = [memo for memo in view.memos(ATTACHMENTS) if memo.entry in there]
     return [{"entry": memo.entry, **one} for memo in memos for one in memo.value["files"]]
@@ -130,7 +130,7 @@ def _section_budget(view: RequestView, sections: Sequence[SectionObject]) -> Sec
 def _history(view: RequestView) -> HistoryObject:
     """Return figures of the entries in the window, whole or in part, and of the groups with one of them.
 
-    A summary, a marker and a stub represent hidden entries and count for neither.
+    Summaries, markers and stubs replace hidden entries and count for neither.
     """
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
     for item in (*view.request.arranged, *view.request.waiting):
@@ -152,7 +152,7 @@ def _history(view: RequestView) -> HistoryObject:
 
 
 def _without(by_kind: dict[str, int], told: int) -> dict[str, int]:
-    """Return the messages by kind without the event sections in the newest, which the event layer counts."""
+    """Return the messages by kind, without the event sections in the newest one, which the event layer counts."""
     for kind in ("user", "tool"):
         part = min(told, by_kind[kind])
         by_kind[kind] -= part

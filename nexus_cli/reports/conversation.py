@@ -1,6 +1,6 @@
-"""The turns of a session as the events that a person saw, newest turn first: what a resumed session shows again.
+"""The turns of a session as the events that a person saw, newest turn first. A resumed session shows them again.
 
-Read from the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+Reads the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from nexus_cli.turn.waiting import waiting_entry
 
 PERSON = "person"
 LONGEST = 200
-"""Entries of one turn that are shown: the newest."""
+"""Most entries of one turn that are shown, the newest ones."""
 CONTINUED = "continued"
-"""What a person reads where the model was asked to go on with an answer that broke off."""
+"""Text shown to people for the request to continue an answer that broke off."""
 
 
 def shown_text(record: LaneLog, entry: Entry) -> str:
-    """Return what a person reads of a user message: what was typed, else what is attached, of ours the command."""
+    """Return the text that people are shown for a user message: the typed text, else the attachments; for our own
+    messages the command."""
     memos = record.memos(SHOWN, first=entry.id)
     if memos and memos[0].entry == entry.id:
         return str(memos[0].value["text"])
@@ -41,9 +42,9 @@ def shown_text(record: LaneLog, entry: Entry) -> str:
 
 
 def newest_turns(session: Session) -> Iterator[list[Event]]:
-    """Yield the turns of a session, the newest first, each as its events from `TurnStart` to `TurnEnd`.
+    """Yield the turns of a session, newest first, each as its events from `TurnStart` to `TurnEnd`.
 
-    Of a long turn the first words and the end are there. Raise `NexusError` if the ledger fails.
+    A long turn has only its first message and its end. Raises `NexusError` if the ledger fails.
     """
     record = session.record
     if record is None:
@@ -64,7 +65,7 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
 
 
 def in_call_order(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries with the results of calls that ran together in call order; they were recorded as they ended."""
+    """Sort the results of calls that ran together into call order; they were recorded as they ended."""
     calls = [call.id for entry in entries for call in entry.message.tool_calls]
     places: dict[str | None, int] = {call: place for place, call in enumerate(calls)}
     ordered: list[Entry] = []
@@ -84,8 +85,8 @@ def _events(
     waiting: int,
     cuts: Sequence[Memo],
 ) -> Iterator[Event]:
-    """Yield the events of a turn that began with `words`; the result of the entry `waiting` is still waited for. Of
-    `cuts` each is an answer that was cut, and came again after its entry."""
+    """Yield the events of a turn that began with `words`. The result of the entry `waiting` is still pending. `cuts`
+    are answers that broke off and were requested again after their entry."""
     calls: dict[str | None, ToolCall] = {}
     answer = ""
     for entry in turn:

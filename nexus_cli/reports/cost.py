@@ -25,8 +25,8 @@ def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
     """Return the sums of a session's own requests and those of its workers, without those that a fork shares with its
     source.
 
-    An unanswered request is counted and adds nothing; an unknown price makes a `cost_usd` None, `known_usd` is the
-    rest.
+    An unanswered request counts but adds nothing. An unknown price makes a `cost_usd` None; `known_usd` sums the known
+    ones.
     """
     info = ledger.session(session)
     logs = ledger.logs(session)
@@ -51,14 +51,14 @@ def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
 
 
 def _worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
-    """Return the requests of the workers of a session, and of theirs."""
+    """Return the requests of a session's workers, nested ones included."""
     workers = [worker.id for worker in ledger.workers(session)]
     own = [row for worker in workers for log in ledger.logs(worker) for row in log.requests()]
     return own + [row for worker in workers for row in _worker_requests(ledger, worker)]
 
 
 def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
-    """Sums by name, the name with the most input first."""
+    """Sum by name, the name with the most input first."""
     groups: dict[str, list[RequestRow]] = {}
     for name, row in named:
         groups.setdefault(name, []).append(row)
@@ -84,7 +84,8 @@ def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
 def _turns(
     main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]], workers: Sequence[RequestRow]
 ) -> list[dict[str, Any]]:
-    """Return the newest turns, oldest first, each with the requests of every lane, and of `workers`, sent during it."""
+    """Return the newest turns, oldest first, each with the requests of every lane and of `workers` that were sent
+    during it."""
     begun = _turn_starts(main)
     starts, times = [entry.id for entry in begun], [entry.at for entry in begun]
     sent: list[list[RequestRow]] = [[] for _ in begun]

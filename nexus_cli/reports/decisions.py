@@ -1,6 +1,6 @@
-"""Report what was decided on the calls of a session: the rule, level or limit, where it comes from, the profile.
+"""Report the permission decisions on a session's calls: the rule, level or limit, its origin, and the sandbox profile.
 
-Read from the memos `DECISION` of the ledger. A call without one was let through by the level alone, or could not run.
+Reads the memos `DECISION` of the ledger. A call without one was allowed by the level alone, or could not run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import DecisionObject, DecisionReport, DecisionsReport
 
 NEWEST = 20
-"""Decisions that are listed where no id is given."""
+"""Number of decisions that are listed if no id is given."""
 
 
 def decisions_report(log: LaneLog, most: int = NEWEST) -> DecisionsReport:
@@ -35,7 +35,7 @@ def decision_report(log: LaneLog, call_id: str, tools: Mapping[str, Tool]) -> De
     """Return the decision on the call that `call_id` names, whole or by a prefix, None if there is none; `tools` by
     name.
 
-    Raises `NexusError("usage", ...)` if the prefix fits several calls.
+    Raises `NexusError("usage", ...)` if the prefix matches several calls.
     """
     recorded = {str(memo.value["id"]): memo for memo in log.memos(DECISION)}
     entries = [] if call_id in recorded else log.read(1, log.last_id())
@@ -89,7 +89,7 @@ def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: T
 
 
 def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[Mapping[str, Any]]:
-    """Return the limits that the request before `entry` was sent under."""
+    """Return the limits under which the request before `entry` was sent."""
     known = [memo for memo in limits if memo.entry < entry]
     return known[-1].value["limits"] if known else ()
 
@@ -99,7 +99,7 @@ def _level_at(entry: int, limits: Sequence[Memo]) -> str:
 
 
 def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> str:
-    """Return the layer that bound the limit `name`; a level other than that of the request was chosen since."""
+    """Return the layer that bound the limit `name`. A level other than the request's was chosen after it was sent."""
     bound = next((one for one in _limits_at(entry, limits) if one["name"] == name), None)
     if name == "allow" and (str(bound["value"]) if bound else "read") != value:
         return LEVEL_LAYER

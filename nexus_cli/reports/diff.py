@@ -1,8 +1,8 @@
-"""Report changes in the working folder: git's diff against the last commit, then files that git does not track as new
-ones, bounded in time and size.
+"""Report changes in the working folder: git's diff against the last commit, then untracked files as new ones, bounded
+in time and size.
 
-Without git, or outside of a repository, the files that the session changed. Runs nothing that a repository's own
-configuration names, as far as git allows.
+Without git, or outside of a repository, lists the files that the session changed. As far as git allows, runs no program
+that a repository's own configuration names.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from nexus_cli.tools.files import ToolError, decode_file, read_regular_file
 
 SECONDS = 10.0
 MOST = 512 * 1024
-"""Bytes of a diff that are kept."""
+"""Most bytes of a diff."""
 NAMES = 500
-"""Untracked files that are named at most."""
+"""Most untracked files that are named."""
 LARGE = 64 * 1024
-"""Bytes of an untracked file above which it is only named."""
+"""Size in bytes above which an untracked file is only named."""
 DIFF = (
     "diff",
     "--no-ext-diff",
@@ -38,13 +38,13 @@ DIFF = (
 
 
 class _Unable(Exception):
-    """Git cannot be used, with the reason."""
+    """Git cannot be used; the text is the reason."""
 
 
 async def folder_diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, Any]:
     """Return `source`: `git` (with `text`, `untracked`, `unread`, `cut`) or `session` (with `files`, `why`).
 
-    `unread` are the untracked files whose lines are not in `text`: they are large or no text.
+    `unread` are the untracked files whose lines are not in `text`, because they are large or not text.
     """
     try:
         return await run_in_thread(lambda stop: _by_git(folder, stop))
@@ -82,16 +82,16 @@ def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ChangeText:
-    """A change as it is given to a reviewer."""
+    """A change in the form that a reviewer gets."""
 
     command: str
     text: str = ""
     problem: str = ""
-    """Why there is nothing to review."""
+    """Reason that there is nothing to review."""
 
 
 async def changes_to_review(folder: Path, revision: str) -> ChangeText:
-    """Return the diff of `revision`, or the uncommitted one with new files; names of those that are no text."""
+    """Return the diff of `revision`, or the uncommitted one with new files; files that are not text are only named."""
     if revision.startswith("-"):
         return ChangeText("", problem="a range does not begin with a dash")
     command = f"git diff {revision or 'HEAD'}"
@@ -117,7 +117,8 @@ def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
 
 
 def _new_files(folder: Path, names: list[str], room: int) -> tuple[str, list[str]]:
-    """Return the diffs of the new files among `names` that fit into `room` characters, and the other names."""
+    """Return the diffs of those new files among `names` that fit into `room` characters, and the names of the
+    others."""
     text, unread = "", []
     for name in names:
         diff = _new_file(folder / name, name) if len(text) < room else ""
@@ -129,7 +130,7 @@ def _new_files(folder: Path, names: list[str], room: int) -> tuple[str, list[str
 
 
 def _new_file(path: Path, name: str) -> str:
-    """Return the diff that adds a text file; "" for anything else, and for what is large."""
+    """Return the diff that adds a text file; "" for any other file, and for a large one."""
     try:
         content = read_regular_file(path, LARGE) if not path.is_symlink() else None
     except (OSError, ToolError):
@@ -148,7 +149,7 @@ def _find_git(folder: Path) -> str:
 
 
 def _without_filters(git: str, folder: Path, stop: StopFlag) -> list[str]:
-    """Return options that switch off the filters of the repository's own configuration: a diff would run them."""
+    """Return options that switch off the filters of the repository's configuration, because a diff would run them."""
     names: set[str] = set()
     for place in ("--local", "--worktree"):
         query = ("config", place, "--includes", "-z", "--name-only", "--get-regexp", "^filter[.]")
@@ -173,5 +174,5 @@ def _git(git: str, folder: Path, stop: StopFlag, *arguments: str) -> tuple[bytes
 
 
 def _near(path: str, folder: Path) -> str:
-    """Return `path` relative to `folder` if it is inside."""
+    """Return `path` relative to `folder` if it is inside, else unchanged."""
     return os.path.relpath(path, folder) if Path(path).is_relative_to(folder) else path

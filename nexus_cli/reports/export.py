@@ -1,6 +1,7 @@
-"""A whole session as Markdown for people or as JSON Lines for programs, in pieces, so that its size is no matter.
+"""Export a whole session as Markdown for people or as JSON Lines for programs, in pieces, so that its size does not
+matter.
 
-Also the file that the pieces go to, where it is to be one: nothing that is there is ever written over.
+Also creates the export's file; an existing file is never overwritten.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ AT_ONCE = 200
 SPEAKERS = MappingProxyType({"person": "You", "agent": "Assistant", "nexus": "nexus"})
 FORMATS = ("md", "jsonl")
 LOCAL = "%Y-%m-%d %H:%M %z"
-"""Times in Markdown: a file is read in other places too."""
+"""Times in Markdown have their zone, because a file is read in other places too."""
 _FENCE = re.compile("`{3,}")
 _WORD = re.compile(r"\w+")
 
@@ -47,7 +48,7 @@ def default_file_name(info: SessionInfo, form: str) -> str:
 def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
     """Write `pieces` to a new file and return its path; blocking.
 
-    If the file exists, with `beside` write to the same name with -2, -3, ..., else fail. Raise `NexusError("usage",
+    If the file exists, `beside` writes to the same name with -2, -3, ...; without it, fail. Raises `NexusError("usage",
     ...)` if the file cannot be created; a partial file is deleted.
     """
     try:
@@ -87,7 +88,7 @@ def _entries(record: LaneLog) -> Iterator[Entry]:
 
 
 def _lines(record: LaneLog, info: SessionInfo, escaped: bool) -> Iterator[str]:
-    """Yield one object a line: the session, every entry, every drop with its text if no entry holds it."""
+    """Yield one JSON object per line: the session, every entry, and every drop with its text if no entry has it."""
 
     def line(kind: str, value: Mapping[str, Any]) -> str:
         return json_text({"type": kind, **value}, escaped=escaped, dense=True) + "\n"
@@ -138,6 +139,6 @@ def _entry(entry: Entry) -> Iterator[str]:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """Return `text` as a code block that nothing in it can end."""
+    """Return `text` as a code block with a fence that does not occur in it."""
     fence = "`" * max(3, 1 + max(map(len, _FENCE.findall(text)), default=0))
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"

@@ -1,4 +1,4 @@
-"""Report on the session that runs here: its next request, pins, goals, limits, tools and permissions."""
+"""Report on the running session: its next request, pins, goals, limits, tools and permissions."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def context_summary(state: SessionState) -> Mapping[str, Any]:
 
 
 def next_rewrite(lane_state: LaneState) -> dict[str, Any]:
-    """Return what rewrites the window next: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
-    number of tokens. Stale tool results may be taken out earlier."""
+    """Return the next rewrite of the window: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
+    number of tokens. Stale tool results may be removed earlier."""
     if lane_state.lane.is_recorded and begins_epoch(lane_state.window, lane_state.upcoming):
         return {"by": "epoch", "at": None, "why": _epoch_cause(lane_state.window)}
     request = window_request(lane_state)
@@ -96,7 +96,7 @@ def _epoch_cause(window: LaneWindow) -> str:
 
 
 def _live_view(state: SessionState, request: NextRequest) -> RequestView:
-    """Return the next request of a session that runs here and has begun."""
+    """Return the next request of a running session that has begun."""
     lane_state = state.lane_state
     lane, draft = lane_state.lane, lane_state.upcoming.draft
     drops, notices = list(state.drops()), list[str]()
@@ -141,7 +141,7 @@ def pins_report(state: SessionState) -> dict[str, Any]:
 
 
 def goals_report(state: SessionState) -> dict[str, Any]:
-    """Return every goal that was not dropped with `id`, `text`, `done` and its `steps` with the same keys."""
+    """Return every goal except dropped ones, with `id`, `text`, `done` and its `steps` with the same keys."""
     found = list_goals(state.lane_state.lane.timeline)
     rows = {goal.id: {"id": goal.id, "text": goal.text, "done": goal.done} for goal in found}
     steps = {goal.id: [rows[step.id] for step in found if step.parent == goal.id] for goal in found}
@@ -149,7 +149,7 @@ def goals_report(state: SessionState) -> dict[str, Any]:
 
 
 def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
-    """Return the limit `name`, or all in force.
+    """Return the limit `name`, or all current ones.
 
     Each has `name`, `value`, `bound_by` and `said` (layer to value); `signals` is the state of the run that may bind.
     """
@@ -171,8 +171,8 @@ def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
 
 
 def tools_report(state: SessionState) -> dict[str, Any]:
-    """Return the tools of a session with their effect, tokens, and when they ask at the present level. Blocks until the
-    sandbox was looked for."""
+    """Return the tools of a session with effect, tokens, and when they ask at the current level. Blocks until the
+    sandbox is detected."""
     report = live_report(state)
     tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
     limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
@@ -195,7 +195,7 @@ def tools_report(state: SessionState) -> dict[str, Any]:
 
 
 def _asks(tool: Tool, level: str, has_walls: bool) -> str:
-    """Return when a call of this tool asks first."""
+    """Return the condition under which a call of this tool asks first."""
     effect = tool.effect
     if tool.sends and level in (PLAN, "read"):
         return "refused" if level == PLAN else "yes"
@@ -212,14 +212,14 @@ def _asks(tool: Tool, level: str, has_walls: bool) -> str:
 
 
 def describe_level(state: SessionState, level: str) -> str:
-    """Return what runs without asking at `level` on this system. Blocks until the sandbox was looked for."""
+    """Describe the calls that run without asking at `level` on this system. Blocks until the sandbox is detected."""
     return (_RUNS if state.dispatcher.permission.has_walls() else _RUNS_UNCONFINED)[level]
 
 
 def permissions_report(state: SessionState) -> dict[str, Any]:
-    """Return the level in force with its layer, what each level means here, the sandbox, the rules with their places,
-    and what was allowed for the session. Blocks until the sandbox was looked for; raises `NexusError` for settings that
-    cannot be read."""
+    """Return the current level with its layer, the meaning of each level here, the sandbox, the rules with their
+    places, and the permissions granted for the session. Blocks until the sandbox is detected; raises `NexusError` if
+    the settings cannot be read."""
     permission = state.dispatcher.permission
     probe = permission.find_walls()
     rules = permission.rules_in_force()

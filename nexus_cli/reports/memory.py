@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HITS = 20
 NAME = 24
-"""Characters of a session's name."""
+"""Most characters of a session's name."""
 
 
 def list_facts(ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = "") -> FactsReport:
@@ -40,7 +40,7 @@ def search_facts(
 def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> FactsReport:
     """Return facts as JSON with their origin in words: `source`, and `place` without the message.
 
-    A forgotten fact also names the sessions in which it can still be read (`told_in`); `here` is one that is open.
+    A forgotten fact also has the sessions in which it can still be read (`told_in`); `here` is the open one.
     """
     known: dict[str, str] = {}
     forgotten = more.get("done") == "forgotten"
@@ -63,7 +63,7 @@ def acceptance_report(ledger: Ledger, done: AcceptedFacts, here: str = "") -> Fa
 
 
 def list_proposals(ledger: Ledger, project: str) -> list[str]:
-    """Return the ids of the proposals, the oldest first."""
+    """Return the ids of the proposals, oldest first."""
     return [fact.id for fact in reversed(ledger.facts.list_facts(project, state=FactState.PROPOSED))]
 
 
@@ -72,7 +72,7 @@ def _typed(fact: Fact) -> str:
 
 
 def _place(ledger: Ledger, session: str, here: str) -> str:
-    """Return the session in words: this one, by its name, else by its day and the end of its id."""
+    """Describe a session: "this one", its name, or its day and the end of its id."""
     if session == here:
         return "this session"
     try:

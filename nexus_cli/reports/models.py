@@ -1,6 +1,6 @@
-"""Report the models that are usable now, with window, price, cache support and why they are usable.
+"""Report the models that are usable now, with window, price, cache support and the reason that they are usable.
 
-Front ends choose one. Only servers on loopback are queried.
+Front ends choose from them. Only servers on loopback are queried.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> Mod
 
 
 def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    """Return aliases and the models of the keys there are, without querying servers."""
+    """Return aliases and the models of the stored keys, without querying servers."""
     return [*settings.alias, *dict.fromkeys(keys_present(environ, settings).values())]
 
 

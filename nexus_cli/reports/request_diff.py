@@ -82,7 +82,8 @@ def _sections(view: RequestView | None) -> dict[str, SectionDifference]:
 
 
 def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the key by which sections are compared. Their tokens follow the provider's count and differ by request."""
+    """Return the key by which sections are compared. It has no tokens: these follow the provider's count and differ by
+    request."""
     return section["form"], section["sha256"], section["counted"]
 
 

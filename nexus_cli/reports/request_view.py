@@ -1,4 +1,4 @@
-"""Read one request of a session, or the next one, from the ledger, with what a report adds to it."""
+"""Read one request of a session, or the next one, from the ledger, with the data that reports need beside it."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ class RequestView:
     recipe: Recipe
     cursor: int
     entries: int
-    """All entries of the lane by then."""
+    """Number of the lane's entries at that time."""
     drops: Sequence[Drop]
     bounds: Sequence[Mapping[str, Any]]
-    """The limits in force, described; none for a request of before they were recorded."""
+    """The limits at that time, described; none for a request older than their record."""
     count: Callable[[str], int]
     row: RequestRow | None = None
     """None for the next request."""
     last_told: Sections = ()
-    """For the next request of a session: the event sections sent last."""
+    """For the next request of a session: the event sections that were sent last."""
     notices: tuple[str, ...] = ()
     memos: Memos = lambda kind: ()
-    """Memos of its lane of one kind, as of then."""
+    """Returns the memos of its lane of one kind, as of that time."""
 
 
 def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int) -> RequestView:
-    """Return request `step` of a session; `NexusError("usage", ...)` when there is none such."""
+    """Return request `step` of a session; raise `NexusError("usage", ...)` if it does not exist."""
     log = ledger.log(found.id)
     rows = log.requests()
     row = pick_request(rows, step)
@@ -106,8 +106,8 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
 
 
 def _with_recorded_window(info: ModelInfo, asked: Mapping[str, Any], noted: Mapping[str, Any]) -> ModelInfo:
-    """Return the model with the window recorded with a request: older ledgers have it in its arguments (`asked`), even
-    older ones nowhere, and today's applies."""
+    """Return the model with the window that was recorded with a request. Older ledgers have it in the request's
+    arguments (`asked`); the oldest have none, and the current window is used."""
     found = {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
     return replace(info, **(found | {name: noted[name] for name in ("window", "max_output") if name in noted}))
 
@@ -199,7 +199,7 @@ def first_view(state: SessionState) -> RequestView:
 
 
 def change_notice(before: Epoch, after: Epoch) -> str:
-    """Return the notice for a request under another epoch than the one before."""
+    """Return the notice for a request under a new epoch."""
     if before.model != after.model:
         shown = f"this shows what {after.model} would be sent, after {before.model}"
         return f"a switch of model rewrites the window; {shown}"
@@ -209,13 +209,13 @@ def change_notice(before: Epoch, after: Epoch) -> str:
 
 
 def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
-    """Return the event sections sent with `row`: plans of the entries that no earlier row held."""
+    """Return the event sections sent with `row`: those of the plans of entries that no earlier row contains."""
     before = max((one.manifest.last for one in rows if one.manifest.step < row.manifest.step), default=0)
     return _merge_plans([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])
 
 
 def last_told(memos: Memos, last: int) -> Sections:
-    """Return the event sections sent last, up to entry `last`."""
+    """Return the event sections that were sent last, up to entry `last`."""
     plans = [memo for memo in memos(PLAN) if memo.entry <= last]
     return _merge_plans([memo for memo in plans if memo.entry == plans[-1].entry])
 
@@ -279,6 +279,6 @@ def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
 
 
 def _called(call: ToolCall) -> str:
-    """Return a call by its name and its first argument that is a text."""
+    """Describe a call by its name and its first argument that is a text."""
     subject = next((text for text in call.arguments.values() if isinstance(text, str)), "")
     return f"{call.name} {first_words(subject, WORDS)}".rstrip()

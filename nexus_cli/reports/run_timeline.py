@@ -1,10 +1,9 @@
-"""Report what happened to a run that outlives processes: its states, its signals, and the rows of its session.
+"""Report the history of a run that outlives processes: its states, its signals, and the rows of its session.
 
 A timeline as in `timeline`, with `run`: `{"id", "state", "type", "title", "owner", "claims", "resumes", "waits",
 "cost_usd", "session", "created", "updated"}`, and rows of the kinds `queued`, `signal` (`signal`: its kind, `taken`:
-the run goes on since), and at the end its present state: `running`, `waiting_reply`, `done`, `failed`, `cancelled`.
-Each time that it was taken up is a row `claimed` or `resumed`, each time that it began to wait a row `waiting`
-(`timeline`).
+the run has resumed since), and at the end its current state: `running`, `waiting_reply`, `done`, `failed`, `cancelled`.
+Each claim is a row `claimed` or `resumed`, each beginning of a wait a row `waiting` (`timeline`).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last:
 
 
 def _find_record(ledger: Ledger, run: Run, subjects: Mapping[str, str], last: int) -> SessionRecord | None:
-    """Return the record of the session of a run, None before it has one and after that was deleted."""
+    """Return the record of a run's session, None before the run has one and after it was deleted."""
     try:
         return SessionRecord(ledger, run.session, subjects, last) if run.session else None
     except NexusError as error:
@@ -84,7 +83,7 @@ def _signal_row(signal: Signal, taken: bool) -> Row:
 
 
 def _state_row(run: Run) -> Row:
-    """Return the row of what the run is now."""
+    """Return the row of the run's current state."""
     text, why = run.report, run.error
     if run.state == RUNNING:
         text = f"claimed by {run.owner}" if run.owner else ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import RunObject, RunReport, RunsReport, RunState
 
 MOST = 50
-"""Runs in a list."""
+"""Most runs in a list."""
 
 
 def describe_run(run: Run) -> RunObject:

@@ -1,6 +1,6 @@
 """Report the sessions of a ledger: the list, one whole, a search, and the last exchange of one.
 
-Read from the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+Reads the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: 
 
 
 def short_id(ledger: Ledger | None, session: str) -> str:
-    """Return the id of a session as people are shown it; the whole where the ledger fails."""
+    """Return the shown form of a session's id; the whole id if the ledger fails."""
     try:
         return ledger.short_ids([session])[0] if ledger is not None else session
     except NexusError:
@@ -126,8 +126,8 @@ def entry_value(entry: Entry) -> EntryObject:
 def last_exchange(session: Session) -> dict[str, Any]:
     """Return the newest turn: the person's words, the newest text of the answer, the calls without a result.
 
-    Steering is part of the words. `finished` is False if something is open or the answer broke off. Raise `NexusError`
-    if the ledger fails.
+    Steering is part of the words. `finished` is False if calls are open or the answer broke off. Raises `NexusError` if
+    the ledger fails.
     """
     if session.ledger is None or session.record is None:
         return dict(NOTHING)

@@ -1,4 +1,4 @@
-"""The skills that count in a folder, and the guide of one."""
+"""Report the active skills of a folder, and the guide of one."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Report what happened in a space: who said what and when, what is new to the reader, whom it triggered, which runs.
+"""Report the messages of a space with author and time, those that are new to the reader, and the runs they triggered.
 
 A timeline as in `timeline`, with `space`: `{"id", "name", "members": [{"id", "name", "type"}]}` and `reader`, the name
-of the member for whom messages are new (None: nobody's). Each row has the kind `message` and further keys `message`
-(its id), `reply_to` (an id or None), `waits` (the sender waits for a reply), `origin` (`{"who", "text", "space"}` of
-a message that was carried here from another space, else None), `runs` (`[{"run", "agent", "source", "state", "session",
-"cost_usd", "error"}]`: whom it triggered and what came of it). `trigger` is None in all rows but those with runs.
+of the member for whom messages are new (None: no member). Each row has the kind `message` and further keys `message`
+(its id), `reply_to` (an id or None), `waits` (the sender waits for a reply), `origin` (`{"who", "text", "space"}` of a
+message that was carried over from another space, else None), `runs` (`[{"run", "agent", "source", "state", "session",
+"cost_usd", "error"}]`: the triggered agents and the outcomes). `trigger` is None in all rows but those with runs.
 `totals` has `rows`, `messages`, `runs` and `cost_usd` (of the runs that have ended).
 """
 
@@ -46,9 +46,9 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
 
 
 def find_reader(space: Space, named: str) -> Entity | None:
-    """Return the member of this name, without a name the only person in the space; None if there are several.
+    """Return the member of this name; without a name, the only person in the space, or None if there are several.
 
-    Raises `NexusError("usage", ...)` if nobody of this name is a member.
+    Raises `NexusError("usage", ...)` if no member has this name.
     """
     if not named:
         people = [one for one in space.members if one.kind == HUMAN]
@@ -110,7 +110,7 @@ def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], a
 
 
 def _describe_origin(origin: Mapping[str, Any]) -> str:
-    """Return why a message was carried here from another space; "" if it was not."""
+    """Describe the origin of a message that was carried over from another space; "" for any other."""
     if not origin:
         return ""
     return f'sent because {origin.get("who", "")} asked "{origin.get("text", "")}" in "{origin.get("space", "")}"'

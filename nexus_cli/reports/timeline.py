@@ -1,30 +1,30 @@
-"""Report what happened in a session, oldest first: when, by whom, why, what the model has seen, what it cost.
+"""Report the events of a session, oldest first: time, actor, reason, the part that the model has seen, and the cost.
 
-Read from the ledger, without an epoch or a message before those that are listed. Sends nothing and writes nothing.
+Reads the ledger, without epochs and messages before the listed ones. Sends nothing and writes nothing.
 
 A timeline is `{"version": 1, "session", "name", "model", "folder", "cursor", "earlier", "rows", "totals"}`. `earlier`
-counts the rows before the first one that is listed. Each row has
+is the number of rows before the first listed one. Each row has
 
 | key | what |
 |---|---|
-| `at` | time, ISO 8601 in UTC; "" where none was recorded |
+| `at` | time, ISO 8601 in UTC; "" if none was recorded |
 | `kind` | of an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`), `compaction_failed`, `drop`, `pin`, `goal`, `worker`, `lane`, `waiting`, `claimed`, `resumed` |
 | `entry` | id of the entry; of another row None |
 | `actor` | `{"id", "name", "type"}`, type `human`, `agent`, `tool` or `nexus` |
-| `text` | first line of the message or of the result, or what happened |
-| `why` | reason: of a decision on a call, of a rewrite; "" where there is none |
-| `seen` | True if the model was sent the entry, False if it is new; None for a row that is no entry |
-| `trigger` | of the entry that started a turn `{"type", ...}` with what was recorded of it; type `repl`, `ask`, `stdin`, `client`, `worker`, `plan`, `service`, `space_message`, `resume`; else None |
+| `text` | first line of the message or of the result, or a description of the event |
+| `why` | reason: of a decision on a call, of a rewrite; "" if there is none |
+| `seen` | True if the entry was sent to the model, False if it is new; None for a row without an entry |
+| `trigger` | of the entry that started a turn `{"type", ...}` with its recorded fields; type `repl`, `ask`, `stdin`, `client`, `worker`, `plan`, `service`, `space_message`, `resume`; else None |
 | `tokens` | of an entry by our count; of a request or a lane, input and output; of a drop those left out; else None |
-| `cost_usd` | of a request, a lane or a worker; None where it is unknown, or no cost is known of such a row |
+| `cost_usd` | of a request, a lane or a worker; None if it is unknown, or such a row has no cost |
 | `seconds` | of a call, a request or a worker; else None |
 
 and by kind: `assistant` `calls` (`id`, `name`, `subject`); `tool` `call`, `subject`, `outcome`, `decision`, `answer`;
-entries that recalled something `recalled` (ids of drops); messages with files `attached` (`AttachedFile.to_json`); `request` `step`, `model`, `input`, `output`, `cache_read`,
+entries with a recall `recalled` (ids of drops); messages with files `attached` (`AttachedFile.to_json`); `request` `step`, `model`, `input`, `output`, `cache_read`,
 `finish`; epochs `epoch`, `model`, `before`, `after` (tokens of the last request before and of the first after it);
 `drop` `drop` (its id, for `recall` and `nexus drops show`), `recalls`; `worker` `worker`, `session`, `state`, `steps`;
 `lane` `lane` (its agent), `requests`; `fork` `session`; `waiting` `until` (time
-at which the run goes on anyway, "" for never); `claimed` (a run was taken up) `run` (its id); `resumed` (it goes on
+at which the run goes on anyway, "" for never); `claimed` (a run was claimed) `run` (its id); `resumed` (it goes on
 after what it waited for) `run`, `signals` (their kinds).
 
 `totals` has `rows`, `entries`, `requests`, `tokens`, `input`, `output`, `cache_read`, `cost_usd` (None where a price is
@@ -65,26 +65,26 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.timeline_report import TimelineCall, TimelineReport, TimelineRow
 
 LAST = 200
-"""Rows that are listed unless another number is asked for."""
+"""Number of rows unless another one is asked for."""
 LONGEST = 400
-"""Characters of a text in a row."""
+"""Most characters of a text in a row."""
 _LOOK_BACK = 50
-"""Entries that are read together to find the calls of the first results."""
+"""Entries that are read in one batch to find the calls of the first results."""
 _RECALLED = re.compile(r'^<recalled id="(d\d+)"', re.MULTILINE)
 _TYPES = {"agent": "worker", "space": "space_message"}
-"""Source of a trigger to its type where the names differ; a message that a person typed has the type of the front."""
+"""Type of a trigger by its source, if they differ; a message that a person typed has the type of the front."""
 _TYPED = ("", "person", "stdin")
-"""Sources of messages that came from the person."""
+"""Sources of messages from the person."""
 
 Row: TypeAlias = "TimelineRow"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A row to be made, and its place."""
+    """A row to be built, and its place."""
 
     entry: int
-    """The newest entry when it happened; its own id of an entry."""
+    """The newest entry at that time; for an entry its own id."""
     at: str
     """Orders the events after one entry; "" for the entry itself."""
     make: Callable[[], Row]
@@ -93,7 +93,7 @@ class Event:
 def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], last: int = LAST) -> TimelineReport:
     """Return the newest `last` rows of a session, oldest first; `subjects` are the names of the tools' main arguments.
 
-    Only the entries that can be among them are read.
+    Reads only the entries that can be among them.
     """
     record = SessionRecord(ledger, session, subjects, last)
     newest = pick_newest(record.events(), record.unread, last, record.totals())
@@ -101,7 +101,7 @@ def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], 
 
 
 def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the newest `last` rows of `events` in order, how many are before them with `unread` ones, and the
+    """Return the newest `last` rows of `events` in order, the number of earlier ones with `unread` ones, and the
     totals."""
     ordered = sorted(events, key=lambda event: (event.entry, event.at))
     total, rows = len(ordered) + unread, [event.make() for event in ordered[-last:]]
@@ -121,13 +121,13 @@ class SessionRecord:
         self.unread = self.read.first - 1
 
     def facts(self) -> dict[str, Any]:
-        """Return what the session is."""
+        """Return the facts of the session."""
         info = self._info
         named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
         return {**named, "cursor": self.read.cursor}
 
     def events(self) -> Iterator[Event]:
-        """Yield all events but those of entries that were not read."""
+        """Yield all events except those of entries that were not read."""
         log, own = self._log, self._requests[self._log.lane]
         yield from _start_events(self._info, log)
         yield from self.read.events()
@@ -141,7 +141,7 @@ class SessionRecord:
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
 
     def totals(self) -> dict[str, Any]:
-        """Return the sums over the session, with those of its workers."""
+        """Return the sums over the session and its workers."""
         usage = self._ledger.usage(self._info.id)
         return {
             "entries": self._newest,
@@ -190,14 +190,14 @@ def make_row(
 
 
 def first_line(text: str) -> str:
-    """Return the first line of `text` that is not blank, at most `LONGEST` characters of it."""
+    """Return the first non-blank line of `text`, at most `LONGEST` characters."""
     line = next((line for line in text.splitlines() if line.strip()), "")
     line = line[: 4 * LONGEST].strip()
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
 def _actor(name: str) -> dict[str, str]:
-    """Return who made an entry, by the actor that is recorded."""
+    """Return the author of an entry, from its recorded actor."""
     if found := members_of(name):
         names, kinds, ids = zip(*found, strict=True)
         return {"id": ", ".join(ids), "name": ", ".join(names), "type": "human" if "human" in kinds else "agent"}
@@ -219,7 +219,7 @@ class ReadEntries:
     def __init__(self, log: LaneLog, info: SessionInfo, subjects: Mapping[str, str], first: int, newest: int) -> None:
         self.first, self.cursor = first, log.cursor()
         self.waiting = 0
-        """The entry of the result that the run still waits after."""
+        """The entry of the result after which the run still waits."""
         self._front = "ask" if info.front == RUN else "repl"
         self.entries = {entry.id: entry for entry in (log.read(first, newest) if newest else ())}
         self._times: list[str] = []
@@ -249,11 +249,11 @@ class ReadEntries:
         }
 
     def find_place(self, at: str) -> int:
-        """Return the newest entry at a time; `first - 1` before those that were read."""
+        """Return the newest entry at a time; `first - 1` before the entries that were read."""
         return self.first - 1 + bisect_right(self._times, at)
 
     def seconds_to_reply(self, row: RequestRow) -> float | None:
-        """Return how long a request took until its reply was recorded; None without a reply."""
+        """Return the seconds until a request's reply was recorded; None without a reply."""
         reply = self.entries.get(row.manifest.last + 1)
         if reply is None or reply.kind is not Kind.ASSISTANT:
             return None
@@ -278,7 +278,7 @@ class ReadEntries:
         return make_row(entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **more)
 
     def _message_row(self, entry: Entry) -> Row:
-        """Return the row of what somebody said; of the entry that started a turn with its trigger."""
+        """Return the row of a message; for an entry that started a turn, with its trigger."""
         recorded = self._triggers.get(entry.id, {})
         source, trigger = str(recorded.get("source", "")), None
         if source or (entry.kind is Kind.USER and entry.actor == PERSON["id"]):
@@ -335,7 +335,7 @@ def _outcome(result: ToolResult, *, waits: bool) -> str:
 
 
 def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:
-    """Yield the start of the session, or where it was forked from another one."""
+    """Yield the start of the session, or its fork from another one."""
     if info.parent:
         row = partial(make_row, info.created, "fork", NEXUS, f"forked from {info.parent}", session=info.parent)
         yield Event(log.forked_at, info.created, row)
@@ -375,7 +375,7 @@ def _tokens(row: RequestRow) -> int | None:
 
 
 def seconds_between(first: str, then: str) -> float | None:
-    """Return the seconds from one time of the ledger to a later one; None if they are none, or in another order."""
+    """Return the seconds between two times of the ledger; None if one is missing or they are in reverse order."""
     try:
         seconds = (datetime.fromisoformat(then) - datetime.fromisoformat(first)).total_seconds()
     except ValueError:
@@ -384,7 +384,7 @@ def seconds_between(first: str, then: str) -> float | None:
 
 
 def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
-    """Yield an event for each rewrite of the window, and for each compaction that failed."""
+    """Yield an event for each rewrite of the window, and for each failed compaction."""
     priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
     tried = log.memos(TRIED)
     begun = {memo.value["epoch"]: memo for memo in tried}
@@ -455,7 +455,7 @@ def _wait_row(memo: Memo) -> Row:
 
 
 def _time(seconds: float | None) -> str:
-    """Return a time in seconds since the epoch as the ledger's others; "" for none."""
+    """Format a time in seconds since the epoch as the ledger does; "" for none."""
     try:
         return "" if seconds is None else format_utc(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
@@ -463,7 +463,7 @@ def _time(seconds: float | None) -> str:
 
 
 def _taken_row(memo: Memo, ledger: Ledger) -> Row:
-    """Return the row of a run that was taken up, or goes on after what it waited for."""
+    """Return the row of a run that was claimed, or resumed after a wait."""
     number, keys = int(memo.value["run"]), memo.value["signals"]
     name = f"run-{number}"
     if not keys:
@@ -473,7 +473,7 @@ def _taken_row(memo: Memo, ledger: Ledger) -> Row:
 
 
 def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
-    """Yield an event for each worker where it was begun, with its newest state."""
+    """Yield an event for each worker at its start, with its newest state."""
     begun: dict[str, Memo] = {}
     for memo in log.memos(WORKER, own=True):
         begun.setdefault(str(memo.value["id"]), memo)
@@ -502,7 +502,7 @@ def _worker_row(at: str, worker: Mapping[str, Any]) -> Row:
 
 
 def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: ReadEntries) -> Event:
-    """Return the event of a side lane where it was begun."""
+    """Return the event of a side lane at its beginning."""
     forked = log.forked_at
     first = log.read(forked + 1, forked + 1)
     at = rows[0].manifest.at if rows else first[0].at if first else ""

@@ -1,6 +1,6 @@
-"""Report a whole session for a person: every message and call, each output as it was before it was cut for the model.
+"""Report a whole session for a person: every message and call, each output before it was cut for the model.
 
-Read from the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+Reads the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CAPS = (Cause.OUTPUT_CAP, Cause.INPUT_CAP)
 
 
 def session_transcript(session: Session) -> dict[str, Any]:
-    """Return the transcript of an open session; without entries where nothing is recorded."""
+    """Return the transcript of an open session; without entries if nothing is recorded."""
     if session.ledger is None or session.record is None:
         return {"version": 1, "entries": []}
     subjects = {tool.name: tool.subject for tool in session.tools()}
@@ -32,8 +32,8 @@ def session_transcript(session: Session) -> dict[str, Any]:
 
 
 def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
-    """Return the session with every entry of its main lane, and with answers that were cut and came again (`cut`);
-    `subjects` are the names of the tools' main arguments."""
+    """Return the session with every entry of its main lane, and with answers that broke off and were requested again
+    (`cut`). `subjects` are the names of the tools' main arguments."""
     drops = {drop.id: drop for drop in record.drops() if drop.cause in _CAPS}
     shown = {memo.entry: str(memo.value["text"]) for memo in record.memos(SHOWN)}
     return {
@@ -49,7 +49,7 @@ def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str
 
 
 def _whole_text(entry: Entry, record: LaneLog, drops: Mapping[str, Drop]) -> str:
-    """Return the text of an entry; its original where it was cut when it was recorded."""
+    """Return the text of an entry; its original if it was cut when it was recorded."""
     text = entry.message.content
     if entry.kind is Kind.ASSISTANT:
         return text

@@ -1,4 +1,4 @@
-"""Report what the configuration of a project would do, for `nexus trust`."""
+"""Report the effects of a project's configuration, for `nexus trust`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ ACTIVE = {
     "skill": "skills",
     "identity": "identity files",
 }
-"""Kinds of items that have an effect once they are trusted, with what people call them."""
+"""Kinds of items that take effect once they are trusted, with their names for people."""
 
 
 def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> TrustReport:
     """Return `settings` (key, value, effect against the person's own), `refused` keys, `files`, `items`, `problems`,
-    `state`; what can be `active` once it is trusted, and what is `unsupported` then too.
+    `state`; the parts that trust would make `active`, and those that stay `unsupported`.
 
-    `loaded` are the person's settings without the project's. Each of `items` is trusted by itself.
+    `loaded` are the person's settings without the project's. Each of `items` is trusted separately.
     """
     problems = [one_line(found.problem)] if found.problem else []
     said = ProjectSettings({})
@@ -67,7 +67,7 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
 def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
     """Yield kind and name of every item with its state and what is different since it was trusted, as a unified diff.
 
-    A state is `trusted`, `changed`, `new` (all of them, of a project that was never trusted) or `removed`.
+    A state is `trusted`, `changed`, `new` (every item of a project that was never trusted) or `removed`.
     """
     in_force, before = trusted_keys(project, found), trusted_texts(project)
     for key, item in found.items.items():
@@ -81,7 +81,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
 
 
 def _diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:
-    """Return what is different in the parts of an item; of a part that is no text only that it is."""
+    """Return the diff of an item's parts; for a part that is not text, only a line that it differs."""
     diffs = []
     for name in sorted({*before, *now}):
         path, old, new = f"{FOLDER}/{name}", before.get(name, ""), now.get(name, "")
@@ -105,7 +105,7 @@ def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings
 
 
 def _recipes(found: Configuration) -> list[str]:
-    """Return problems of the project's recipes."""
+    """Return the problems of the project's recipes."""
     problems, taken = [], recipe_names(folders())
     for name, data in found.files.items():
         if name.startswith(INSIDE) and name.endswith(".toml"):

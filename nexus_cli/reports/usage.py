@@ -1,4 +1,4 @@
-"""Report what all sessions used: tokens and dollars by day, model and project."""
+"""Report the usage of all sessions: tokens and dollars by day, model and project."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def usage_report(ledger: Ledger, since: datetime | None = None, *, local: bool = False) -> UsageReport:
     """Return the sums of every request in the ledger since a moment; `zone` says whose days they are counted by.
 
-    A fork has its own requests alone. An unanswered request is counted and adds nothing; an unknown price makes a
-    `cost_usd` None, `known_usd` is the rest.
+    A fork counts only its own requests. An unanswered request counts but adds nothing. An unknown price makes a
+    `cost_usd` None; `known_usd` sums the known ones.
     """
     start = "" if since is None else format_utc(since)
     totals = list_totals(ledger.db, start, local=local)

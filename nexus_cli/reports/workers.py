@@ -1,4 +1,4 @@
-"""Report the workers of a session from its ledger: those of earlier processes, and workers of workers, too."""
+"""Report the workers of a session from its ledger, including those of earlier processes and nested workers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SHOWN = tuple(
 
 
 def recorded_workers(ledger: Ledger, session: str) -> list[dict[str, Any]]:
-    """Return the workers of a session as they were recorded last, behind each its own.
+    """Return the last records of a session's workers, each followed by its own workers.
 
-    Dollars are those of its session in the ledger. The state of one whose process has ended while it worked is
-    `unknown`.
+    Dollars come from the worker's session in the ledger. The state is `unknown` if the process ended while the worker
+    ran.
     """
     newest = {str(memo.value["id"]): memo.value for memo in ledger.log(session).memos(WORKER, own=True)}
     rows = []

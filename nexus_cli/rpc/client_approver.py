@@ -1,4 +1,4 @@
-"""The questions of one agent, answered by a client; refused where no client listens."""
+"""The questions of one agent, answered by a client; refused if no client listens."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, REFUSED, RpcError
 NOBODY = "no client listens to this agent, so nobody can be asked"
 ANSWERS = ("once", "session", "no")
 GRACE_SECONDS = 30.0
-"""Seconds that a question waits for a client that comes back."""
+"""Seconds that a question waits for a client to reconnect."""
 
 
 def question_id(call_id: str, worker: str) -> str:
-    """Return the id by which a question is answered: that of its call, of a worker's call behind the worker's name."""
+    """Return the id of a question: the id of its call; for a worker's call, behind the worker's name."""
     return f"{worker}:{call_id}" if worker else call_id
 
 
@@ -25,13 +25,13 @@ class ClientApprover:
         self._listeners = 0
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._asked: set[str] = set()
-        """Those of them that a call waits for."""
+        """Questions that a call waits for."""
         self._timer: asyncio.TimerHandle | None = None
         self._ending = False
 
     @property
     def is_asking(self) -> bool:
-        """True if a question waits for its answer."""
+        """True if any question waits for its answer."""
         return any(map(self.is_waiting, self._waiting))
 
     def is_waiting(self, key: str) -> bool:
@@ -39,11 +39,11 @@ class ClientApprover:
         return key in self._waiting and not self._waiting[key].done()
 
     def expect(self, key: str) -> None:
-        """Take answers to a question from now on: a client may know of it before `ask` is called."""
+        """Accept answers to a question from now on: a client may know of it before `ask` is called."""
         self._future(key)
 
     def forget(self, key: str = "") -> None:
-        """Take no answers to a question any more, or to none that no call waits for: it is settled."""
+        """Accept no more answers to a question that is settled; without an id, to any that no call waits for."""
         for one in [key] if key else self._waiting.keys() - self._asked:
             self._waiting.pop(one, None)
 
@@ -64,9 +64,9 @@ class ClientApprover:
             self.forget(key)
 
     def answer(self, key: str, answer: str, words: str = "") -> None:
-        """Answer a question; raise `RpcError` if it does not wait, or the words have no use.
+        """Answer a question; raise `RpcError` if it does not wait or the answer is invalid.
 
-        A no without words stops the turn, as a person's does.
+        A refusal without words stops the turn, as a person's does.
         """
         if words and answer != "no":
             raise RpcError(INVALID_PARAMS, "words belong to the answer no")
@@ -76,20 +76,20 @@ class ClientApprover:
         self._waiting[key].set_result(refusal if answer == "no" else Allow(always=answer == "session"))
 
     def attach_client(self) -> None:
-        """Note that a client listens."""
+        """Record that a client listens."""
         self._listeners += 1
         if self._timer:
             self._timer.cancel()
             self._timer = None
 
     def detach_client(self) -> None:
-        """Note that it listens no more; after the last one questions wait a little, then they are refused."""
+        """Record that a client left. After the last one, questions wait for `GRACE_SECONDS`, then they are refused."""
         self._listeners -= 1
         if not self._listeners and self.is_asking:
             self._timer = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._refuse)
 
     def end(self) -> None:
-        """Defer all questions, those of now and later ones: whoever resumes the session is asked again."""
+        """Defer all questions, present and later ones: they are asked again when the session is resumed."""
         self._ending = True
         self._settle(Defer())
 

@@ -1,6 +1,6 @@
-"""The methods of one agent: turns in order, words and a stop for the running one, answers, reports.
+"""The methods of one agent: turns in order, steering and stopping the running one, answers, reports.
 
-Each public coroutine is the method of that name in `methods`. The agent never waits for whoever listens.
+Each public coroutine is the method of that name in `methods`. The agent never waits for its listeners.
 """
 
 from __future__ import annotations
@@ -52,31 +52,32 @@ if TYPE_CHECKING:
 MOST_WAITING = 16
 """Messages of one agent that may wait for their turn."""
 MOST_MESSAGES = 1_000
-"""Messages in one answer."""
+"""Most messages in one answer."""
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
 STOPPING = "the server is stopping"
 
 
 class AgentDispatcher:
-    """The way to one agent."""
+    """Runs the turns of one agent and answers its methods."""
 
     def __init__(
         self, session: Session, context: ContextManager | None = None, *, approver: ClientApprover | None = None
     ) -> None:
-        """Seed A's form takes a session and its context; `approver` is the one that the session was opened with."""
+        """Seed A's form takes a session and its context; `approver` must be the one that the session was opened
+        with."""
         self.session = session
         self.context = context or session.context
         self.approver = approver or ClientApprover()
         self.feed = EventFeed()
         self.unheard: list[Event] = []
-        """Events from before the first turn, when nobody could listen: it begins with them."""
+        """Events from before the first turn, when nobody could listen: the first turn begins with them."""
         self._questions: dict[str, FeedItem] = {}
-        """The events of the questions that were not answered yet, by the id of the question."""
+        """The events of unanswered questions, by the id of the question."""
         session.state.lane_state.control.listener = self.publish
         self._works: set[asyncio.Task[Any]] = set()
         self._sleep: asyncio.Task[None] | None = None
-        """Looks at what the run of the session waits for, and goes on when it has come."""
+        """Watches the wait of the session's run, and resumes the run when it is over."""
         self._ending = False
 
     @property
@@ -98,7 +99,7 @@ class AgentDispatcher:
     async def send(self, content: str) -> AskResult:
         """Run a turn after those that run or wait; return its result object, raise `RpcError` if it failed.
 
-        Without content it goes on with a turn that was cut short.
+        Without content, continue a turn that was cut short.
         """
         result = await asyncio.shield(self.begin_turn(content))
         if error := result["error"]:
@@ -108,8 +109,8 @@ class AgentDispatcher:
     def begin_turn(self, content: str, listener: Listener | None = None) -> asyncio.Task[AskResult]:
         """Start or queue a turn; return the task that ends with its result object.
 
-        `listener` gets the events of this turn alone, numbered from 0, and ends with the result. It runs to its end
-        whoever listens. Raise `RpcError` if too many wait, or none may begin.
+        `listener` gets the events of this turn alone, numbered from 0, and ends with the result. The turn runs to its
+        end even if nobody listens. Raise `RpcError` if too many wait or no turn may begin.
         """
         self._check_room()
         trigger = Trigger(content, source="client")
@@ -162,7 +163,7 @@ class AgentDispatcher:
         return ended, result
 
     async def _sleep_until_over(self) -> None:
-        """Go on with the run of the session when what it waits for has come."""
+        """Resume the run of the session when its wait is over."""
         try:
             if await wait_until_over(self.session) and not self._ending:
                 self._begin(self._resume())
@@ -183,11 +184,11 @@ class AgentDispatcher:
             end_turn(self.session.ledger, run, ended, self.session.state.costs()[0])
 
     def publish(self, event: Event) -> None:
-        """Hand an event to everybody who listens."""
+        """Send an event to all listeners."""
         self._publish(event, None)
 
     def listen(self, after: int | None = None) -> Listener:
-        """Return a listener of the agent's events behind the number `after`; without a number from now on, and of the
+        """Return a listener of the agent's events after the number `after`; without a number, of new events and of the
         questions that wait for an answer."""
         listener = self.feed.listen(after)
         for key, item in self._questions.items() if after is None else ():
@@ -266,7 +267,7 @@ class AgentDispatcher:
     # -- the end -----------------------------------------------------------------------------------------------
 
     async def finish_step(self, seconds: float) -> None:
-        """Let the running turn finish its step and no other begin; stop it after so many seconds."""
+        """Let the running turn finish its step and begin no other; stop it after `seconds`."""
         self._ending = True
         if self._sleep is not None:
             self._sleep.cancel()
@@ -283,7 +284,7 @@ class AgentDispatcher:
         self._ending = True
         if self._sleep is not None:
             self._sleep.cancel()
-        await asyncio.sleep(0)  # a turn that was asked for in this moment gets to where it can be stopped
+        await asyncio.sleep(0)  # lets a turn that was just requested start, so that it can be stopped
         await self.session.aclose()
         if self._works:
             await asyncio.wait(list(self._works))
@@ -291,18 +292,18 @@ class AgentDispatcher:
 
 
 Dispatcher = AgentDispatcher
-"""Seed A's name; that of a session dispatches tool calls."""
+"""Seed A's name; the session's `Dispatcher` dispatches tool calls."""
 
 
 class _Numbered:
-    """The events of one turn for the one who asked for it."""
+    """Numbers the events of one turn for its caller."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self._numbers = EventNumbers()
 
     def add(self, kind: str, value: Mapping[str, Any]) -> None:
-        """Hand over the next event."""
+        """Send the next event."""
         self.listener.put(feed_item(self._numbers.line(kind, value)))
 
 
@@ -313,7 +314,7 @@ def _complete_text(outcome: Outcome) -> Outcome:
 
 
 def _message_value(entry: Entry) -> dict[str, Any]:
-    """Return a message as Chat Completions has it, with the number of its entry and its time."""
+    """Return a message in the form of Chat Completions, with the number of its entry and its time."""
     message = entry.message
     value: dict[str, Any] = {
         "entry": entry.id,

@@ -1,6 +1,6 @@
-"""The events of one agent for whoever listens: numbered, kept for a while, and never in the way of the agent.
+"""Number and keep the events of one agent for its listeners, without ever blocking the agent.
 
-A listener that reads too slowly is cut off; one that comes back says what it saw last and gets the rest.
+A listener that reads too slowly is cut off; one that reconnects names the last event that it saw and gets the rest.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from nexus_cli.session.event_json import EventNumbers
 
 MOST_EVENTS = 2_000
 MOST_BYTES = 1 << 20
-"""What a feed keeps for listeners that come back. Twice as much may wait for one listener."""
+"""Bytes that a feed keeps for listeners that reconnect. Twice as much may wait for one listener."""
 GAP = "gap"
-"""Type of the event in the place of events that are no longer kept: from `first` to `last`."""
+"""Type of the event that replaces events no longer kept: from `first` to `last`."""
 CUT = "cut"
-"""Type of the last event of a listener that is cut off; `why` says the reason."""
+"""Type of the last event of a listener that is cut off; `why` is the reason."""
 
 
 class FeedItem(NamedTuple):
@@ -35,11 +35,11 @@ class FeedItem(NamedTuple):
 
 @dataclass
 class BoundedQueue:
-    """Events in order, of which the oldest go when there are too many."""
+    """Events in order; the oldest are dropped when there are too many."""
 
     items: deque[FeedItem] = field(default_factory=deque)
     size: int = 0
-    """Bytes."""
+    """In bytes."""
 
     def append(self, item: FeedItem) -> None:
         """Add the newest event."""
@@ -53,7 +53,7 @@ class BoundedQueue:
         return item
 
     def is_beyond(self, times: int = 1) -> bool:
-        """True if it holds more than so many times what a feed keeps; one event alone may be larger."""
+        """True if it exceeds `times` the limit of a feed; one event alone may be larger."""
         return len(self.items) > MOST_EVENTS * times or (self.size > MOST_BYTES * times and len(self.items) > 1)
 
 
@@ -67,7 +67,7 @@ class Listener:
         self._cut_off = False
 
     def put(self, item: FeedItem) -> None:
-        """Hand over an event; too many unread ones end the listener."""
+        """Send an event; too many unread ones end the listener."""
         if self._ended:
             return
         self._queue.append(item)
@@ -77,17 +77,17 @@ class Listener:
             self._queue = BoundedQueue()
 
     def end(self) -> None:
-        """Hand over nothing more."""
+        """Accept no more events."""
         self._ended = True
         self._news.set()
 
     @property
     def is_cut_off(self) -> bool:
-        """True if it read too slowly: what it had not read is gone."""
+        """True if it read too slowly; its unread events are lost."""
         return self._cut_off
 
     async def read(self, seconds: float) -> list[FeedItem] | None:
-        """Return what has come, waiting at most `seconds` for it; None after the end."""
+        """Return new events, waiting at most `seconds` for them; None after the end."""
         if not self._queue.items and not self._ended:
             self._news.clear()
             with suppress(TimeoutError):
@@ -112,7 +112,7 @@ class EventFeed:
         return self._numbers.next
 
     def add(self, kind: str, value: Mapping[str, Any]) -> FeedItem:
-        """Number an event, keep it, hand it to every listener, and return it."""
+        """Number an event, keep it, send it to every listener, and return it."""
         item = feed_item(self._numbers.line(kind, value))
         self._kept.append(item)
         while self._kept.is_beyond():
@@ -122,9 +122,10 @@ class EventFeed:
         return item
 
     def listen(self, after: int | None = None) -> Listener:
-        """Return a listener of all events from now on, or of those behind the number `after`.
+        """Return a listener of all new events, or of those after the number `after`.
 
-        Events that are no longer kept are one event `gap`. So is everything before now if no event had that number.
+        Events that are no longer kept become one event `gap`. If no event had the number `after`, all earlier events
+        do.
         """
         listener = Listener()
         if after is not None:
@@ -135,7 +136,7 @@ class EventFeed:
 
     def _missed(self, after: int) -> list[FeedItem]:
         kept = list(self._kept.items)
-        if not -1 <= after < self.next:  # numbers of another agent of that name
+        if not -1 <= after < self.next:  # numbers of an earlier agent of that name
             after, kept = -1, []
         first = kept[0].seq if kept else self.next
         behind = [item for item in kept if item.seq > after]
@@ -145,16 +146,16 @@ class EventFeed:
         return [feed_item(EventNumbers(self._numbers.clock, first - 1).line(GAP, value)), *behind]
 
     def leave(self, listener: Listener) -> None:
-        """Forget a listener."""
+        """Remove a listener."""
         self._listeners.discard(listener)
         listener.end()
 
     def end(self) -> None:
-        """End all listeners once they have read what there is."""
+        """End all listeners once they have read the remaining events."""
         for listener in self._listeners:
             listener.end()
 
 
 def feed_item(line: Mapping[str, Any]) -> FeedItem:
-    """Return the object of an event as it is sent."""
+    """Return an event as the object that is sent."""
     return FeedItem(int(line["seq"]), json_text(line, escaped=False, dense=True).encode("utf-8", "replace"))

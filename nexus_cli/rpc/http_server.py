@@ -1,8 +1,8 @@
 """The HTTP server: JSON-RPC on `/rpc`, events on `/agents/ID/events`, the description on `/openrpc.json`.
 
-Decides who may come in (token, Host, Origin) and how much they may take: bytes of a body, seconds of a read or a
-write, connections. What a method does is `methods`. An agent never waits for a connection: events go through bounded
-queues, and who does not read them is cut off.
+Checks access (token, Host, Origin) and enforces limits: bytes of a body, seconds of a read or a write, connections. The
+methods are in `methods`. An agent never waits for a connection: events go through bounded queues, and a client that
+does not read them is cut off.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from nexus_cli.rpc.trigger_door import BODY_SECONDS, SERVICE, TriggerDoor, json_
 from nexus_cli.session.crash_report import report_bug
 
 MOST_BODY = 8 << 20
-"""Bytes of a request."""
+"""Most bytes of a request."""
 MOST_CONNECTIONS = 400
-"""Beyond it the oldest connection that has not shown a token makes room; where all have, the new one is closed."""
+"""Beyond this number the oldest connection without a token is closed; if all have one, the new connection is."""
 IDLE_SECONDS = 30.0
 """Seconds that a connection may take for its next request line and headers."""
 WRITE_SECONDS = 20.0
-"""Seconds that a client may read nothing of what is written to it."""
+"""Seconds that a client may leave written data unread."""
 STOP_SECONDS = 5.0
-"""Seconds that connections may take at the end, when every call is done."""
+"""Seconds that connections may stay open after the last call has ended."""
 KEEP_ALIVE_SECONDS = 15.0
 """Seconds without an event after which a stream carries a comment."""
 EVENTS = "text/event-stream"
@@ -67,7 +67,7 @@ class RpcServer:
         warn: Callable[[str], None] = lambda line: None,
     ) -> None:
         """`host` is the name or address that it listens on, "" for a socket file; `triggers` are its services; `warn`
-        is told of bugs, in one line each."""
+        gets one line for each bug."""
         self._methods = methods
         self._triggers = triggers
         self._token = token.encode()
@@ -104,7 +104,7 @@ class RpcServer:
             self._server = await loop.create_server(self._accept, sock=listening)
 
     async def stop(self) -> None:
-        """Take no connection any more, end the streams, answer what is being done."""
+        """Accept no more connections, end the streams, and finish the calls in progress."""
         if self._server is not None:
             self._server.close()
         for agent in self._methods.pool.list():
@@ -114,12 +114,12 @@ class RpcServer:
         await self._runner.cleanup()
 
     def _accept(self) -> asyncio.BaseProtocol:
-        """Return the protocol of a new connection. Whoever has no token can neither keep the others out by holding
-        connections, nor end one on which the token was shown."""
+        """Return the protocol of a new connection. A client without a token can neither lock out others by holding
+        connections nor cause a connection with a token to be closed."""
         server = self._runner.server
         if server is None:
             return _FullProtocol()
-        # Of one that was just aborted the server does not know yet.
+        # The server does not yet know of a connection that was just aborted.
         held = [one.transport for one in server.connections if one.transport and not one.transport.is_closing()]
         self._known.intersection_update(held)
         while len(held) >= MOST_CONNECTIONS:
@@ -131,11 +131,11 @@ class RpcServer:
             oldest.abort()
         return server()
 
-    # -- who may come in -----------------------------------------------------------------------------------------
+    # -- access --------------------------------------------------------------------------------------------------
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer whoever may not come in, turn every failure into an answer, and do not wait for slow readers."""
+        """Refuse requests without access, turn every failure into an answer, and do not wait for slow readers."""
         try:
             refusal = self._refusal(request)
             if refusal is None and request.transport is not None:
@@ -166,8 +166,8 @@ class RpcServer:
         return None
 
     def _is_own_host(self, host: str) -> bool:
-        """True if no web page elsewhere can have made a browser ask for this host: a page's own name leads here after
-        its address was changed, an address does not."""
+        """True if the host is one that a foreign web page cannot have made a browser ask for. DNS rebinding can point a
+        page's own name here, but not an address."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -175,7 +175,7 @@ class RpcServer:
         return bool(name) and (name in self._hosts or (self._is_open and _is_address(name)))
 
     def _may_enter(self, request: web.Request) -> bool:
-        """True if the token is that of what is asked for: a service has its own, which opens nothing else."""
+        """True if the token matches the path: a service has its own, which opens nothing else."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer":
@@ -202,7 +202,7 @@ class RpcServer:
         return json_response(answers if batch.is_list else answers[0])
 
     async def _answer_all(self, batch: CallBatch) -> list[dict[str, Any]]:
-        """Return the answers of the calls, which are done side by side; none for notifications."""
+        """Run the calls concurrently and return their answers; notifications have none."""
         tasks = [asyncio.create_task(self._answer(call)) for call in batch.calls]
         return [answer for answer in await asyncio.gather(*tasks) if answer is not None]
 
@@ -213,12 +213,12 @@ class RpcServer:
             answer = result_object(call.id, await self._methods.call(call.method, call.params))
         except RpcError as error:
             answer = error_object(call.id, error)
-        except Exception as bug:  # the last seam: a caller gets an answer whatever went wrong
+        except Exception as bug:  # the last seam: a caller always gets an answer
             answer = error_object(call.id, RpcError(INTERNAL_ERROR, report_bug(bug).message))
         return None if call.is_notification else answer
 
     def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Return a task that goes on when the client has left."""
+        """Return a task that continues after the client has left."""
         task = asyncio.create_task(work)
         self._works.add(task)
         task.add_done_callback(self._works.discard)
@@ -232,7 +232,7 @@ class RpcServer:
     # -- events --------------------------------------------------------------------------------------------------
 
     async def _stream_turn(self, request: web.Request, call: RpcCall) -> web.StreamResponse:
-        """Run a turn; the answer is its events."""
+        """Run a turn and stream its events as the answer."""
         listener = Listener()
         try:
             self._methods.find_method(call.method, call.params)
@@ -259,7 +259,7 @@ class RpcServer:
     async def _stream(
         self, request: web.Request, dispatcher: AgentDispatcher, listener: Listener
     ) -> web.StreamResponse:
-        """Write events until there are no more, the client leaves, or does not read."""
+        """Write events until they end, the client leaves, or it stops reading."""
         response = web.StreamResponse(headers={"Content-Type": EVENTS, "Cache-Control": "no-store"})
         dispatcher.approver.attach_client()
         try:
@@ -287,7 +287,7 @@ _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Lengt
 
 
 class _FullProtocol(asyncio.Protocol):
-    """A connection beyond those that there may be: it is told so and closed."""
+    """A connection beyond the limit: it is answered with 503 and closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Answer at once."""
@@ -297,7 +297,7 @@ class _FullProtocol(asyncio.Protocol):
 
 
 class _BugReports(logging.Handler):
-    """What aiohttp logs: a client's malformed request is the client's business, anything else a bug of ours."""
+    """Handles aiohttp's log records: a malformed request is the client's error, everything else is a bug of ours."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)
@@ -312,13 +312,13 @@ class _BugReports(logging.Handler):
 
 def _quiet_logger(warn: Callable[[str], None]) -> logging.Logger:
     """Return a logger that prints no traceback."""
-    logger = logging.Logger("nexus.server", logging.ERROR)  # not among the others, whose handlers print
+    logger = logging.Logger("nexus.server", logging.ERROR)  # not registered: the handlers of registered loggers print
     logger.addHandler(_BugReports(warn))
     return logger
 
 
 async def _write(request: web.Request, work: Awaitable[object]) -> None:
-    """Write to a client; raise `ConnectionError` after ending the connection of one that does not read."""
+    """Write to a client; close the connection of one that does not read, and raise `ConnectionError`."""
     try:
         async with asyncio.timeout(WRITE_SECONDS):
             await work

@@ -26,15 +26,15 @@ MEANINGS: Mapping[int, str] = {
     REFUSED: "Refused",
     TURN_FAILED: "The turn failed",
 }
-"""Error codes: those of the standard, then ours."""
+"""Error codes: those of the standard, then our own."""
 MOST_CALLS = 100
-"""Calls of one batch."""
+"""Most calls of one batch."""
 LONGEST_ID = 256
-"""Characters of an id."""
+"""Most characters of an id."""
 
 
 class RpcError(Exception):
-    """An error that a caller gets: a code, one line, and data that belongs to it."""
+    """An error for the caller: a code, one line, and data."""
 
     def __init__(self, code: int, why: str = "", data: Any = None) -> None:
         super().__init__(f"{MEANINGS[code]}: {why}" if why else MEANINGS[code])
@@ -43,12 +43,12 @@ class RpcError(Exception):
 
     @property
     def message(self) -> str:
-        """Return the line."""
+        """Return the error's line."""
         return str(self)
 
     @classmethod
     def of(cls, error: NexusError) -> RpcError:
-        """Return what a caller gets for an error of ours: their parameters were wrong, or it was refused."""
+        """Convert an error of ours: the parameters were invalid, or the call was refused."""
         data = {"kind": error.kind, "message": error.message, "hint": error.hint}
         code = INVALID_PARAMS if error.kind == "usage" else INTERNAL_ERROR if error.kind == "internal" else REFUSED
         return cls(code, error.message, data)
@@ -66,21 +66,21 @@ class RpcCall:
     params: Mapping[str, Any] = field(default_factory=dict)
     id: str | int | None = None
     is_notification: bool = False
-    """True if it has no id: nobody wants an answer."""
+    """True if it has no id, so that no answer is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallBatch:
-    """The calls of one body; each is a request object, or the error of what is none."""
+    """The calls of one body; each is a request object, or the error of an invalid one."""
 
     calls: tuple[RpcCall | InvalidCall, ...]
     is_list: bool
-    """True if they came as a list, and so go the answers."""
+    """True if they came as a list, so that the answers are sent as a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidCall:
-    """A part of a body in the place of a request object, which it is not."""
+    """A part of a body that should be a request object and is not."""
 
     error: RpcError
     id: str | int | None = None
@@ -88,7 +88,7 @@ class InvalidCall:
 
 
 def parse_calls(body: bytes) -> CallBatch:
-    """Return the calls of a body; raise `RpcError` if it is no JSON, an empty list, or too long a list."""
+    """Parse the calls of a body; raise `RpcError` if it is not JSON, an empty list, or too long a list."""
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
     except RecursionError:
@@ -109,7 +109,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def parse_call(value: Any) -> RpcCall | InvalidCall:
-    """Return a request object, or why `value` is none."""
+    """Return a request object, or the reason that `value` is not one."""
     if not isinstance(value, dict):
         return InvalidCall(RpcError(INVALID_REQUEST, "it is not an object"))
     key = value.get("id")

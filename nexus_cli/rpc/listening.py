@@ -17,11 +17,11 @@ from nexus_cli.core.errors import NexusError
 BACKLOG = 128
 LOCK_SECONDS = 10.0
 LONGEST_PATH = 100
-"""Bytes of the path of a socket file that every system takes."""
+"""Longest path of a socket file, in bytes, that every system accepts."""
 
 
 def bind_address(host: str, port: int) -> socket.socket:
-    """Return a listening socket on `host`; port 0: any that is free. Raise `NexusError("config", ...)`."""
+    """Return a listening socket on `host`; port 0 picks a free one. Raise `NexusError("config", ...)`."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
@@ -41,14 +41,14 @@ def bind_address(host: str, port: int) -> socket.socket:
 
 
 def bind_file(path: Path) -> socket.socket:
-    """Return a listening socket at `path` with mode 0600; one that nobody listens to any more is replaced."""
+    """Return a listening socket at `path` with mode 0600; replace a socket that no process listens to any more."""
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise NexusError(
             "usage", f"socket path too long (at most {LONGEST_PATH} bytes)", str(path), "Choose a shorter one"
         )
     file = places().data / "serve" / "lock"
     try:
-        # One server at a time: between `bind` and `listen` a socket looks dead to another one.
+        # One server at a time: between `bind` and `listen` another one would take the socket for dead.
         lock = FileLock.wait_for(file, LOCK_SECONDS)
     except OSError as error:
         raise write_error(file, error) from error
@@ -73,7 +73,7 @@ def _bind_file(path: Path) -> socket.socket:
 
 
 def remove_file(path: Path, made: os.stat_result) -> None:
-    """Remove a socket file that was `made` here; another one in its place stays."""
+    """Remove a socket file that was `made` here; a different one in its place stays."""
     with suppress(OSError):
         if os.path.samestat(os.lstat(path), made):
             os.unlink(path)
@@ -87,7 +87,7 @@ def _remove_dead(path: Path) -> None:
     if not stat.S_ISSOCK(mode):
         raise NexusError("usage", f"socket {path}", "there is a file of another kind", "Choose another --socket")
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
-        probe.setblocking(False)  # where too many wait already it would never end
+        probe.setblocking(False)  # a blocking connect would hang if too many already wait
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:

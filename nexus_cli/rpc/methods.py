@@ -1,7 +1,6 @@
-"""The methods of the server: one table, from which calls are checked and `/openrpc.json` is made.
+"""The methods of the server: one table that checks calls and generates `/openrpc.json`.
 
-A method with `agent_id` and an agent behind it is the coroutine of its name of `AgentDispatcher`; the others are those
-of `PoolMethods`.
+A method of an agent (`of_agent`) is the coroutine of that name in `AgentDispatcher`; the others are in `PoolMethods`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Param:
     required: bool = False
 
     def problem(self, value: Any) -> str:
-        """Return what is wrong with a value, "" if nothing is."""
+        """Return the reason that a value is invalid, "" if it is valid."""
         if self.schema["type"] == "integer":
             if not isinstance(value, int) or isinstance(value, bool):
                 return f"{self.name} has to be a whole number"
@@ -79,17 +78,17 @@ class Method:
     result: type = Acknowledged
     """The `TypedDict` of its result."""
     errors: tuple[int, ...] = ()
-    """Codes of ours that it can end with."""
+    """Our error codes that it can return."""
     of_agent: bool = True
-    """True if it is done to one agent, named by `agent_id`."""
+    """True if it acts on one agent, named by `agent_id`."""
 
     @property
     def all_params(self) -> tuple[Param, ...]:
-        """Its parameters, `agent_id` of an agent's method first."""
+        """Its parameters; a method of an agent has `agent_id` first."""
         return (AGENT_ID, *self.params) if self.of_agent else self.params
 
     def check(self, params: Mapping[str, Any]) -> None:
-        """Raise `RpcError` unless `params` are what the method takes."""
+        """Raise `RpcError` unless `params` match the method."""
         known = {param.name: param for param in self.all_params}
         unknown = [name for name in params if name not in known]
         missing = [name for name, param in known.items() if param.required and name not in params]
@@ -208,17 +207,17 @@ METHODS: Mapping[str, Method] = {
 
 
 class PoolMethods:
-    """The methods of a pool as a whole, and the way to those of its agents."""
+    """The methods of the pool, and the calls of its agents' methods."""
 
     def __init__(self, pool: AgentPool, folder: Path, shutdown: Callable[[], object]) -> None:
-        """A relative `cwd` of a caller lies in `folder`; `shutdown` is called once, and must not block."""
+        """A caller's relative `cwd` is below `folder`; `shutdown` is called once and must not block."""
         self.pool = pool
         self._folder = folder
         self._shutdown = shutdown
         self.is_stopping = False
 
     async def call(self, name: str, params: Mapping[str, Any]) -> Any:
-        """Return the result of a method; raise `RpcError` for everything that a caller can be told."""
+        """Return the result of a method; raise `RpcError` for every failure that a caller may see."""
         target: Any = self
         if self.find_method(name, params).of_agent:
             params = dict(params)
@@ -230,7 +229,7 @@ class PoolMethods:
             raise RpcError.of(error) from error
 
     def find_method(self, name: str, params: Mapping[str, Any]) -> Method:
-        """Return a method that takes `params`; raise `RpcError` if there is none, or it does not."""
+        """Return the method; raise `RpcError` if it does not exist or does not take `params`."""
         method = METHODS.get(name)
         if method is None:
             raise RpcError(NO_SUCH_METHOD, name[:80])
@@ -238,7 +237,7 @@ class PoolMethods:
         return method
 
     def find_agent(self, agent_id: str) -> Agent:
-        """Return an agent; raise `RpcError` if there is none."""
+        """Return an agent; raise `RpcError` if it does not exist."""
         agent = self.pool.get(agent_id)
         if agent is None:
             raise RpcError(NO_SUCH_AGENT, agent_id[:80])

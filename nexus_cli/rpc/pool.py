@@ -1,6 +1,6 @@
-"""`AgentPool`: agents in one process, each a session of its own over one ledger and one provider (seed A).
+"""`AgentPool`: agents in one process, each with its own session, sharing one ledger and one provider (seed A).
 
-What agents share is given once, in `SharedComponents`. Destroying an agent stops it and keeps its session.
+`SharedComponents` has the parts that agents share. Destroying an agent stops it and keeps its session.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from nexus_cli.tools.registry import ToolRegistry
 
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_AGENTS = 400
-"""Each holds a file of its lock open."""
+"""Most agents: each keeps a lock file open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,39 +43,39 @@ class SharedComponents:
     """The parts that all agents of a pool share. Everything has a default."""
 
     config: Settings | None = None
-    """None: the person's settings, with what a trusted project around an agent's folder says."""
+    """None: the person's settings, with those of a trusted project around an agent's folder."""
     provider: Provider | None = None
-    """None: every model that litellm knows, with the person's keys."""
+    """None: all models that litellm knows, with the person's keys."""
     prompt_loader: PromptLoader | None = None
-    """Gives the system text of agents without one of their own; None: that of other sessions."""
+    """Supplies the system text of agents without one of their own; None: the usual system text."""
     base_log_dir: Path | None = None
     """The folder of the pool's ledger; None: the person's ledger."""
     model: str = ""
-    """The model of agents that name none; "": the one that `nexus ask` would take."""
+    """The model of agents that name none; "": the default model of `nexus ask`."""
     allow: str | None = None
-    """The most that runs without asking in any agent; None: what the settings say."""
+    """The highest level of any agent; None: the level of the settings."""
     cwd: Path | None = None
-    """The folder of agents that name none; None: the current one."""
+    """The folder of agents that name none; None: the current folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """The parts of one agent alone; the defaults mean what the pool says."""
+    """The settings of one agent; by default those of the pool."""
 
     agent_id: str = ""
-    """Letters, digits, `.`, `_`, `-`, at most 64; "": one is made."""
+    """At most 64 letters, digits, `.`, `_`, `-`; "": a generated id."""
     system_prompt: str | None = None
     """The whole system text."""
     model: str = ""
     allow: str | None = None
-    """What runs without asking: never more than the pool allows."""
+    """The permission level, never above the pool's."""
     cwd: Path | None = None
     recipe: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent: a session, and what callers do to it."""
+    """One agent: a session and its dispatcher."""
 
     agent_id: str
     session: Session
@@ -93,22 +93,22 @@ class Agent:
 
 
 class AgentPool:
-    """Agents by id."""
+    """The agents of one process, by id."""
 
     def __init__(self, shared: SharedComponents | None = None, *, provider: Provider | None = None) -> None:
-        """Open nothing yet: the ledger comes with the first agent. The pool closes `provider` in the end."""
+        """Open nothing yet: the ledger is opened with the first agent. `aclose` closes `provider`."""
         self.shared = shared or SharedComponents()
         self.notices: list[str] = []
-        """What came up when the ledger was opened; every agent tells it."""
+        """Notices from opening the ledger; every agent reports them."""
         self._agents: dict[str, Agent | None] = {}
-        """None: it is being made."""
+        """None while the agent is being created."""
         self._ledger: Ledger | None = None
         self._provider = provider or self.shared.provider
 
     async def create(self, agent_id: str = "", config: AgentConfig | None = None) -> Agent:
-        """Return a new agent, whose first epoch is in the ledger; raise `NexusError` if that cannot be.
+        """Create an agent with its first epoch in the ledger; raise `NexusError` if that fails.
 
-        `agent_id` wins over that of `config`.
+        `agent_id` overrides the one of `config`.
         """
         config = config or AgentConfig()
         name = self._free_id(agent_id or config.agent_id)
@@ -122,15 +122,15 @@ class AgentPool:
         return agent
 
     def get(self, agent_id: str) -> Agent | None:
-        """Return an agent, None if there is none of that id."""
+        """Return an agent, None if there is none with that id."""
         return self._agents.get(agent_id)
 
     def list(self) -> list[Agent]:
-        """Return all agents, the oldest first."""
+        """Return all agents, oldest first."""
         return [agent for agent in self._agents.values() if agent is not None]
 
     async def destroy(self, agent_id: str) -> bool:
-        """Stop an agent and forget it; its session stays. False if there is none."""
+        """Stop and remove an agent; its session stays. False if it does not exist."""
         agent = self._agents.get(agent_id)
         if agent is None:
             return False
@@ -139,7 +139,7 @@ class AgentPool:
         return True
 
     async def aclose(self) -> None:
-        """Destroy all agents, then close the ledger and a provider of our own."""
+        """Destroy all agents, then close the ledger, and the provider if the pool made it."""
         for agent in self.list():
             await self.destroy(agent.agent_id)
         shut = getattr(self._provider, "aclose", None)
@@ -150,13 +150,13 @@ class AgentPool:
         self._ledger, self._provider = None, self.shared.provider
 
     def prepare(self) -> None:
-        """Load what the first request needs (seconds of CPU); safe to call from a thread."""
+        """Load the modules of the first request (seconds of CPU); safe to call from a thread."""
         prepare = getattr(self._provider, "prepare", None)
         if prepare is not None:
             prepare()
 
     async def finish_steps(self, seconds: float) -> None:
-        """Let running turns finish their step and no other begin; stop them after so many seconds."""
+        """Let running turns finish their step and begin no other; stop them after `seconds`."""
         await asyncio.gather(*(agent.dispatcher.finish_step(seconds) for agent in self.list()))
 
     def _free_id(self, wanted: str) -> str:
@@ -215,8 +215,8 @@ class AgentPool:
         return made or ("model" if self.shared.provider is not None else "")
 
     def _level(self, config: AgentConfig, settings: Settings) -> str | None:
-        """Return the level of an agent: what it asks for, and never more than the pool allows, else the settings and a
-        trusted project. None if neither the agent nor the pool names one: the settings apply."""
+        """Return the level of an agent: its own or that of the settings and a trusted project, never above the pool's.
+        None if neither the agent nor the pool names one, so that the settings apply."""
         wanted = None if config.allow is None else require_level(config.allow, "level")
         if wanted is None and self.shared.allow is None:
             return None
@@ -239,7 +239,7 @@ class AgentPool:
 
 
 async def _do_nothing(state: SessionState) -> None:
-    """Begin the main lane, as every act of a session does, so that the context holds what a request begins with."""
+    """Begin the main lane, as every act of a session does, so that the context has the beginning of a request."""
 
 
 def _settings_in(folder: Path) -> Settings:

@@ -22,15 +22,16 @@ from nexus_cli.runs.service_triggers import (
 )
 
 SERVICE = "service"
-"""Name of the part of the path that names a service."""
+"""Part of the route that is the name of a service."""
 MOST_PAYLOAD = 1 << 20
-"""Bytes of a payload."""
+"""Most bytes of a payload."""
 BODY_SECONDS = 30.0
-"""Seconds that a body may take."""
+"""Seconds in which a body must arrive."""
 RETRY_SECONDS = 60
-"""Seconds after which a caller may try again where too many runs wait."""
+"""Seconds after which a caller may retry if too many runs wait."""
 NO_TEXT = ("multipart", "image", "audio", "video")
-"""What no payload is. Programs name the others by whatever their library says: `application/x-www-form-urlencoded`."""
+"""Content types that cannot be a payload. All others are accepted: many libraries send
+`application/x-www-form-urlencoded`."""
 
 
 class TriggerDoor:
@@ -39,16 +40,16 @@ class TriggerDoor:
     def __init__(self, ledger: Ledger, services: Mapping[str, Service]) -> None:
         self._ledger, self._services = ledger, services
         self._lock = asyncio.Lock()
-        """One trigger is queued at a time, so that no flood passes the bound."""
+        """Triggers are queued one at a time, so that a flood cannot exceed the bound."""
 
     def knows(self, name: str, token: str) -> bool:
-        """True if the token is that of the service, or, where there is no such service, of any."""
+        """True if the token is that of the service or, for an unknown service, of any service."""
         service = self._services.get(name)
         others = [service] if service else list(self._services.values())
         return any(is_token(token, one) for one in others)
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Queue a run and answer with its id."""
+        """Queue a run and return its id as the answer."""
         service = self._services.get(request.match_info[SERVICE])
         if service is None:
             return problem_response(404, "no such service")
@@ -73,7 +74,7 @@ class TriggerDoor:
 
 
 async def _read_body(request: web.Request) -> bytes:
-    """Return the body; raise the answer for one that is too large or too slow."""
+    """Return the body; raise the error answer for one that is too large or too slow."""
     if (request.content_length or 0) > MOST_PAYLOAD:
         raise web.HTTPRequestEntityTooLarge(MOST_PAYLOAD, request.content_length or 0)
     body = bytearray()
@@ -89,14 +90,14 @@ async def _read_body(request: web.Request) -> bytes:
 
 
 def json_response(value: Any, status: int = 200) -> web.Response:
-    """Return a value as the body of an answer."""
-    # A surrogate without its other half can only be sent as an escape; an id goes back as it came.
+    """Return a value as a JSON answer."""
+    # An unpaired surrogate can only be sent as an escape; an id is returned unchanged.
     text = json_text(value, escaped=False, dense=True).encode("utf-8", "backslashreplace")
     headers = {"Cache-Control": "no-store"}
     return web.Response(status=status, body=text, content_type="application/json", headers=headers)
 
 
 def problem_response(status: int, why: str, headers: dict[str, str] | None = None) -> web.Response:
-    """Return why a request was refused, as an answer."""
+    """Return the refusal of a request as an answer."""
     text = json_text({"error": why}, escaped=True)
     return web.Response(status=status, text=text + "\n", content_type="application/json", headers=headers)

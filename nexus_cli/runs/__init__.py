@@ -1,1 +1,1 @@
-"""Runs that outlive processes: claimed, driven, suspended and resumed, each exactly once."""
+"""Runs that outlive processes: each is claimed, driven, suspended and resumed exactly once."""

@@ -1,4 +1,4 @@
-"""Report once, in a few lines, the unattended runs of a project since the person was last here."""
+"""Report the unattended runs of a project since the person's last visit, once and in a few lines."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from nexus_cli.ledger import Ledger
 
 MOST_LINES = 5
 MOST_RUNS = 1000
-"""The newest ones: a project that is opened for the first time is not told of years."""
+"""Most runs of one report, newest first: opening an old project for the first time does not list years of them."""
 LONGEST = 160
-"""Characters of a report's beginning."""
+"""Most characters of the beginning of a run's answer."""
 
 
 def take_away_lines(ledger: Ledger, folder: Path) -> list[str]:
-    """Return a line for each plan, service and space whose runs in this project have ended, or wait for an approval,
-    since the last call."""
+    """Return a line for each plan, service and space with runs in this project that ended, or began to wait for an
+    approval, since the last call."""
     project = str(project_identity(folder))
     found = ledger.runs.rested_since(_last_time(project), MOST_RUNS)
     if not found:
@@ -59,12 +59,12 @@ def _file(project: str) -> Path:
 
 
 def _last_time(project: str) -> str:
-    """Return the time up to which the person was told; "" if they never were."""
+    """Return the time up to which runs were reported; "" if none were."""
     with suppress(OSError, UnicodeDecodeError):
         return _file(project).read_text(encoding="ascii").strip()
     return ""
 
 
 def _note_time(project: str, at: str) -> None:
-    with suppress(OSError):  # told once more
+    with suppress(OSError):  # reported once more
         replace_private_file(_file(project), at.encode())

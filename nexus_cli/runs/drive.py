@@ -1,13 +1,13 @@
-"""One run: its session is opened, begins, goes on or is found to have ended, and what came of it is recorded.
+"""Drive one run: open its session, begin or resume it, and record its outcome.
 
-Whatever is recorded is recorded under the claim of the run (`RunTable.hold`): a process that lost it records nothing
-more and starts no tool. After a kill at any point the next process reads off the ledger where it stopped:
+Every record is made under the claim of the run (`RunTable.hold`): a process that lost it records nothing more and
+starts no tool. After a kill at any point the next process reads the state from the ledger:
 
 | killed | what the next one finds | what it does |
 |---|---|---|
 | before the session was made | no session | makes one and begins |
-| while history was loaded | no memo `run` | begins: `RunKind.begin` finds what it recorded |
-| after the trigger was recorded | open work | goes on |
+| while history was loaded | no memo `run` | begins: `RunHooks.begin` finds its own records |
+| after the trigger was recorded | open work | resumes |
 | after a tool was started | a call without result | its outcome is unknown, it is not run again |
 | after the wait was recorded | the run waits | nothing, until the event comes |
 | before the signal was taken | the signal, untaken | resumes |
@@ -41,7 +41,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
-from nexus_cli.runs.run_kind import RunKind
+from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.unattended import LEFT, make_rules, read_limits
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
@@ -53,29 +53,29 @@ from nexus_cli.spaces.space_service import run_spaces
 from nexus_cli.turn.waiting import WAITING
 
 LEASE = 60.0
-"""Seconds for which a claim holds without a word of its owner."""
+"""Seconds after which a claim expires that its owner does not renew."""
 LEAST_COST = 1e-9
-"""Dollars that are left where a run has spent all: its next request is refused by the limit."""
+"""Dollars that are left to a run that has spent all: the limit then refuses its next request."""
 RENEWED = 20.0
-"""Seconds after which it is extended, however long a request takes."""
+"""Seconds between two renewals of the claim, however long a request takes."""
 ANSWERS = ("yes", "no")
 PLAIN = ("ask", "repl")
-"""Types of runs that are a person's own session."""
+"""Types of runs that are a person's own sessions."""
 
 
 def now() -> str:
-    """Return the present as the ledger stores it."""
+    """Return the current time in the ledger's format."""
     return format_utc(local_now())
 
 
 @dataclass
 class RunApprover:
-    """Answers what a person said to a question of the run before; puts off everything else, or asks them now."""
+    """Gives the person's recorded answers to an earlier question; defers every other question, or asks `person`."""
 
     answers: Mapping[str, Mapping[str, Any]]
-    """Values of the signals of kind `approval`, by the call that each is about."""
+    """Values of the `approval` signals, by the id of their call."""
     person: Approver | None = None
-    """Somebody who is there."""
+    """The person, if one is present."""
     deferred: list[Question] = field(default_factory=list)
 
     async def ask(self, question: Question) -> Answer:
@@ -86,11 +86,11 @@ class RunApprover:
         answer = await self.person.ask(question) if self.person is not None else Defer()
         if isinstance(answer, Defer):
             self.deferred.append(question)
-        # Nobody can talk to a run: it goes on without the call.
+        # Nobody can talk to a run: it continues without the call.
         return replace(answer, stops=False) if isinstance(answer, Deny) else answer
 
     def make_wait(self) -> Wait | None:
-        """Return what the run waits for: an answer to what was put off."""
+        """Return the wait for answers to the deferred questions."""
         if not self.deferred:
             return None
         asked = [
@@ -102,23 +102,23 @@ class RunApprover:
 
 @dataclass
 class RunDriver:
-    """Drives one claimed run over a connection of its own."""
+    """Drives one claimed run over its own connection."""
 
     ledger: Ledger
     run: Run
-    kind: RunKind
+    hooks: RunHooks
     settings: Callable[[Path], Settings]
     provider: Callable[[Settings], Provider]
     choose_model: Callable[[str, Settings], str]
-    """Returns the model of a name or an alias, and with "" the person's own; raises `NexusError`."""
+    """Returns the model for a name or an alias, for "" the person's own; raises `NexusError`."""
     show: Callable[[Run, Event], None]
     person: Approver | None = None
     session: Session | None = None
     is_stopping: bool = False
-    """True once this process wants to end: what was begun is left to the next one."""
+    """True once this process is ending: the next process continues the run."""
 
     async def drive(self) -> None:
-        """Do what there is to do of the run. Raises `NexusError("ledger", ...)` if that cannot be recorded."""
+        """Drive the run as far as it goes. Raises `NexusError("ledger", ...)` if its state cannot be recorded."""
         self.ledger.runs.hold(self.run, LEASE)
         beat = asyncio.create_task(self._renew())
         try:
@@ -127,7 +127,7 @@ class RunDriver:
             if error.kind == "ledger":
                 raise
             self._finish(FAILED, error=_error_text(error.message, error.hint))
-        except Exception as bug:  # a seam: it would be taken up again for ever
+        except Exception as bug:  # a seam: the run would be claimed again for ever
             self._finish(FAILED, error=report_bug(bug).message)
         finally:
             beat.cancel()
@@ -135,13 +135,13 @@ class RunDriver:
                 await self.session.aclose()
 
     def end_after_step(self) -> None:
-        """Let the turn finish its step and begin none: this process ends."""
+        """Let the turn finish its step and begin no other, because this process is ending."""
         self.is_stopping = True
         if self.session is not None:
             self.session.end_after_step()
 
     def stop(self) -> None:
-        """Stop at once: the claim was lost, or this process ends."""
+        """Stop at once: the claim was lost, or this process is ending."""
         self.is_stopping = True
         if self.session is not None:
             self.session.cancel()
@@ -176,7 +176,7 @@ class RunDriver:
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
             self.ledger.runs.put_back(self.run, now())
         else:
-            await self.kind.end(session, self.run, outcome)
+            await self.hooks.end(session, self.run, outcome)
             state = FAILED if error is not None else DONE
             said = _error_text(error["message"], error["hint"]) if error is not None else ""
             self._finish(state, report=outcome.text, error=said, cost=session.state.costs()[0])
@@ -192,10 +192,10 @@ class RunDriver:
         return ended
 
     async def _next_trigger(self, session: Session) -> Trigger | None:
-        """Return what the run does next; None if it has ended, and only that was not recorded."""
+        """Return the trigger of the run's next turn; None if the run has ended and only its end was not recorded."""
         run, runs = self.run, self.ledger.runs
         if not self._has_begun(session):
-            trigger = await self.kind.begin(session, run)
+            trigger = await self.hooks.begin(session, run)
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
         if run.waits is None or not signals:
@@ -258,19 +258,19 @@ class RunDriver:
         return (*(one for one in SERVICES if one is not SPACES), facts, *spaces)
 
     def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
-        """Return what binds the run. Dollars are those of the whole run, however often it waits."""
+        """Return the limits of the run. The cap in dollars covers the whole run, however often it waits."""
         level = said.get("allow")
         limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
         if limits.max_cost is None:
             return limits
         has_cap = bool({"max_cost", "max_cost_day"} & self.run.options.keys())
         if not has_cap and model_info(model, settings.models).input_price is None:
-            return replace(limits, max_cost=None)  # nobody asked for a cap, and none can be held
+            return replace(limits, max_cost=None)  # no cap was set, and none could be enforced
         left = min(limits.max_cost - self.ledger.session(session).known_usd, said.get(LEFT, limits.max_cost))
         return replace(limits, max_cost=max(LEAST_COST, left))
 
     def _session(self, folder: Path, model: str) -> str:
-        """Return the id of the run's session, which is made if there is none yet."""
+        """Return the id of the run's session, created if there is none yet."""
         session, runs = self.run.session, self.ledger.runs
         if session and (self.run.waits is not None or self.run.resumes or self._is_there(session)):
             return session
@@ -296,7 +296,7 @@ def _error_text(message: str, hint: str) -> str:
 
 
 def _last_words(session: Session) -> str:
-    """Return the last thing that the model said."""
+    """Return the last reply of the model."""
     log = session.record
     assert log is not None
     last = log.read(log.last_id(), log.last_id()) if log.last_id() else []

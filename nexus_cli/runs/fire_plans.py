@@ -1,5 +1,4 @@
-"""Plans that are due become queued runs, each time exactly once. Missed times become one run or none, as the plan
-says."""
+"""Queue a run for each plan that is due, exactly once. Missed times become one run or none, depending on the plan."""
 
 from __future__ import annotations
 
@@ -17,28 +16,28 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.runs.plan_times import CronTimes
 
 TITLE = 120
-"""Characters of a name made of a prompt."""
+"""Characters of a title made from a prompt."""
 PUNCTUAL = 15 * 60.0
-"""Seconds after its time in which a run is not late: `nexus serve --once` comes every few minutes."""
+"""Seconds by which a run may be late and count as punctual: `nexus serve --once` may be called every few minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """The outcome of a plan whose time has come."""
+    """The outcome of a plan that is due."""
 
     facts: Mapping[str, Any] | None
-    """The trigger of its run; None: no run."""
+    """The trigger of its run; None for no run."""
     next_at: float | None
 
 
 def instruction_facts(plan: Plan, moment: float) -> dict[str, Any]:
-    """Return the facts of seed C's TRIGGER block for a run of a plan."""
+    """Return the facts of seed C's TRIGGER block for a run started by a plan."""
     named = {"name": plan.name or one_line(plan.prompt)[:TITLE], "id": plan.id}
     return {"type": "plan", "plan": named, "instruction": plan.prompt, "scheduledAt": _utc(moment)}
 
 
 def decide_firing(plan: Plan, now: float) -> Firing:
-    """Return what becomes of a plan whose time, or several of whose times, have come by `now`.
+    """Decide on the run of a plan that is due at `now`, perhaps for several times.
 
     A time is missed if it is more than some minutes past, or another one came after it. With `skip` there is no run
     once the first of them is so late, not even for the last.
@@ -63,9 +62,9 @@ def decide_firing(plan: Plan, now: float) -> Firing:
 
 
 def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
-    """Queue the runs of plans that are due, and move each on to its next time; return the keys of the runs.
+    """Queue the runs of plans that are due, and set each plan's next time; return the keys of the runs.
 
-    A plan whose times cannot be read any more is paused, and `warn` says so.
+    A plan whose times are no longer valid is paused, and `warn` gets a line about it.
     """
     now, at, queued = ledger.runs.now(), format_utc(local_now()), list[int]()
     for plan in ledger.plans.due(now):
@@ -74,7 +73,7 @@ def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
                 _follow_clock(ledger, plan, now)
                 continue
             firing = decide_firing(plan, now)
-        except NexusError as error:  # a zone that is not known any more
+        except NexusError as error:  # a time zone that no longer exists
             ledger.plans.change(plan.key, paused=True)
             warn(f"{plan.id} is paused: {error.message}")
             continue
@@ -84,20 +83,20 @@ def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
 
 
 def _follow_clock(ledger: Ledger, plan: Plan, now: float) -> None:
-    """Let a plan be due at the times of a clock that was set back. What ran at one of them does not run again."""
+    """Make a plan due again after the clock was set back. A time that already had its run gets no second one."""
     next_at = CronTimes.of(plan.cron, plan.zone).next_after(now)
     if next_at is not None and (plan.next_at is None or next_at < plan.next_at):
         ledger.plans.change(plan.key, next_at=next_at)
 
 
-class PlanDuty:
+class PlanProducer:
     """Fires plans for a `Runner`."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
 
     async def look(self, ledger: Ledger) -> float | None:
-        """Queue what is due; return the next time of a plan."""
+        """Queue the runs that are due; return the next time of a plan."""
         await asyncio.to_thread(fire_due, ledger, self._warn)
         return ledger.plans.next_time()
 

@@ -1,6 +1,6 @@
-"""The wait of a session that a person has open: looked at in this process, which goes on natively, without a recap.
+"""The wait of a session that a person has open: this process watches it and resumes natively, without a recap.
 
-The session is locked by this process, so no runner takes the run up. If the process dies, the next runner does.
+This process has the lock of the session, so no runner claims the run. If the process dies, the next runner does.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from nexus_cli.session.session import Session
 from nexus_cli.turn.waiting import WAITING as WAITING_ERROR
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 WHILE_ALIVE = 1e9
-"""Seconds of the lease: as long as this process lives and holds the lock of the run."""
+"""Seconds of the lease: as long as this process lives and has the lock of the run."""
 
 
 def waiting_run(session: Session) -> Run | None:
-    """Return the run of the session if it waits, for something other than an answer to a question."""
+    """Return the run of the session if it waits for anything but an answer to a question."""
     ledger = session.ledger
     run = ledger.runs.of_session(session.id) if ledger is not None else None
     return run if run and run.state == WAITING and run.waits and run.waits.kind != APPROVAL else None
 
 
 async def wait_until_over(session: Session) -> bool:
-    """Return True once the wait of the session is over, False if it waits no more, or somebody else goes on with it."""
+    """Return True once the wait of the session is over, False if it is no longer waiting or another process resumed
+    it."""
     ledger = session.ledger
     with closing(WaitWatch()) as watch:
         while ledger is not None and (run := waiting_run(session)) is not None:
@@ -50,7 +51,7 @@ async def wait_until_over(session: Session) -> bool:
 
 
 async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
-    """Claim the run of the session and return it with its trigger; None if there is nothing to go on with."""
+    """Claim the run of the session and return it with its trigger; None if there is nothing to resume."""
     ledger, run = session.ledger, waiting_run(session)
     if ledger is None or run is None or not ledger.hold(run.id):
         return None
@@ -67,7 +68,7 @@ async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
 
 @asynccontextmanager
 async def stop_if_cancelled(session: Session, run: Run) -> AsyncIterator[None]:
-    """Cancel the turn that runs in the block once its claimed run is cancelled elsewhere."""
+    """Cancel the turn in the block once its claimed run is cancelled elsewhere."""
     watch = asyncio.create_task(_stop_if_cancelled(session, run))
     try:
         yield
@@ -85,7 +86,7 @@ async def _stop_if_cancelled(session: Session, run: Run) -> None:
 
 
 def end_turn(ledger: Ledger, run: Run, outcome: Outcome | None, cost: float | None) -> None:
-    """Record how the turn of a claimed run ended; nothing if it waits again."""
+    """Record the outcome of a claimed run's turn; nothing if the run waits again."""
     kind = outcome.error["kind"] if outcome is not None and outcome.error else ""
     if outcome is not None and kind != WAITING_ERROR:
         error = outcome.error["message"] if outcome.error else ""

@@ -1,4 +1,4 @@
-"""Plans for people and agents: checked, stored, listed as values, and the service behind the tool `plan`."""
+"""Plans for people and agents: checking, storing, listing, and the service behind the tool `plan`."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ RECIPE = "tick_autonomous"
 """Recipe of a plan's runs unless it names one (seed D: work without being asked)."""
 MISSED = ("once", "skip")
 LONGEST_PROMPT = 100_000
-"""Characters."""
+"""Most characters of a prompt."""
 MOST_OF_AGENTS = 20
-"""Open plans that agents have made; the person has to remove some before they make more."""
+"""Most open plans made by agents. The person has to remove some before agents can make more."""
 LEAST_SECONDS = 300.0
-"""Between two times of a plan that an agent made."""
+"""Least seconds between two times of an agent's plan."""
 PERSON, AGENT = "person", "agent"
-"""Who made a plan."""
+"""The maker of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewPlan:
-    """A plan as it was asked for, not checked yet."""
+    """A plan as it was requested, not checked yet."""
 
     prompt: str
     at: str = ""
@@ -58,17 +58,17 @@ class NewPlan:
     missed: str = "once"
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `limits`; of an agent's also `session`,
-    `call`."""
+    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `limits`; for an agent's plan also `session`
+    and `call`."""
     by: str = PERSON
 
 
 def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
-    """Store a plan; `NexusError("usage", ...)` for what it cannot be."""
+    """Store a plan; raise `NexusError("usage", ...)` if it is invalid."""
     prompt = new.prompt.strip()
     if not prompt or len(prompt) > LONGEST_PROMPT:
-        why = f"it has {len(prompt):,} characters, at most {LONGEST_PROMPT:,}" if prompt else "it has no prompt"
-        raise NexusError("usage", "the plan", why, "Say what is to be done")
+        why = f"it has {len(prompt):,} characters, at most {LONGEST_PROMPT:,}" if prompt else "the prompt is missing"
+        raise NexusError("usage", "the plan", why, "Describe the task")
     if new.missed not in MISSED:
         raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
     time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)
@@ -92,7 +92,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_level(level: str, settings: RunSettings) -> str:
-    """Return a level of unattended runs; `NexusError("usage", ...)` for one beyond the person's settings."""
+    """Return a level of unattended runs; raise `NexusError("usage", ...)` for one above the person's settings."""
     level = require_level(level, "--allow")
     if LEVELS.index(level) > LEVELS.index(settings.allow):
         why = f"where nobody watches your settings allow {name_level(settings.allow)} at most"
@@ -109,7 +109,7 @@ def _check_plan_name(text: str) -> str:
 
 
 def resume_plan(ledger: Ledger, plan: Plan) -> Plan:
-    """Let a paused plan go on; times that passed meanwhile are no missed ones."""
+    """Resume a paused plan; times that passed meanwhile do not count as missed."""
     next_at = None
     if plan.cron and plan.paused:
         next_at = CronTimes.of(plan.cron, plan.zone).next_after(ledger.runs.now())
@@ -117,7 +117,7 @@ def resume_plan(ledger: Ledger, plan: Plan) -> Plan:
 
 
 def fire_now(ledger: Ledger, plan: Plan) -> int:
-    """Queue a run of a plan at once, beside its times; return its key."""
+    """Queue a run of a plan now, in addition to its times; return its key."""
     at = format_utc(local_now())
     facts = instruction_facts(plan, ledger.runs.now())
     key = ledger.runs.queue("plan", plan.name or plan.prompt, facts, plan.options, at, plan=plan.key)
@@ -220,7 +220,7 @@ class PlanService(Plans):
         return self._session.state.lane_state.settings.runs
 
     def _new_plan(self, call_id: str, words: Mapping[str, str]) -> NewPlan:
-        """Return the plan that a call asks for, with the rights of the session at most."""
+        """Return the plan that a call requests, with at most the rights of the session."""
         rights, settings = self._rights(), self._settings
         level = min(rights.allow or "read", settings.allow, key=lambda one: LEVELS.index(one) if one in LEVELS else -1)
         return NewPlan(
@@ -264,7 +264,7 @@ class PlanService(Plans):
         return "\n".join(rows)
 
     def _rights(self) -> Limits:
-        """Return what binds the session now; nothing is planned to get around it."""
+        """Return the limits that bind the session now, so that a plan cannot get around them."""
         state = self._session.state
         confirm = state.dispatcher.run_limits(state.lane_state).limits.confirm
         return state.dispatcher.limits & state.dispatcher.assessed & Limits(confirm=confirm)
@@ -279,7 +279,7 @@ class PlanService(Plans):
             raise NexusError("usage", f"cron {new.cron!r}", why, f"At most every {format_duration(LEAST_SECONDS)}")
 
     def _refuse_soon(self, ledger: Ledger, new: NewPlan) -> None:
-        """Refuse a plan for the next minutes in work that nobody watches: plans could plan one another for ever."""
+        """Refuse a plan for the next minutes in unattended work: plans could make plans for ever."""
         run, now = ledger.runs.of_session(self._session.id), ledger.runs.now()
         if run is None or run.type not in UNATTENDED:
             return
@@ -302,7 +302,7 @@ class PlanService(Plans):
 
 
 def _line(value: Mapping[str, Any]) -> str:
-    """Return a plan for the model, as seed C's PLANS block has it."""
+    """Return the line of a plan in seed C's PLANS block, for the model."""
     kind = f"recurring, cron: {value['cron']}, zone: {value['zone']}, next" if value["cron"] else "one-time, at"
     title = value["name"] or one_line(value["prompt"])[:120]
     state = " (paused)" if value["state"] == "paused" else ""

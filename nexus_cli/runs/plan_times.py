@@ -1,8 +1,8 @@
-"""The times of plans: the first one of `--at`, `--in` and `--cron`, the next one, and how many were missed.
+"""Compute the times of plans: the first one from `--at`, `--in` or `--cron`, the next one, and the number missed.
 
-Fields of cron are read by cronsim, as Debian's cron reads them; time zones are those of `zoneinfo`. Cron names local
-times. One that does not exist, because clocks are set forward, is the next moment that does; one that comes twice,
-because they are set back, is the first. Where the hour is `*` it goes on by real time: every hour that passes counts.
+cronsim parses the cron fields as Debian's cron does; time zones come from `zoneinfo`. Cron names local times. A time
+that does not exist, because clocks are set forward, means the next moment that does. A time that comes twice, because
+they are set back, means the first. With `*` as the hour, every hour of real time counts.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from nexus_cli.core.duration import parse_duration
 from nexus_cli.core.errors import NexusError
 
 MOST_YEARS = 10
-"""Years ahead in which a plan has to have a time."""
+"""Years within which a plan must have a time."""
 MOST_DAYS = MOST_YEARS * 366
 LONGEST = 200
-"""Characters of a cron expression, a time, or the name of a zone."""
+"""Most characters of a cron expression, a time, or the name of a zone."""
 FIELDS = "minute hour day-of-month month day-of-week"
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanTime:
-    """When a plan is due first, and by what it is due again."""
+    """The first time of a plan, and the rule for the next ones."""
 
     next_at: float
     """Seconds since the epoch."""
@@ -41,21 +41,21 @@ class PlanTime:
 
 
 def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zone: str = "") -> PlanTime:
-    """Return the first time of a plan after `now`; `NexusError("usage", ...)` if there is none.
+    """Return the first time of a plan after `now`; raise `NexusError("usage", ...)` if there is none.
 
-    One of `at` (ISO 8601, or `HH:MM`), `within` (a duration) and `cron` has to be given; `zone` is that of times
-    without one, the machine's own by default.
+    Exactly one of `at` (ISO 8601, or `HH:MM`), `within` (a duration) and `cron` must be given; `zone` applies to times
+    without a zone, by default the machine's own.
     """
     given = [name for name, value in (("--at", at), ("--in", within), ("--cron", cron)) if value.strip()]
     if len(given) != 1:
         why = f"{' and '.join(given)} are different times" if given else "it has no time"
         raise NexusError("usage", "the plan", why, "Give one of --at TIME, --in DURATION and --cron EXPR")
     if zone:
-        find_zone(zone)  # also where a duration needs none
+        find_zone(zone)  # checked even if a duration does not need it
     if within:
         seconds = parse_duration(within)
         if seconds is None:
-            why = f"it is no duration up to {MOST_YEARS} years"
+            why = f"it is not a duration of up to {MOST_YEARS} years"
             raise NexusError("usage", f"--in {within[:80]!r}", why, "Such as '2 hours', 90m or '1d 2h'")
         return PlanTime(now + seconds)
     if cron:
@@ -70,10 +70,10 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
 
 
 def local_zone() -> str:
-    """Return the name of this machine's time zone; `NexusError("usage", ...)` if it has none."""
+    """Return the name of this machine's time zone; raise `NexusError("usage", ...)` if it has none."""
     named = os.environ.get("TZ")
     names = [os.path.realpath("/etc/localtime").partition("zoneinfo/")[2], _read_timezone()]
-    if named is not None:  # a name, the path of its file, or POSIX's own form, which is no name
+    if named is not None:  # a name, the path of its file, or a POSIX rule, which is not a name
         names = [named.lstrip(":").rpartition("zoneinfo/")[2]]
     for name in names:
         if name and _load_zone(name):
@@ -91,7 +91,7 @@ def _read_timezone() -> str:
 
 
 def find_zone(name: str) -> ZoneInfo:
-    """Return the time zone of an IANA name; `NexusError("usage", ...)` if there is none."""
+    """Return the time zone of an IANA name; raise `NexusError("usage", ...)` if it does not exist."""
     found = _load_zone(name)
     if found is None:
         raise NexusError("usage", f"--zone {name[:80]!r}", "there is no such time zone", "Such as Europe/Berlin or UTC")
@@ -101,7 +101,7 @@ def find_zone(name: str) -> ZoneInfo:
 def _load_zone(name: str) -> ZoneInfo | None:
     try:
         return ZoneInfo(name) if len(name) <= LONGEST else None
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # no such file, no relative path, a folder
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # no such file, not a relative path, a folder
         return None
 
 
@@ -119,12 +119,12 @@ def _parse_time(text: str, zone: str, now: float) -> float:
         moment = datetime.fromisoformat(words[:LONGEST])
         return moment.timestamp() if moment.tzinfo else _moment(moment, given or find_zone(local_zone()))
     except (ValueError, OverflowError):
-        why, hint = "it is no time", "Such as 2027-01-31T09:00, 2027-01-31T09:00+01:00 or 18:30"
+        why, hint = "it is not a time", "Such as 2027-01-31T09:00, 2027-01-31T09:00+01:00 or 18:30"
         raise NexusError("usage", f"--at {text[:80]!r}", why, hint) from None
 
 
 def _near(at: float, now: float, text: str) -> float:
-    """Return a time that is neither past nor too far ahead."""
+    """Return `moment`; raise `NexusError` if it is past or too far ahead."""
     if at <= now:
         raise NexusError("usage", f"--at {text[:80]!r}", "it is past", "Give a time to come")
     if at > now + MOST_DAYS * 86400:
@@ -134,11 +134,11 @@ def _near(at: float, now: float, text: str) -> float:
 
 
 def _moment(local: datetime, zone: ZoneInfo) -> float:
-    """Return the moment of a local time: the first one of two, of a time that does not exist the next that does."""
+    """Return the moment of a local time: the first of two, or the next existing one if it does not exist."""
     aware = local.replace(tzinfo=zone, fold=0)
     if _is_real(aware):
         return aware.timestamp()
-    # Both guesses at the moment lie around the change: clocks were set forward between them.
+    # The two guesses lie on both sides of the change: clocks were set forward between them.
     low, high = aware.replace(fold=1).astimezone(UTC), aware.astimezone(UTC)
     before = low.astimezone(zone).utcoffset()
     while high - low > timedelta(seconds=1):
@@ -148,7 +148,7 @@ def _moment(local: datetime, zone: ZoneInfo) -> float:
 
 
 def _is_real(aware: datetime) -> bool:
-    """True if clocks in its zone ever show this time."""
+    """True if clocks in its zone show this time at some moment."""
     return aware.astimezone(UTC).astimezone(aware.tzinfo).replace(tzinfo=None) == aware.replace(tzinfo=None)
 
 
@@ -161,13 +161,13 @@ class CronTimes:
 
     @classmethod
     def of(cls, expression: str, zone: str) -> CronTimes:
-        """Return the times of five fields; `NexusError("usage", ...)` if they name none."""
+        """Parse five fields; raise `NexusError("usage", ...)` if they are invalid."""
         words = expression[: LONGEST + 1].split()
         times = cls(" ".join(words), find_zone(zone))
         try:
             if len(words) != 5 or len(expression) > LONGEST:
                 raise CronSimError(f"it takes five fields: {FIELDS}")
-            times.fields  # noqa: B018  (reads them)
+            times.fields  # noqa: B018  (parses them)
         except (CronSimError, ValueError) as error:
             why = str(error).replace("Bad ", "there is no such ")
             raise NexusError("usage", f"--cron {expression[:80]!r}", why, "Such as '0 9 * * MON-FRI'") from None
@@ -175,12 +175,12 @@ class CronTimes:
 
     @cached_property
     def fields(self) -> CronSim:
-        """The fields, read."""
+        """The parsed fields."""
         return CronSim(self.expression, datetime(2000, 1, 1))
 
     def next_after(self, moment: float) -> float | None:
-        """Return the first time after a moment; None if there is none within some years."""
-        day = datetime.fromtimestamp(moment, self.zone).date() - _DAY  # a time that did not exist may fall to the next
+        """Return the first time after a moment; None if there is none within `MOST_YEARS`."""
+        day = datetime.fromtimestamp(moment, self.zone).date() - _DAY  # a skipped time may move to the next day
         for number in range(MOST_DAYS):
             for at in self._times_on(day + number * _DAY):
                 if at > moment:
@@ -188,15 +188,15 @@ class CronTimes:
         return None
 
     def count(self, first: float, last: float) -> tuple[int, float]:
-        """Return how many times there are from `first` to `last`, both included, and the latest of them.
+        """Count the times from `first` to `last`, both included; return the count and the latest of them.
 
-        Whole days are counted, not stepped through.
+        Whole days are multiplied, not stepped through.
         """
         begin, end = (datetime.fromtimestamp(at, self.zone).date() for at in (first, last))
         per_day = len(self.fields.hours) * len(self.fields.minutes)
         whole, newest, times = 0, begin, set[float]()
         for number in range((end - begin).days + 2):
-            day = begin + (number - 1) * _DAY  # a time that did not exist may fall to the next day
+            day = begin + (number - 1) * _DAY  # a skipped time may move to the next day
             if begin < day < end - _DAY and self._is_even(day):
                 if self._fits(day):
                     whole, newest = whole + 1, day
@@ -209,7 +209,7 @@ class CronTimes:
         return day.month in self.fields.months and self.fields.match_day(day)
 
     def _is_even(self, day: date) -> bool:
-        """True if no clock is set on this day or beside it."""
+        """True if no clock change falls on this day or the days beside it."""
         edges = (datetime(one.year, one.month, one.day, tzinfo=self.zone) for one in (day - _DAY, day, day + 2 * _DAY))
         return len({edge.utcoffset() for edge in edges}) == 1
 

@@ -1,4 +1,4 @@
-"""The trigger of a run that goes on: what it waited for, what came, how long that took."""
+"""Build the trigger of a resumed run: the wait, its signal, and how long it took."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nexus_cli.tools.wait_conditions import describe_event
 
 
 async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) -> Trigger:
-    """Return the trigger of `run` after `signals`, the oldest first, have come; it begins a fresh invocation."""
+    """Return the trigger of `run` after `signals`, oldest first; it begins a new invocation."""
     assert session.ledger is not None and run.waits is not None, "a run that waits is in a ledger"
     came = event_lines(run, signals)
     if run.waits.kind == "reply":
@@ -40,7 +40,7 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
 
 
 def describe_signal(wait: Wait, signal: Signal) -> str:
-    """Return in a few words what has come."""
+    """Describe a signal in a few words."""
     match signal.kind:
         case "timeout":
             return f"the time-out has passed, and it has not come ({wait.why})"
@@ -57,13 +57,13 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
 
 
 def event_lines(run: Run, signals: Sequence[Signal]) -> list[str]:
-    """Return what came while `run` waited as lines of the timeline, oldest first, without replies."""
+    """Return the signals that came while `run` waited as lines of the timeline, oldest first, without replies."""
     assert run.waits is not None
     return [f"{stamp(one.at)} nexus: {describe_signal(run.waits, one)}" for one in signals if one.kind != "reply"]
 
 
 async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal], *, marked: bool) -> None:
-    """Record what was said in the space of a wait; the reply gets the mark where nothing else has it."""
+    """Record the messages in the space of a wait. The reply is marked unless another entry has the mark."""
     ledger, value = session.ledger, wait.value
     assert ledger is not None
     replies = [one.value["message"] for one in signals if one.kind == "reply"] if marked else []
@@ -80,7 +80,7 @@ async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal],
 
 
 def _wait_began(session: Session, run: Run) -> str:
-    """Return when the run began to wait; its row says when it was claimed."""
+    """Return the time when the run began to wait; its row has only the time of its claim."""
     memos = session.record.memos(WAIT) if session.record is not None else []
     return memos[-1].at if memos else run.created
 

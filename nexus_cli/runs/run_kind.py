@@ -1,6 +1,6 @@
-"""The seams of a runner: duties that queue what is due, and the first and the last step of runs by their trigger.
+"""The seams of a runner: producers that queue due runs, and hooks for the first and last step of a run by its trigger.
 
-A plan, a service or a message to an agent becomes a run by `ledger.runs.queue`. From then on the runner does the rest.
+A plan, a service or a message to an agent becomes a run by `ledger.runs.queue`. The runner does the rest.
 """
 
 from __future__ import annotations
@@ -16,34 +16,36 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.session.session import Session
 
 
-class Duty(Protocol):
-    """Something that makes runs of what is due: plans, messages, calls of services."""
+class RunProducer(Protocol):
+    """Makes runs from a source that becomes due: plans, messages, calls of services."""
 
     async def look(self, ledger: Ledger) -> float | None:
-        """Queue what is due now (`ledger.runs.queue`, with a `cause`: several processes look at the same time).
+        """Queue the runs that are due now with `ledger.runs.queue` and a `cause`, because several processes look at
+        once.
 
-        Return when to look again at the latest, in seconds since the epoch by the clock of the database
+        Return the latest time for the next look, in seconds since the epoch by the clock of the database
         (`ledger.runs.now()`); None: when the ledger has changed.
         """
         ...
 
 
 async def begin_plainly(session: Session, run: Run) -> Trigger:
-    """Return the instruction of the run; nothing is before it."""
+    """Return the instruction of the run as its trigger."""
     text = str(run.trigger.get("instruction") or run.trigger.get("message") or run.title)
     return Trigger(text, source=run.type, actor="nexus", facts=run.trigger)
 
 
 async def _do_nothing(session: Session, run: Run, outcome: Outcome) -> None:
-    """Do nothing more after a run."""
+    """Do nothing after a run."""
 
 
 @dataclass(frozen=True)
-class RunKind:
-    """The steps by which runs of one type of trigger begin and end."""
+class RunHooks:
+    """The hooks at the beginning and the end of runs with one type of trigger."""
 
     begin: Callable[[Session, Run], Awaitable[Trigger]] = begin_plainly
-    """Records what is before the trigger of the first turn (such as SPACE HISTORY) and returns that trigger. After a
-    kill it is called again: then it finds what it recorded before, and goes on there."""
+    """Records the entries before the trigger of the first turn (such as SPACE HISTORY) and returns that trigger. After
+    a kill it is called again: it must find the entries that it recorded and continue after them."""
     end: Callable[[Session, Run, Outcome], Awaitable[None]] = _do_nothing
-    """Called when a run has ended, before that is recorded: after a kill perhaps again. Its session is still open."""
+    """Called at the end of a run, before the end is recorded, with its session still open. May be called again after a
+    kill."""

@@ -1,6 +1,6 @@
-"""`Runner`: looks at what runs wait for, takes up what is due, and drives it, several runs at once.
+"""`Runner`: checks the waits of runs, claims the runs that are due, and drives several of them at once.
 
-Several runners may work over one ledger, on this machine or on others: each run is driven by one of them at a time.
+Several runners may work over one ledger, on this machine or on others: each run is driven by only one at a time.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from nexus_cli.core.run import RUNNING, Run
 from nexus_cli.lane.available_models import resolve_alias, unnamed_model
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.drive import LEASE, RunDriver, now
-from nexus_cli.runs.run_kind import Duty, RunKind
+from nexus_cli.runs.run_kind import RunHooks, RunProducer
 from nexus_cli.runs.service_triggers import begin_service
 from nexus_cli.runs.unattended import look_back
 from nexus_cli.runs.watch_waits import WaitWatch, is_elsewhere
 from nexus_cli.session.factory import make_provider
 from nexus_cli.spaces.space_history import begin_space_run, end_space_run
 
-KINDS: Mapping[str, RunKind] = {
-    "plan": RunKind(end=look_back),
-    "service": RunKind(begin_service, look_back),
-    "space_message": RunKind(begin_space_run, end_space_run),
+HOOKS: Mapping[str, RunHooks] = {
+    "plan": RunHooks(end=look_back),
+    "service": RunHooks(begin_service, look_back),
+    "space_message": RunHooks(begin_space_run, end_space_run),
 }
-"""By type of trigger; of any other one a plain session began to wait."""
+"""Hooks by type of trigger. Every other type belongs to a plain session that began to wait."""
 AT_ONCE = 4
 """Runs that a runner drives at the same time."""
 MOST = 100
-"""Runs that are looked at in one pass."""
+"""Most runs of one pass."""
 SLICE = 1.0
-"""Seconds of one wait for a change: at the end of a process nobody waits for it longer."""
+"""Seconds of one wait for a change: the end of a process is delayed by no more."""
 LONGEST_SLEEP = 15.0
-"""Seconds after which is looked anyway: a lease ends without a change."""
+"""Most seconds between two passes: the end of a lease is not a change."""
 PAUSE = 0.02
-"""Seconds after a change: those of one moment are looked at together."""
+"""Seconds after a change before the pass, so that simultaneous changes are handled together."""
 AGAIN_SECONDS = 2.0
-"""Seconds after which a run is tried again that was not to be had: a person has its session open."""
+"""Seconds before another attempt at a run that could not be claimed because a person has its session open."""
 HELD_SECONDS = 60.0
-"""Seconds after which a run is looked at again that was held back, unless another one ends before."""
+"""Seconds before another look at a run that was held back, unless another run ends first."""
 FAILED_SECONDS = 30.0
-"""Seconds after which a run is taken up again of which nothing could be recorded: the disk is full."""
+"""Seconds before another attempt at a run whose state could not be recorded, for example because the disk is full."""
 STEP_SECONDS = 60.0
-"""Seconds that running turns have at the end to finish their step."""
+"""Seconds that running turns have to finish their step when the runner ends."""
 
 
 def _always(ledger: Ledger, run: Run) -> str:
@@ -63,18 +63,18 @@ def _always(ledger: Ledger, run: Run) -> str:
 
 
 def _show_nothing(run: Run, event: Event) -> None:
-    """Show nothing of a run."""
+    """Ignore the events of a run."""
 
 
 class Runner:
-    """Does what is due in one ledger."""
+    """Drives the due runs of one ledger."""
 
     def __init__(
         self,
         ledger: Ledger,
         *,
-        duties: Sequence[Duty] = (),
-        kinds: Mapping[str, RunKind] | None = None,
+        producers: Sequence[RunProducer] = (),
+        hooks: Mapping[str, RunHooks] | None = None,
         holds_back: Callable[[Ledger, Run], str] = _always,
         provider: Provider | None = None,
         settings: Settings | None = None,
@@ -82,30 +82,30 @@ class Runner:
         show: Callable[[Run, Event], None] = _show_nothing,
         person: Approver | None = None,
     ) -> None:
-        """Look at `ledger`, which stays open; each run that is driven has a connection of its own.
+        """Watch `ledger`, which stays open; each run that is driven has its own connection.
 
-        `duties` queue what is due before each look. `kinds` are by type of trigger; None: `KINDS`.
-        `holds_back` returns why a due run is not taken up now, "" if it is (the spending cap of a day). Without
-        `provider` there is one of all models, closed by `aclose`; without `settings` each run has those of its folder.
-        `show` gets the events of every run. Without a `person` who is there a run waits for each approval.
+        `producers` queue due runs before each pass. `hooks` are by type of trigger; None: `HOOKS`. `holds_back` returns
+        the reason that a due run must not start now, "" if it may (the spending cap of a day). Without `provider` the
+        runner makes one for all models, which `aclose` closes; without `settings` each run has those of its folder.
+        `show` gets the events of every run. Without a `person` a run waits for each approval.
         """
         self._ledger = ledger
-        self._duties, self._kinds = tuple(duties), KINDS if kinds is None else kinds
+        self._producers, self._hooks = tuple(producers), HOOKS if hooks is None else hooks
         self._holds_back, self._provider, self._settings = holds_back, provider, settings
         self._at_once, self._show, self._person = at_once, show, person
         self._made: Provider | None = None
         """The provider, if this one made it."""
         self._watch = WaitWatch()
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        """By run, like `_drivers`."""
+        """By key of the run, like `_drivers`."""
         self._drivers: dict[int, RunDriver] = {}
         self._later: dict[int, float] = {}
-        """Runs that are left alone until then, by the monotonic clock."""
+        """Runs that are skipped until a time of the monotonic clock."""
         self._held = set[int]()
-        """Those of them that were held back."""
+        """Those of `_later` that were held back."""
 
     async def run_due(self, **where: Any) -> list[Run]:
-        """Do what is due, until nothing is, and return the runs that were driven, as they are then.
+        """Drive due runs until there are none; return those that were driven, in their final state.
 
         `where` limits it to runs with `key`, `entity`, `space`, `plan` or `session` as given.
         """
@@ -116,11 +116,11 @@ class Runner:
             if not (under_way := [*self._tasks.values(), *self._watch.open.values()]):
                 return [self._ledger.runs.get(key) for key in driven]
             while not (await asyncio.wait(under_way, timeout=SLICE, return_when=asyncio.FIRST_COMPLETED))[0]:
-                with suppress(NexusError):  # a server may be back before something is recorded
+                with suppress(NexusError):  # a server may come back before there is something to record
                     self._stop_lost()
 
     async def serve(self, stop: asyncio.Event, **where: Any) -> None:
-        """Do what is due until `stop` is set; then let the running turns finish their step. `where` as `run_due`."""
+        """Drive due runs until `stop` is set; then let the running turns finish their step. `where` as in `run_due`."""
         ended = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
@@ -136,7 +136,7 @@ class Runner:
             await asyncio.wait(self._tasks.values(), timeout=STEP_SECONDS)
 
     async def aclose(self) -> None:
-        """Stop what runs: another runner goes on with it. Close what this one opened. Safe to call twice."""
+        """Stop the runs, for another runner to resume, and close what this runner opened. May be called twice."""
         for driver in self._drivers.values():
             driver.stop()
         if self._tasks:
@@ -147,18 +147,18 @@ class Runner:
         if shut is not None:
             await shut()
 
-    # Looking
+    # Watching
 
     async def _look(self) -> float | None:
-        """Let what is due be queued and signalled; return the seconds after which to look again, None: at a change."""
+        """Queue due runs and signal waits that are over. Return the seconds until the next look, None: at a change."""
         seconds = [await self._watch.look(self._ledger)]
-        for duty in self._duties:
-            moment = await duty.look(self._ledger)
+        for producer in self._producers:
+            moment = await producer.look(self._ledger)
             seconds.append(None if moment is None else max(0.0, moment - self._ledger.runs.now()))
         return min((one for one in seconds if one is not None), default=None)
 
     async def _wait(self, wake: float | None, ended: asyncio.Task[Any]) -> None:
-        """Wait until there may be something to do: a change of the ledger, a time, the end of a run."""
+        """Wait for something to do: a change of the ledger, a time, the end of a run."""
         begin = time.monotonic()
         times = [LONGEST_SLEEP, *(moment - begin for moment in self._later.values())]
         end = begin + min(times if wake is None else [*times, wake])
@@ -174,15 +174,15 @@ class Runner:
                 return
 
     def _stop_lost(self) -> None:
-        """Stop the runs that were cancelled, or that another process has taken over."""
+        """Stop the runs that were cancelled or that another process has claimed."""
         held = {key: driver.run.fence for key, driver in self._drivers.items()}
         for key in self._ledger.runs.lost(held) if held else ():
             self._drivers[key].stop()
 
-    # Taking up
+    # Claiming
 
     def _take_due(self, where: Mapping[str, Any]) -> list[int]:
-        """Take up what is due as far as there is room; return the keys."""
+        """Claim due runs as far as there is room; return their keys."""
         taken = list[int]()
         while len(self._tasks) < self._at_once and (found := self._candidates(where)):
             for run in found:
@@ -200,7 +200,7 @@ class Runner:
         return taken
 
     def _candidates(self, where: Mapping[str, Any]) -> list[Run]:
-        """Return the runs that may be taken up, the oldest first: those that are due, and those whose owner is gone."""
+        """Return the runs to claim, oldest first: due ones, and those whose owner is gone."""
         runs, ledger, present = self._ledger.runs, self._ledger, time.monotonic()
         self._later = {key: moment for key, moment in self._later.items() if moment > present}
         skipped = self._tasks.keys() | self._later.keys()
@@ -212,7 +212,7 @@ class Runner:
         return [run for _, run in sorted(found.items())]
 
     def _take(self, run: Run) -> bool:
-        """Claim a run and begin to drive it; False if it is not to be had."""
+        """Claim a run and start driving it; False if it cannot be claimed."""
         own = self._ledger.connect_again()
         try:
             claimed = _claim(own, run)
@@ -225,7 +225,7 @@ class Runner:
         driver = RunDriver(
             own,
             claimed,
-            self._kinds.get(run.type, RunKind()),
+            self._hooks.get(run.type, RunHooks()),
             self._settings_in,
             self._provider_for,
             _choose_model,
@@ -240,7 +240,7 @@ class Runner:
     async def _drive(self, driver: RunDriver) -> None:
         try:
             await driver.drive()
-        except NexusError as error:  # nothing more can be recorded of it here
+        except NexusError as error:  # nothing more can be recorded about it here
             self._later[driver.run.key] = time.monotonic() + FAILED_SECONDS
             self._show(driver.run, Notice(f"{error.message}. {error.hint}".rstrip(". ")))
         finally:
@@ -254,7 +254,7 @@ class Runner:
             self._later.pop(held, None)
         self._held.clear()
 
-    # What runs share
+    # Shared by the runs
 
     def _settings_in(self, folder: Path) -> Settings:
         return self._settings or load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
@@ -268,25 +268,26 @@ class Runner:
 
 
 def _claim(own: Ledger, run: Run) -> Run | None:
-    """Claim a run over a connection of its own, which holds its lock then; None if it is not to be had."""
+    """Claim a run over its own connection, which then has the lock; None if it cannot be claimed."""
     is_alone = own.hold(run.id)
     if is_alone and run.session and not own.hold(run.session):
-        return None  # a person has its session open: they go on with it there
+        return None  # a person has its session open and resumes it there
     owner = f"{socket.gethostname()}:{os.getpid()}"
     claimed = own.runs.claim(run.key, owner, LEASE, now(), is_dead=is_alone, is_late=not is_alone)
     if claimed is not None and claimed.session:
         if not is_alone:
             own.take_over(claimed.session)
-        elif not own.hold(claimed.session):  # it had none when it was looked at
+        elif not own.hold(claimed.session):  # it had no session at the first look
             own.runs.put_back(claimed, now())
             return None
     return claimed
 
 
 def _choose_model(name: str, settings: Settings) -> str:
-    """Return the model of a run that names `name`, "" for none; raise `NexusError("config", ...)` without one."""
+    """Return the model of a run that names `name`, or "" for none; raise `NexusError("config", ...)` if there is
+    none."""
     made = resolve_alias(name, settings) if name else unnamed_model(os.environ, settings)
     if not made:
-        why = "the run names none, and there is none for all"
+        why = "neither the run nor the settings name one"
         raise NexusError("config", "no model", why, "nexus config set model NAME")
     return made

@@ -1,6 +1,6 @@
-"""Services: what another program may start by `POST /trigger/NAME`, the token of each, and the run that it queues.
+"""Services: work that another program starts by `POST /trigger/NAME`, the token of each, and the queued run.
 
-The payload comes from outside: it is data in the request and never an instruction of ours.
+The payload comes from outside: the request has it as data, never as an instruction of ours.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ RECIPE = "tick_event"
 """Recipe of a service's runs unless it names one (seed D: something happened and is dealt with)."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_QUEUED = 100
-"""Runs of one service that may wait to be taken up."""
+"""Most runs of one service that may wait in the queue."""
 MOST_DEPTH = 50
-"""Levels of a payload: it is read again wherever runs are listed, and indented for the model."""
+"""Most levels of a payload: it is parsed again wherever runs are listed, and indented for the model."""
 LONGEST_KEY = 200
-"""Characters of an idempotency key."""
+"""Most characters of an idempotency key."""
 _END = re.compile(r"<\s*/\s*payload", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}")
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service of the person's settings that can be triggered."""
+    """A service of the person's settings."""
 
     name: str
     instruction: str
     options: Mapping[str, Any]
-    """As those of a run; also `max_cost_day`."""
+    """The options of its runs; also `max_cost_day`."""
     token: str
     token_file: Path
 
 
 class TooManyRuns(Exception):
-    """So many runs of a service are queued that there can be no other."""
+    """The service has `MOST_QUEUED` queued runs."""
 
 
 def load_services(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> tuple[dict[str, Service], list[str]]:
-    """Return the services of the settings by name, each with its token, and a line for each that cannot be one.
+    """Return the services of the settings by name, each with its token, and a line for each invalid one.
 
-    `folder` is that of those that name none. Raise `NexusError` if a token cannot be written.
+    `folder` is the default folder. Raise `NexusError` if a token cannot be written.
     """
     services, problems = {}, []
     for name, values in sorted(tables.items()):
@@ -80,7 +80,7 @@ def load_services(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> tupl
 
 
 def _load_token(name: str) -> tuple[str, Path]:
-    """Return the token of a service, made at the first time, and its file, which only the person can read."""
+    """Return the token of a service, created at first use, and its file, which only the person can read."""
     path = places().data / "serve" / "services" / f"{name}.token"
     with suppress(OSError, UnicodeDecodeError):
         token = path.read_text(encoding="ascii").strip()
@@ -101,22 +101,23 @@ def is_token(given: str, service: Service) -> bool:
 
 
 def parse_payload(body: bytes, media_type: str) -> Any:
-    """Return the payload of a body: what JSON says, else its text; `ValueError` with the reason if it is neither."""
+    """Return the payload of a body, parsed as JSON or else as text; raise `ValueError` with the reason if it is
+    neither."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise ValueError("the body is no UTF-8") from None
+        raise ValueError("the body is not UTF-8") from None
     is_json = media_type == "application/json" or media_type.endswith("+json")
     if not is_json and text.lstrip()[:1] not in ("{", "["):
         return text
     try:
         value = json.loads(text, parse_constant=_parse_finite, parse_float=_parse_finite)
         _refuse_depth(value, MOST_DEPTH)
-        # An escape may stand for half of a character.
+        # An escape may be half of a surrogate pair.
         return json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         if is_json:
-            raise ValueError(f"the body is no JSON of at most {MOST_DEPTH} levels") from None
+            raise ValueError(f"the body is not JSON of at most {MOST_DEPTH} levels") from None
         return text
 
 
@@ -135,9 +136,9 @@ def _refuse_depth(value: Any, levels: int) -> None:
 
 
 def queue_service(ledger: Ledger, service: Service, payload: Any, key: str = "") -> int:
-    """Queue a run of a service and return its key: that of an earlier call with the same idempotency `key`.
+    """Queue a run of a service and return its key; the same idempotency `key` returns the same run.
 
-    Raise `TooManyRuns` when too many wait, `NexusError` if the ledger fails.
+    Raise `TooManyRuns` if too many wait, `NexusError` if the ledger fails.
     """
     cause = f"service {service.name} {key}" if key else ""
     if cause and (earlier := ledger.runs.of_cause(cause)) is not None:
@@ -156,7 +157,7 @@ def queue_service(ledger: Ledger, service: Service, payload: Any, key: str = "")
 
 
 async def begin_service(session: Session, run: Run) -> Trigger:
-    """Return the instruction of a service's run, and behind it the payload as the data that it is."""
+    """Return the instruction of a service's run, followed by the payload as data."""
     facts = run.trigger
     payload = facts["payload"]
     text = payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False, indent=2)
@@ -176,7 +177,7 @@ def queue_value(key: int) -> dict[str, str]:
 
 
 def refuse_bad_key(key: str) -> None:
-    """Raise `NexusError("usage", ...)` for an idempotency key that is none."""
+    """Raise `NexusError("usage", ...)` for an invalid idempotency key."""
     if len(key) > LONGEST_KEY or not key.isprintable():
         why = f"it takes at most {LONGEST_KEY} printable characters"
         raise NexusError("usage", "Idempotency-Key", why)

@@ -1,4 +1,4 @@
-"""Limits of runs that nobody watches: their level, their dollars and those of a day; and the reflection after them."""
+"""Limits of unattended runs: their level, their dollars and those of a day; and the reflection after them."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session
 
 LEFT = "left"
-"""Among the options of a run that is taken up: dollars that are left for it, whatever it has cost by now."""
+"""Option of a claimed run: the dollars that are left for it, whatever it has cost so far."""
 NEWEST = 50
-"""Facts that are looked at."""
+"""Most facts that are checked."""
 LEAST_SHARE = 0.25
-"""Of the dollars of a day: a run is begun with as much, or what it may cost, and not to fail for the rest of them."""
-KEPT = "what is left of the dollars of today is kept for what runs now"
-"""Why a run is held back that can perhaps be taken up when another one has ended."""
+"""Share of a day's dollars. A run begins only if this much, or all that it may cost, is left: else it would fail
+midway."""
+KEPT = "the rest of today's dollars is reserved for active runs"
+"""Reason to hold back a run that may start when another one has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnattendedRules:
-    """The rules of one person's unattended runs."""
+    """The rules of one person for unattended runs."""
 
     settings: RunSettings
     clock: Clock = local_now
 
     def holds_back(self, ledger: Ledger, run: Run) -> str:
-        """Return why a run is not taken up now, "" if it is: the dollars of the day are spent."""
+        """Return the reason that a run must not start now (the dollars of the day are spent), "" if it may."""
         if run.type not in UNATTENDED:
             return ""
         for unspent, kept, cap, whose in self._left(ledger, run):
             least = min(self._cap(run.options), cap * LEAST_SHARE)
             if unspent < least:
-                return f"the {cap:g} USD of today for {whose} are spent: what is queued goes on tomorrow"
+                return f"the {cap:g} USD of today for {whose} are spent: queued runs continue tomorrow"
             if unspent - kept < least:
                 return KEPT
         return ""
 
     def bind_options(self, ledger: Ledger, run: Run) -> Mapping[str, Any]:
-        """Return the options of a run that is taken up: never more than the settings and what is left of the day."""
+        """Return the options of a claimed run, bound by the settings and by what is left of the day's dollars."""
         if run.type not in UNATTENDED:
             return run.options
         rights = read_limits(run.options.get("limits") or {})
@@ -59,8 +60,8 @@ class UnattendedRules:
         return float(options.get("max_cost") or self.settings.max_cost)
 
     def _left(self, ledger: Ledger, run: Run) -> list[tuple[float, float, float, str]]:
-        """Return for each cap of the day what is not spent, how much of that is kept for runs that run (what they may
-        still cost), the cap, and whose it is."""
+        """Return for each cap of the day: the dollars not spent, the part reserved for active runs, the cap, and its
+        owner."""
         midnight = format_utc(self.clock().replace(hour=0, minute=0, second=0, microsecond=0))
         running = [one for one in ledger.runs.list_runs([RUNNING], limit=1000) if one.type in UNATTENDED]
         others = [one for one in running if one.key != run.key]
@@ -76,21 +77,21 @@ class UnattendedRules:
 
 
 def make_rules(settings: Settings) -> UnattendedRules:
-    """Return the rules that the settings make."""
+    """Return the rules from the settings."""
     return UnattendedRules(settings.runs)
 
 
 def read_limits(value: Mapping[str, Any]) -> Limits:
-    """Return what `Limits.to_json` gave."""
+    """Restore limits from `Limits.to_json`."""
     names = {f.name for f in fields(Limits)}
     known: dict[str, Any] = {name: frozenset(one) if name in SETS else one for name, one in value.items()}
     return Limits(**{name: one for name, one in known.items() if name in names})
 
 
 async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
-    """Let the model review an unattended run that changed or learned something, from what is left of its dollars.
+    """Let the model review an unattended run that changed or learned something, paid from the rest of its dollars.
 
-    It is a fork of the session: seed D's `reflection`, which goes on as `reflection_cont` after its first calls.
+    The review is a fork of the session: seed D's `reflection`, and `reflection_cont` after its first calls.
     """
     if not outcome.ok or not (outcome.changed or _has_learned(session)):
         return
@@ -113,4 +114,4 @@ def _has_learned(session: Session) -> bool:
 
 
 def _say_nothing(words: str) -> None:
-    """Say nothing: what was learned waits in memory."""
+    """Discard the notice: the lessons are in memory."""

@@ -1,6 +1,6 @@
-"""Looks at what runs wait for that nobody signals: files, processes, answers of servers, time.
+"""Watch the waits that nobody signals: files, processes, answers of servers, time.
 
-Times are by the clock of the database. Each condition is looked at ever less often, up to a bound.
+Times are by the clock of the database. Each condition is checked at growing intervals, up to a bound.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.tools.wait_conditions import POLLED, look, this_machine
 
 GROWTH = 1.2
-"""Factor by which the time between two looks grows."""
+"""Factor by which the time between two checks grows."""
 PATIENCE = 0.5
-"""Seconds after which a look goes on beside what else is done: a server does not answer, a disk is gone."""
+"""Seconds after which a check continues in the background, for example if a server does not answer."""
 AT_ONCE = 32
-"""Looks at the same time."""
+"""Checks at the same time."""
 
 
 @dataclass
 class _Pace:
-    """When a condition is looked at next, by the monotonic clock, and how long after that again."""
+    """The next check of a condition by the monotonic clock, and the interval after it."""
 
     next: float
     seconds: float
@@ -35,18 +35,18 @@ class _Pace:
 
 @dataclass
 class WaitWatch:
-    """The looks of one process at the waits of one ledger."""
+    """The checks of one process for the waits of one ledger."""
 
     monotonic: Callable[[], float] = time.monotonic
     _paces: dict[tuple[int, str], _Pace] = field(default_factory=dict)
-    """By run, and what it waits for."""
+    """By run and condition."""
     open: dict[tuple[int, str], asyncio.Task[None]] = field(default_factory=dict)
-    """Looks that have not ended, like `_paces`."""
+    """Unfinished checks, by the keys of `_paces`."""
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE))
 
     async def look(self, ledger: Ledger, only: int | None = None) -> float | None:
-        """Signal every run whose wait is over, or one of them; return the seconds after which to look again, None: at
-        a change. What takes long goes on in `open`."""
+        """Signal runs whose wait is over. Return the seconds until the next check, None: at a change. Slow checks
+        continue in `open`."""
         waiting = [run for run in await asyncio.to_thread(ledger.runs.waiting) if only in (None, run.key)]
         keys = {_key(run) for run in waiting}
         self._paces = {key: pace for key, pace in self._paces.items() if key in keys}
@@ -63,7 +63,7 @@ class WaitWatch:
         return max(0.0, min(times)) if times else None
 
     def close(self) -> None:
-        """Give up the looks that have not ended."""
+        """Abandon the unfinished checks."""
         for task in self.open.values():
             task.cancel()
         self.open.clear()
@@ -87,12 +87,12 @@ class WaitWatch:
             self._end_wait(ledger, run, wait)
 
     def _end_wait(self, ledger: Ledger, run: Run, wait: Wait) -> None:
-        """Signal that the time of a wait has passed."""
+        """Signal that the time-out of a wait has passed."""
         kind = "time" if wait.kind == "time" else "timeout"
         ledger.runs.signal_wait(run, kind, {"at": wait.until}, _now())
 
     def _is_due(self, run: Run, wait: Wait) -> bool:
-        """True if a condition is to be looked at now: at once, then at its pace."""
+        """True if a condition is due for a check: at once, then at its pace."""
         if wait.kind not in POLLED:
             return False
         first, most = POLLED[wait.kind]
@@ -104,7 +104,7 @@ class WaitWatch:
 
 
 def is_elsewhere(ledger: Ledger, run: Run) -> bool:
-    """True if a run belongs to another machine that shares the ledger: its folder is there, or what it waits for."""
+    """True if the folder or the condition of a run is on another machine that shares the ledger."""
     if not ledger.db.is_shared:
         return False
     machine, folder = run.waits.value.get("machine") if run.waits else None, run.options.get("folder")

@@ -1,1 +1,1 @@
-"""Conversations of several people and agents: who takes part, and what an agent does in them."""
+"""Conversations of several people and agents: their members, and the acts of an agent in them."""

@@ -1,4 +1,5 @@
-"""Ask a small model which agents a message in a space is for. One request, bounded in tokens, dollars and seconds."""
+"""Ask a small model which agents a message in a space is meant for. One request, limited in tokens, dollars and
+seconds."""
 
 from __future__ import annotations
 
@@ -16,22 +17,22 @@ from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.session.factory import make_provider
 
 SHOWN = 2_000
-"""Characters of the message that the model gets."""
+"""Characters of the message that are sent to the model."""
 MOST_OUTPUT = 256
 """Tokens of its answer."""
 MOST_COST = 0.01
 """US dollars of one request, estimated before it is sent."""
 SECONDS = 20.0
 _PER_TOKEN = 3
-"""Characters that a token has at least, for the estimate."""
+"""Least number of characters of one token, for the estimate."""
 
 
 async def choose_by_model(
     settings: Settings, named: str, topics: Mapping[str, Sequence[str]], text: str, provider: Provider | None = None
 ) -> set[str]:
-    """Return the names that a model chooses among the agents in `topics`.
+    """Return the names of the agents in `topics` that a model chooses.
 
-    Raises `NexusError` where it fails, costs too much or has no known price, and `TimeoutError` after `SECONDS`.
+    Raises `NexusError` if the request fails, costs too much or has no known price, and `TimeoutError` after `SECONDS`.
     """
     name = resolve_alias(named, settings)
     asked = provider or make_provider(settings)
@@ -63,5 +64,5 @@ def _check_cost(settings: Settings, name: str, characters: int) -> None:
         raise NexusError("config", f"the router's model {name}", "its price is unknown", hint)
     cost = (characters / _PER_TOKEN * info.input_price + MOST_OUTPUT * info.output_price) / 1e6
     if cost > MOST_COST:
-        why = f"one answer may cost ${cost:.3f}, and ${MOST_COST} is the most"
+        why = f"one answer may cost ${cost:.3f}, the limit is ${MOST_COST}"
         raise NexusError("config", f"the router's model {name}", why, "Name a smaller one: spaces.router")

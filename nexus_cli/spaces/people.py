@@ -18,14 +18,14 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import not_a_member
 
 DEFAULTS: Mapping[str, Any] = {"allow": "read", "recipe": "tick_event"}
-"""Options of an agent's runs that nobody has set."""
+"""Default options of an agent's runs."""
 _SECONDS = 5.0
-"""For git to say a name."""
+"""Time limit for asking git for the user's name."""
 _HINT = "nexus config set spaces.name NAME"
 
 
 def own_name(settings: Settings) -> str:
-    """Return the name of the person: the setting, else that of git, else that of the login."""
+    """Return the name of the person: from the setting, else from git, else from the login."""
     if settings.spaces.name.strip():
         return check_name(settings.spaces.name, "the setting spaces.name")
     for found in (_git_name, _login_name):
@@ -35,7 +35,7 @@ def own_name(settings: Settings) -> str:
 
 
 def _git_name() -> str:
-    """Return `user.name` as git has it outside of any project: one person has one name in all folders."""
+    """Return git's `user.name` outside of any project, so that a person has one name in all folders."""
     home, git = Path(os.path.expanduser("~")), find_program("git")
     cwd = home if home.is_dir() else Path("/")
     if git is None:
@@ -56,35 +56,36 @@ def _login_name() -> str:
 
 
 def _as_name(text: str) -> str:
-    """Return `text` without what a name may not have; "" if nothing is left."""
+    """Return `text` without characters that a name cannot have; "" if nothing is left."""
     kept = "".join(char if char.isprintable() and char not in '"()[]@:\\' else " " for char in text)
     return " ".join(kept.split())[:LONGEST_NAME].strip()
 
 
 def own_entity(ledger: Ledger, settings: Settings) -> Entity:
-    """Return the person, made at their first use of spaces."""
+    """Return the entity of the person, created at their first use of spaces."""
     name = own_name(settings)
     found = ledger.spaces.find_entity(name)
     if fold_name(name) in (AGENT_NAME, fold_name(SELF)) or (found and found.kind == AGENT):
-        raise NexusError("config", f"your name in spaces, {name}", "it is that of an agent", _HINT)
+        raise NexusError("config", f"your name in spaces, {name}", "an agent has this name", _HINT)
     return found or ledger.spaces.entity(name, HUMAN)
 
 
 def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "") -> Entity:
-    """Return the member that `named` or the person is; `NexusError("usage", ...)` for nobody and for no member."""
+    """Return the member `named`, or the person; raise `NexusError("usage", ...)` if it does not exist or is not a
+    member."""
     name = named or own_name(settings)
     found = ledger.spaces.find_entity(name)
     if found is None and named:
         near = nearest_name(name, [one.name for one in space.members])
         hint = f"Did you mean {near}?" if near else f"nexus space list shows who is in {space.name}"
-        raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "there is nobody of this name", hint)
+        raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "no member has this name", hint)
     if found is None or found.key not in {member.key for member in space.members}:
         raise not_a_member(space, found or Entity(0, name, HUMAN))
     return found
 
 
 def is_agent_name(ledger: Ledger, settings: Settings, name: str) -> bool:
-    """True if `name` is that of an agent: `nexus`, one that there is, or one of the settings."""
+    """True if `name` is an agent: `nexus`, one in the ledger, or one of the settings."""
     found = ledger.spaces.find_entity(name)
     if found is not None and found.kind == AGENT:
         return True
@@ -94,10 +95,10 @@ def is_agent_name(ledger: Ledger, settings: Settings, name: str) -> bool:
 def make_member(
     ledger: Ledger, settings: Settings, name: str, folder: Path, given: Mapping[str, Any], *, agent: bool = False
 ) -> Entity:
-    """Return the person or agent of a name, made if there is none; with `agent` it is one.
+    """Return the entity of this name, created if it does not exist; `agent` makes it an agent.
 
-    `given` are options of an agent's runs: a new one has those of the settings under them, a known one keeps its own
-    under them.
+    `given` are options of an agent's runs. They override the settings for a new agent, and its stored options for a
+    known one.
     """
     name = check_name(name, "the name")
     if not agent and not is_agent_name(ledger, settings, name):
@@ -115,7 +116,7 @@ def _find_settings(settings: Settings, name: str) -> Mapping[str, Any] | None:
 
 
 def _settings_of(settings: Settings, name: str) -> dict[str, Any]:
-    """Return the options of runs that `[agents.NAME]` has."""
+    """Return the run options of `[agents.NAME]`."""
     table = dict(_find_settings(settings, name) or {})
     table.pop("topics", None)
     if folder := table.get("folder"):
@@ -124,5 +125,5 @@ def _settings_of(settings: Settings, name: str) -> dict[str, Any]:
 
 
 def topics_of(settings: Settings, name: str) -> tuple[str, ...]:
-    """Return the words of `[agents.NAME] topics`."""
+    """Return the topics of `[agents.NAME] topics`."""
     return tuple((_find_settings(settings, name) or {}).get("topics", ()))

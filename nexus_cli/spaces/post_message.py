@@ -1,7 +1,7 @@
-"""Post a message for somebody at a terminal, and choose the agents that it is offered to.
+"""Post a person's message, and choose the agents that it is offered to.
 
-A message that mentions nobody, in a space of three or more, may be offered to agents: by a rule (name and topics), or
-by a small model if the settings name one. Messages of agents are offered to nobody.
+A message that mentions nobody, in a space of three or more members, may be offered to agents: by a rule (name and
+topics), or by a small model if the settings name one. Messages of agents are not offered.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def post_message(
     *,
     reply_to: int | None = None,
 ) -> Posted:
-    """Post `text` in a space and return what followed; blocks. `warn` gets a line where the router's model failed."""
+    """Post `text` in a space and return the message with its consequences; blocks. `warn` gets a line if the router's
+    model failed."""
     hops = 0
-    if sender.kind == AGENT:  # of a program, which may answer what it has started itself
+    if sender.kind == AGENT:  # posted by a program, which might answer what it started itself
         newest = ledger.spaces.read(space, limit=1)
         hops = newest[0].hops + 1 if newest else 1
     offered = choose_agents(settings, ledger.spaces.get(space.key), sender, text, warn)

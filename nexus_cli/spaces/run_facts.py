@@ -1,4 +1,5 @@
-"""The facts of a structured run, read from the ledger: who works, why, where, and what else there is (seed C)."""
+"""Read the facts of a structured run from the ledger: agent, cause, space, and its other spaces, plans and runs (seed
+C)."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from nexus_cli.lane.user_input import HISTORY
 from nexus_cli.ledger import Ledger
 
 ACTIVE = "active_space"
-"""Memo of a session: the `space` (key) that its agent has entered."""
+"""Memo of a session: the key of the `space` that its agent has entered."""
 MOST = 40
-"""Spaces, plans and runs that are listed, each."""
+"""Most spaces, plans and runs that are listed, of each."""
 COUNTED = 1000
-"""Messages behind those in SPACE HISTORY that are counted."""
+"""Most messages before those in SPACE HISTORY that are counted."""
 MEMBERS = 12
-"""Members of a space that are named."""
+"""Most members of a space that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class LedgerRunFacts(RunFacts):
 def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     """Return the facts of `run` as plain JSON: `identity`, `trigger`, `space`, `spaces`, `plans` and `runs`.
 
-    Reads of the ledger alone; raises `NexusError("ledger", ...)` as they do.
+    Only reads the ledger; raises `NexusError("ledger", ...)` if that fails.
     """
     agent = None if run.entity is None else ledger.spaces.get_entity(run.entity)
     spaces = ledger.spaces.list_spaces(agent) if agent else []
@@ -56,7 +57,7 @@ def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
 
 
 def _memos(ledger: Ledger, run: Run, kind: str) -> list[Memo]:
-    """Return the memos of one kind of the session of a run, none if there is no session any more."""
+    """Return the memos of one kind in a run's session, none if the session was deleted."""
     try:
         return ledger.log(run.session).memos(kind) if run.session else []
     except NexusError as error:
@@ -66,7 +67,7 @@ def _memos(ledger: Ledger, run: Run, kind: str) -> list[Memo]:
 
 
 def _active_space(entered: Sequence[Memo], run: Run, spaces: list[Space]) -> Space | None:
-    """Return the space that the agent entered last, else that of the trigger; None if it is a member of neither."""
+    """Return the space that the agent entered last, else the trigger's; None if it is a member of neither."""
     key = entered[-1].value["space"] if entered else run.space
     return next((space for space in spaces if space.key == key), None)
 
@@ -95,7 +96,7 @@ def _listed_space(space: Space, agent: Entity | None, active: Space | None) -> d
 
 
 def _plans(ledger: Ledger, run: Run) -> list[Plan]:
-    """Return the plans that still fire of the folder that the run works in, and its own."""
+    """Return the active plans of the run's folder, and those of the run itself."""
     folder = run.options.get("folder")
     return [
         plan
@@ -111,7 +112,7 @@ def _plan_facts(plan: Plan) -> dict[str, Any]:
 
 
 def _runs(ledger: Ledger, run: Run) -> list[Run]:
-    """Return the open runs of the same agent, or of the folder where no agent of a space works; this one first."""
+    """Return the open runs of the same agent, or of the folder if no agent of a space works; this run first."""
     states = (QUEUED, RUNNING, WAITING)
     if run.entity is not None:
         found = ledger.runs.list_runs(states, entity=run.entity)
@@ -129,7 +130,7 @@ def _run_facts(ledger: Ledger, one: Run, this: Run, names: Mapping[int, str]) ->
 
 
 def _starter(run: Run) -> str:
-    """Return who or what started a run."""
+    """Return the person, agent or service that started a run."""
     trigger = run.trigger
     sender, plan = trigger.get("sender"), trigger.get("plan")
     if isinstance(sender, Mapping):
@@ -140,7 +141,7 @@ def _starter(run: Run) -> str:
 
 
 def _awaited(ledger: Ledger, run: Run) -> str:
-    """Return whom or what a run waits for, "" if it does not wait."""
+    """Return the event or answer that a run waits for, "" if it does not wait."""
     wait = run.waits
     if wait is None:
         return ""

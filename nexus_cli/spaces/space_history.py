@@ -1,9 +1,9 @@
 """SPACE HISTORY (seed C): the newest messages of a space as the first entries of the lane of a run.
 
-What the agent posted itself is an entry of the assistant, what others said one of the user, one for all that came in a
-row. The message that started the run is the last one, recorded with its turn (`make_trigger`). When a run goes on that
-waited for a reply, what was said meanwhile follows (`load_replies`). Each entry has a memo that names its messages:
-after a kill in the middle the rest follows, and nothing comes twice.
+The agent's own messages are assistant entries. Messages of others in a row are one user entry. The message that started
+the run is the last one, recorded with its turn (`make_trigger`). When a run resumes that waited for a reply, the
+messages of the meantime follow (`load_replies`). Each entry has a memo that names its messages, so that loading resumes
+after a kill without repeating any.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 
 MOST = 50
-"""Messages that are loaded, the one that started the run among them."""
+"""Most messages that are loaded, including the one that started the run."""
 SHARE = 0.25
-"""Share of what system and tools leave that the messages before the trigger may take."""
+"""Share of the room beside system and tools that the messages before the trigger may take."""
 REPLIES_SHARE = 0.06
-"""The same of what was said before a reply that a run waited for, and of what was said after it."""
+"""The same share for the messages before an awaited reply, and for those after it."""
 LEAST = 64
-"""Tokens that a long message is cut to at the least; where there is no room for that, older ones are only counted."""
+"""Fewest tokens that a long message is cut to. Older messages without that much room are only counted."""
 COUNTED = 10_000
-"""Older messages that are counted; a space may have a billion."""
+"""Most older messages that are counted; a space may have a billion."""
 AROUND = 50
-"""Tokens of what stands around the text of a message, about."""
+"""Approximate tokens of a message's line besides its text."""
 LONGEST_COUNTED = 100_000
-"""Characters of a message that are counted to share the room."""
+"""Characters of a message that are counted when room is shared out."""
 END = 1 << 62
-"""A key behind those of all messages."""
+"""A key after those of all messages."""
 FOLD = "    > "
-"""Begins every line of a message but its first: none is a line of the timeline."""
+"""Prefix of every line of a message but its first, so that none looks like a line of the timeline."""
 
 
 async def begin_space_run(session: Session, run: Run) -> Trigger:
-    """Record SPACE HISTORY of a run that a message of a space started, and return the trigger of its first turn.
+    """Record SPACE HISTORY of a run that a message started, and return the trigger of its first turn.
 
-    After a kill it goes on where it stopped. A run whose trigger is recorded already goes on without text.
+    Resumes after a kill. If the trigger is recorded already, the returned one has no text.
     """
     ledger = session.ledger
     assert ledger is not None and run.space is not None and run.message is not None and run.entity is not None
@@ -74,7 +74,7 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
 
 
 async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
-    """Note that the agent of a run has dealt with the messages that its history showed."""
+    """Record that the agent of a run has seen the messages of its history."""
     ledger = session.ledger
     if ledger is None or run.entity is None:
         return
@@ -85,9 +85,9 @@ async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
 async def load_history(
     lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage
 ) -> None:
-    """Record the messages of `space` before `message` at the end of the lane, as far as they are not there.
+    """Append the messages of `space` before `message` that the lane does not have yet.
 
-    The lane has begun. Raises `NexusError("ledger", ...)` as every other record does.
+    The lane must have begun. Raises `NexusError("ledger", ...)` if recording fails.
     """
     if message.key not in _recorded(lane_state.lane, space):
         found = ledger.spaces.read(space, limit=MOST - 1, before=message.key)
@@ -97,8 +97,8 @@ async def load_history(
 async def load_replies(
     lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, question: int, reply: int | None
 ) -> None:
-    """Record what was said in `space` since the newest message that the lane has, else since the one that asks (key
-    `question`), as far as it is not there; `reply` is what the run waited for, with the mark."""
+    """Append the messages of `space` after the newest one in the lane, else after the question (key `question`).
+    Messages that the lane already has are skipped. `reply`, which the run waited for, is marked."""
     after = max(_recorded(lane_state.lane, space), default=0) or question
     ends = [after, *([reply] if reply and reply > after else []), END]
     for first, last in pairwise(ends):
@@ -116,9 +116,9 @@ async def _record(
     question: int = 0,
     resolved: int | None = None,
 ) -> None:
-    """Record the messages that were found behind one (key `after`), as far as the lane does not have them.
+    """Append the messages after the key `after` that the lane does not have.
 
-    Own ones up to `question` were posted by calls of the lane.
+    Own messages up to `question` were posted by calls of the lane.
     """
     recorded = _recorded(lane_state.lane, space)
     shown = [one for one in found if one.sender.key != agent.key or one.key > question]
@@ -128,7 +128,7 @@ async def _record(
     history = await _History.of(lane_state, ledger, space, agent, shown, before, SHARE if not after else REPLIES_SHARE)
     head = [*([] if recorded else [space_header(space.name)]), *(history.older if after or not recorded else [])]
     for own, part in _parts([one for one in history.messages if one.key not in recorded], agent):
-        if own and head:  # no conversation begins with the assistant
+        if own and head:  # a conversation cannot begin with the assistant
             _append(lane_state.lane, Role.USER, head, "nexus", space, ())
             head = []
         lines = await history.lines(part, resolved)
@@ -140,8 +140,8 @@ async def _record(
 def make_trigger(
     lane: Lane, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage, facts: Mapping[str, Any]
 ) -> Trigger:
-    """Return the trigger of the turn that `message` starts, the last entry of SPACE HISTORY; without text if the lane
-    has it."""
+    """Return the trigger of the turn that `message` starts, the last entry of SPACE HISTORY. It has no text if the lane
+    has the message already."""
     recorded = _recorded(lane, space)
     if message.key in recorded:
         return Trigger()
@@ -158,12 +158,12 @@ def make_trigger(
 
 
 def neutral_text(text: str) -> str:
-    """Return what a message says, with plain line ends, so that nothing in it poses as ours."""
+    """Return the text of a message with plain line ends, so that no part of it can pose as ours."""
     return neutralize_message("\n".join(replace_surrogates(text).splitlines()))
 
 
 def _recorded(lane: Lane, space: Space) -> set[int]:
-    """Return the keys of the messages that the lane has; 0 stands for the header alone."""
+    """Return the keys of the messages in the lane; 0 is the header."""
     memos = [memo.value for memo in lane.timeline.memos(HISTORY)]
     return {key for value in memos if value["space"] == space.key for key in value["messages"] or (0,)}
 
@@ -180,13 +180,13 @@ def _note(space: Space, messages: Sequence[SpaceMessage]) -> dict[str, Any]:
 
 
 def _parts(messages: Sequence[SpaceMessage], agent: Entity) -> list[tuple[bool, list[SpaceMessage]]]:
-    """Return the messages by entries: own ones each by itself, and what others said in a row."""
+    """Group messages into entries: each own message alone, and messages of others that follow each other."""
     rows = [(own, list(row)) for own, row in groupby(messages, lambda one: one.sender.key == agent.key)]
     return [(own, part) for own, row in rows for part in ([[one] for one in row] if own else [row])]
 
 
 def _group(message: SpaceMessage) -> str:
-    """Return the line before the messages that one member sent in a row."""
+    """Return the header line for consecutive messages of one member."""
     return f"[{neutralize_message(message.sender.name)} ({message.sender.kind})]"
 
 
@@ -202,14 +202,15 @@ class TimelineLines:
 
     @classmethod
     def of(cls, ledger: Ledger, space: Space, agent: Entity) -> TimelineLines:
-        """Return the lines as `agent` sees them."""
+        """Return the formatter of the lines that `agent` sees."""
         names = frozenset(one.name for one in ledger.spaces.list_spaces(agent))
         return cls(agent, ledger.spaces.seen(space, agent), names)
 
     def format(self, message: SpaceMessage, text: str) -> str:
-        """Return `  [msg:12] [2026-02-18T14:50:00Z] Husam (human, id:ent-1): "text"  [SEEN]`.
+        """Return ` [msg:12] [2026-02-18T14:50:00Z] Husam (human, id:ent-1): "text" [SEEN]`.
 
-        A message that was carried here says who asked for it, and where, if the agent is there too.
+        The line of a carried message has its origin: the person who asked for it and, if the agent is a member there,
+        the space.
         """
         own = message.sender.key == self.agent.key
         sender = f"{neutralize_message(message.sender.name)} ({message.sender.kind}, id:{message.sender.id})"
@@ -232,13 +233,13 @@ class TimelineLines:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """The messages before a trigger that have room, with the line on those that have none."""
+    """The messages before a trigger that fit, and a line about the others."""
 
     lane_state: LaneState
     older: list[str]
     messages: Sequence[SpaceMessage]
     caps: Mapping[int, int]
-    """Tokens of the text of a message, by its key."""
+    """Token cap of a message's text, by message key."""
     line: TimelineLines
 
     @classmethod
@@ -252,8 +253,8 @@ class _History:
         before: int,
         part: float,
     ) -> _History:
-        """Return the history of `found`, which have so many `before` them and `part` of what system and tools leave:
-        short messages stay whole, the long ones share what room is left."""
+        """Return the history of `found`, preceded by `before` more messages, in `part` of the room beside system and
+        tools. Short messages stay whole; long ones share the rest."""
         epoch = lane_state.lane.epoch
         fixed = epoch.system_tokens + epoch.tools_tokens
         room = int(max(0, lane_state.window.estimator.countable(lane_state.window.budget.available) - fixed) * part)
@@ -269,8 +270,8 @@ class _History:
         return cls(lane_state, said, kept, by_key, TimelineLines.of(ledger, space, agent))
 
     async def lines(self, part: Sequence[SpaceMessage], resolved: int | None) -> list[str]:
-        """Return the lines of one entry; what others said begins with a line that names them. The message `resolved`
-        (key) has the mark of what a run waited for."""
+        """Return the lines of one entry. Messages of others begin with a line that names their author. The message with
+        the key `resolved` is marked as the awaited one."""
         made: list[str] = []
         before = self.line.agent.key
         for one in part:
@@ -287,7 +288,7 @@ class _History:
 
 
 def _first_with_room(sizes: Sequence[int], room: int) -> int:
-    """Return the index of the oldest message from which on all have room, long ones cut; the newest one always has."""
+    """Return the index of the first message from which all messages fit, long ones cut. The newest one always fits."""
     for index in reversed(range(len(sizes))):
         room -= min(sizes[index], LEAST) + AROUND
         if room < 0:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
 
 COUNTED = 10_000
-"""New messages that are counted; more are at least so many."""
+"""Most new messages that are counted."""
 
 
 def list_spaces(ledger: Ledger, reader: Entity | None) -> SpacesReport:
@@ -40,7 +40,7 @@ def _listed(ledger: Ledger, space: Space, reader: Entity | None) -> ListedSpace:
 def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> SpaceReport:
     """Return the newest messages of a space as its member `reader` finds them, and mark them as read.
 
-    Where the ledger can only be read they stay new.
+    A read-only ledger leaves them unread.
     """
     seen = ledger.spaces.seen(space, reader)
     messages = ledger.spaces.read(space, limit=last)

@@ -1,7 +1,7 @@
 """The acts of an agent in spaces: send, answer, read, list its runs. Implements `Spaces` for one session.
 
-Only what is sent is delivered. A call posts once: its id is the key of the message in the ledger, so that a process
-that goes on after a kill finds what was posted, and the wait that belongs to it.
+Only explicit messages are delivered. A call posts once: its id is the key of the message in the ledger. After a kill,
+the next process finds the posted message and its wait by that key.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from nexus_cli.spaces.run_facts import ACTIVE
 from nexus_cli.spaces.space_history import TimelineLines, neutral_text
 
 MOST = 100
-"""Messages that one call reads."""
+"""Most messages that one call reads."""
 ENDED_SHOWN = 5
-"""Runs that have ended and are listed."""
+"""Ended runs that are listed."""
 ORIGIN = 500
-"""Characters of the words for which a message was carried to another space."""
+"""Most characters of the request for which a message was carried to another space."""
 
 
 @dataclass
@@ -56,10 +56,10 @@ class SpaceService(Spaces):
     agent: Entity
     clock: Clock
 
-    # What the tools do
+    # Calls of the tools
 
     def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
-        """Post a message; with `wait` the run waits for its answer."""
+        """Post a message; with `wait` the run waits for its reply."""
         return _answer(lambda: self._send(call, text, self._choose_space(space), wait=wait))
 
     def reply(self, call: str, message: str, text: str) -> ToolResult:
@@ -82,11 +82,11 @@ class SpaceService(Spaces):
         return _answer(work)
 
     def read(self, space: str, before: str, limit: int) -> ToolResult:
-        """Return messages of a space, the oldest first, and count the newest of them as seen."""
+        """Return messages of a space, oldest first, and move the cursor to the newest of them."""
         return _answer(lambda: self._read(self._choose_space(space), before, limit))
 
     def runs(self) -> ToolResult:
-        """Return the open runs of the agent, and the last ones that have ended."""
+        """Return the open runs of the agent, and the last ended ones."""
 
         def work() -> ToolResult:
             table = self.ledger.runs
@@ -97,7 +97,7 @@ class SpaceService(Spaces):
         return _answer(work)
 
     def recover(self, call: str) -> ToolResult | None:
-        """Return what became of a `send` or `reply` that an earlier process began."""
+        """Return the result of a `send` or `reply` that an earlier process began."""
 
         def work() -> ToolResult:
             message = self.ledger.spaces.posted_by(self.session, call)
@@ -143,7 +143,7 @@ class SpaceService(Spaces):
         named = find_mentions(message.text, [one.name for one in others])
         asked = [one for one in others if one.name in named]
         is_cut = message.hops > MOST_HOPS and all(one.kind == AGENT for one in asked or others)
-        if not wait or is_cut:  # nobody would ever answer
+        if not wait or is_cut:  # no reply can come
             return ToolResult(" ".join(lines))
         who = " and ".join(named) if named else "anybody"
         value = {
@@ -156,12 +156,12 @@ class SpaceService(Spaces):
         return ToolResult(" ".join(lines), waits={"wait": waits.to_json(), "entity": self.agent.key})
 
     def _run(self) -> Run | None:
-        """Return the run of this session that has not ended."""
+        """Return the open run of this session."""
         found = self.ledger.runs.of_session(self.session)
         return None if found is None or found.has_ended else found
 
     def _cause(self, run: Run | None) -> SpaceMessage | None:
-        """Return the message for which the run works now: the newest reply that it took, else that of its trigger."""
+        """Return the message that the run works for: the newest reply that it received, else its trigger."""
         if run is None:
             return None
         replies = [one.value["message"] for one in self.ledger.runs.signals(run.key, taken=True) if one.kind == "reply"]
@@ -173,7 +173,7 @@ class SpaceService(Spaces):
         return 1 if cause is None else cause.hops + 1
 
     def _origin(self, run: Run | None, space: Space) -> dict[str, Any]:
-        """Return who asked for a message, by which words and where, if that was in another space than `space`."""
+        """Return the origin of a message that was asked for in a space other than `space`: author, text and place."""
         cause = self._cause(run)
         if cause is None or cause.space == space.key:
             return {}
@@ -184,11 +184,11 @@ class SpaceService(Spaces):
     # Spaces and messages
 
     def enter_space(self, space: Space) -> None:
-        """Note that the agent's messages go to `space` from now on."""
+        """Make `space` the default space of the agent's messages."""
         self.log.record_memo(Memo(ACTIVE, format_utc(self.clock()), self.log.last_id(), {"space": space.key}))
 
     def active_space(self) -> Space | None:
-        """Return the space that was entered last, else that of the trigger; None if the agent is in neither."""
+        """Return the space that was entered last, else the trigger's; None if the agent is a member of neither."""
         entered, run = self.log.memos(ACTIVE), self._run()
         key = entered[-1].value["space"] if entered else run.space if run else None
         return next((space for space in self._own_spaces() if space.key == key), None)
@@ -272,7 +272,7 @@ def _spaces_of(session: Session, agent: Entity | None) -> SpaceService:
 
 
 def _answer(work: Callable[[], ToolResult]) -> ToolResult:
-    """Return what `work` gives; what cannot be done is a result for the model."""
+    """Return the result of `work`; an error becomes a result for the model."""
     try:
         return work()
     except NexusError as error:

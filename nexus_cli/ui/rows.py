@@ -1,6 +1,6 @@
-"""Rows of the screen that are written whole: cut to a width, and free of what terminals do not agree on.
+"""Rows of the screen that are written as a whole: cut to a width, without characters that terminals draw differently.
 
-A row is text with SGR codes. What stands in a row is decided elsewhere.
+A row is text with SGR codes. Other modules decide on the content.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ RESET = "\x1b[0m"
 
 
 def strip_ambiguous(text: str) -> str:
-    """Return `text` where each character takes as many columns as it does alone, in every terminal.
+    """Return `text` so that each character takes the same number of columns as alone, in every terminal.
 
-    Joiners and selectors go, so that a joined emoji is shown as its parts; letters of flags become wide letters and
-    tones of skin a wide blank. Nothing changes its width by `wcwidth`, so positions that were computed before stay.
+    Joiners and selectors are removed, so that a joined emoji is shown as its parts. Flag letters become wide letters
+    and skin tones a wide blank. The width by `wcwidth` never changes, so that computed positions stay valid.
     """
     return text if text.isascii() else _DISAGREED.sub(_alone, text)
 
@@ -37,7 +37,7 @@ def _alone(found: re.Match[str]) -> str:
 
 
 def fit_row(line: str, columns: int) -> tuple[str, str]:
-    """Return `line` cut to `columns`: as it is written, and its text alone."""
+    """Return `line` cut to `columns`: with its codes, and as plain text."""
     line = strip_ambiguous(_CONTROL.sub(_shown, line)).replace("\t", "    ")
     if len(line) <= columns and line.isascii() and "\x1b" not in line:
         return line, line
@@ -59,8 +59,7 @@ def _shown(found: re.Match[str]) -> str:
 
 
 def count_folds(widths: Iterable[int], columns: int) -> int:
-    """Return rows that characters of these widths take in a terminal of `columns` that breaks long lines; at least
-    one."""
+    """Return the rows that characters of these widths take in a terminal that wraps at `columns`; at least one."""
     rows, used = 1, 0
     for width in widths:
         if used + width > columns and used:
@@ -70,9 +69,10 @@ def count_folds(widths: Iterable[int], columns: int) -> int:
 
 
 def rows_above_cursor(rows: Sequence[Sequence[int]], x: int, columns: int) -> int:
-    """Return rows above the cursor after a terminal has broken `rows`, of which it stands in the last, at column `x`.
+    """Return the rows above the cursor, which is in the last of `rows` at column `x`, after a terminal has wrapped
+    them.
 
-    Each row is the widths of its characters. Behind the end of a row the cursor stays in the row's last part.
+    Each row is given by its characters' widths. After the end of a row, the cursor stays in the row's last part.
     """
     *before, last = rows
     here, used = [], 0
@@ -81,6 +81,6 @@ def rows_above_cursor(rows: Sequence[Sequence[int]], x: int, columns: int) -> in
             break
         here.append(width)
         used += width
-    # The character under the cursor decides in which part of the row the cursor is.
+    # The character under the cursor decides the part of the row that has the cursor.
     under = last[len(here) : len(here) + 1]
     return sum(count_folds(row, columns) for row in before) + count_folds([*here, *under], columns) - 1

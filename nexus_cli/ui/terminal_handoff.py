@@ -1,7 +1,7 @@
-"""Programs that have the terminal instead of a view: an editor, a pager. They end when nobody waits for them any more.
+"""Run programs that have the terminal instead of a view: an editor, a pager. They end when their caller is cancelled.
 
-Owns the program's life and who hears the keyboard's signals meanwhile. Giving the terminal away and taking it back is
-the views' business, what the program is for its callers'.
+Owns the life of the program and the handling of the keyboard's signals meanwhile. The views suspend and resume their
+use of the terminal; the callers choose the program.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from nexus_cli.config.programs import program_environment, start_program_async
 T = TypeVar("T")
 
 PATIENCE = 2.0
-"""Seconds that a program has to end when it is told to."""
+"""Seconds that a program has to end after SIGTERM."""
 _KEYS = (signal.SIGINT, signal.SIGQUIT)
-"""Signals that a terminal sends to everybody in the foreground; they are meant for the program there."""
+"""Signals that a terminal sends to the whole foreground group; they are meant for the program there."""
 
 
 async def run_on_terminal(
     command: Sequence[str], *, text: bytes | None = None, environ: Mapping[str, str] | None = None
 ) -> int:
-    """Run `command` on the terminal, with `text` on its stdin if there is one: its exit status, negative for a signal.
+    """Run `command` on the terminal, with `text` on its stdin if there is one; return its exit status, negative for a
+    signal.
 
-    Cancelled, it ends the program first: politely, and after `PATIENCE` seconds by force. Raises `OSError` or
-    `ValueError` when it cannot be started.
+    If cancelled, ends the program first: with SIGTERM, and after `PATIENCE` seconds by force. Raises `OSError` or
+    `ValueError` if it cannot be started.
     """
     with _deaf():
         process = await start_program_async(
@@ -50,7 +51,7 @@ async def run_on_terminal(
 async def _end(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         process.terminate()
-        # One that is stopped would not hear of it.
+        # A stopped program would not receive it.
         process.send_signal(signal.SIGCONT)
     try:
         await asyncio.wait_for(process.wait(), PATIENCE)
@@ -64,11 +65,11 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Ctrl+C and Ctrl+backslash are the program's while it runs; the terminal sends them to us as well."""
+    """Ignore Ctrl+C and Ctrl+backslash while the program runs: the terminal sends them to us as well."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # A function, for the program would go on ignoring what we ignore.
+    # A function, because the program would inherit an ignored signal.
     before = {number: signal.signal(number, lambda number, frame: None) for number in _KEYS}
     try:
         yield
@@ -78,14 +79,14 @@ def _deaf() -> Iterator[None]:
 
 
 class TerminalHandoff:
-    """The work that a view gives its terminal to. It ends with the view."""
+    """The work that a view suspends itself for. It ends with the view."""
 
     def __init__(self) -> None:
         self._works: set[asyncio.Task[Any]] = set()
         self._over = False
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return what `work` gives; `CancelledError` when the view ends meanwhile, or has ended."""
+        """Return the result of `work`; raise `CancelledError` if the view ends meanwhile, or has ended."""
         if self._over:
             raise asyncio.CancelledError
 
@@ -98,7 +99,7 @@ class TerminalHandoff:
         return await task
 
     def end(self) -> None:
-        """Cancel what runs; nothing more begins."""
+        """Cancel the running work and refuse any other."""
         self._over = True
         for task in tuple(self._works):
             task.cancel()

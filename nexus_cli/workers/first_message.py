@@ -1,6 +1,6 @@
 """The first message of a worker: its task, its folder and the files that were named (seed B's worker prompt).
 
-Rules, identity and instructions are the bytes that its session sends itself, so they are in the provider's cache.
+Rules, identity and instructions are the bytes that the parent session sends, so they are in the provider's cache.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from nexus_cli.tools.files import ToolError
 from nexus_cli.workers.worker import Worker
 
 MOST_FILES = 20
-"""Files that are shown; others are named."""
+"""Most files whose content is included; the others are only named."""
 
 
 async def first_message(worker: Worker, session: Session, rights: Limits) -> str:
-    """Return what the worker's session begins with. A file that may not be read unasked is named, not shown; none is
-    where `rights`, those of the session that it works for, let nothing be read."""
+    """Return the first message of a worker's session.
+
+    Files that may not be read unasked are named without their content. If `rights`, those of the parent session, allow
+    no reading, no file is included.
+    """
     lines = []
     if worker.worktree:
         lines.append(f"- Your working folder is {session.folder}, a copy of the project, not the one named above.")
@@ -57,7 +60,7 @@ async def _quote_file(path: str, session: Session, may_read: bool) -> str:
 
 
 async def read_unasked(path: str, session: Session) -> ToolResult | None:
-    """Return a file as the session's model would read it, None where that is not allowed without asking."""
+    """Return a file as the session's model would read it, None if reading it needs approval."""
     dispatcher = session.state.dispatcher
     tool = find_reader(session)
     if tool is None:

@@ -1,4 +1,4 @@
-"""One worker: what it was given, how far it is, and what it tells the session that it works for."""
+"""One worker: its task, its progress, and its report to the parent session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nexus_cli.session.running_workers import ASKING, AT_WORK, FAILED, FINISHED,
 from nexus_cli.session.session import Session
 
 SHOWN_TASK = 80
-"""Characters of a task in a list."""
+"""Characters of a task that a list shows."""
 
 
 @dataclass
@@ -29,24 +29,24 @@ class Worker:
     id: str
     """`w1`, `w2`, ... in the session; `w1.1` for a worker's own."""
     call: str
-    """Id of the call that it came from."""
+    """Id of the call that started it."""
     task: str
     recipe: str = "worker"
     files: tuple[str, ...] = ()
     scope: Limits = field(default_factory=Limits)
-    """What the call allows it, and its budget."""
+    """Its limits and its budget."""
     folder: Path | None = None
     """Its working folder; None: that of its session."""
     worktree: str = ""
     """Name of its worktree."""
     left: str = ""
-    """What is in that, and how a person looks at it and applies it."""
+    """A summary of the worktree's changes, and the commands to review and apply them."""
     to_review: bool = False
-    """Something is in it."""
+    """True if the worktree has changes."""
     session_id: str = ""
     state: str = WAITING
     doing: str = ""
-    """What it does now, in a few words."""
+    """Its current activity, in a few words."""
     steps: int = 0
     steps_below: int = 0
     """Steps of its own workers."""
@@ -54,31 +54,32 @@ class Worker:
     seconds: float = 0.0
     changed: tuple[str, ...] = ()
     report: str = ""
-    """Its last words."""
+    """Its last message."""
     error: str = ""
-    """Why it did not finish."""
+    """Reason that it did not finish."""
     denied: int = 0
-    """Calls that were refused."""
+    """Number of calls that were refused."""
     declined: str = ""
-    """What the person declined to stop it, "" for nothing."""
+    """The call that the person declined in order to stop it, "" for none."""
     session: Session | None = None
-    """While it runs."""
+    """Its session while it runs."""
     running: asyncio.Task[None] | None = None
     in_background: bool = False
     in_turn: bool = False
     """True once its session runs a turn, until it is closed."""
     untold: bool = False
-    """True if it was started in the background and its report was not read yet."""
+    """True if it was started in the background and its report has not been read."""
     source: str = "agent"
-    """Whose words it works on: those of the model of its session, or `person`, who went on with it."""
+    """Author of its instructions: `agent` for the model of the parent session, `person` for the person who resumed it.
+    """
     spawner: str = ""
-    """The session that it works for, where a fork of that one lists it; "" for the session's own."""
+    """The parent session, if a fork of that session lists it; "" if the session itself does."""
     _began: float = 0.0
     _before: Usage = field(default_factory=Usage)
 
     @property
     def has_ended(self) -> bool:
-        """True if it works no more."""
+        """True if it no longer works."""
         return self.state not in AT_WORK
 
     @property
@@ -88,11 +89,11 @@ class Worker:
         return line if len(line) <= SHOWN_TASK else line[: SHOWN_TASK - 1] + "…"
 
     def begin(self) -> None:
-        """Note that it starts to work, again after a report perhaps."""
+        """Record that it starts to work, possibly again after a report."""
         self.state, self.error, self._began, self._before = RUNNING, "", time.monotonic(), self.usage
 
     def note(self, each: event.Event) -> None:
-        """Note what an event of its session says about it."""
+        """Update its figures and activity from an event of its session."""
         self.seconds = time.monotonic() - self._began
         match each:
             case event.StepStart():
@@ -119,11 +120,11 @@ class Worker:
         self.declined = f"a call of {self.id}" if outcome.was_declined else ""
 
     def fail(self, why: str) -> None:
-        """Note that it could not work."""
+        """Record that it could not work."""
         self.state, self.doing, self.error = FAILED, "", why
 
     def figures(self) -> str:
-        """Return what it did and cost, in one line."""
+        """Return its figures (steps, tokens, cost) on one line."""
         cost = self.usage.cost_usd
         used = self.usage.input + self.usage.output
         parts = [self.id, self.state, plural(self.steps, "step"), f"{used:,} tokens"]
@@ -134,7 +135,7 @@ class Worker:
         return " · ".join([*parts, *([self.left] if self.left else [])])
 
     def result(self) -> ToolResult:
-        """Return what the session that it works for is told."""
+        """Return the tool result for the parent session."""
         text = f"[{self.figures()}]\n{self.report}".rstrip()
         changed = () if self.worktree else self.changed
         if self.state == FINISHED:
@@ -144,7 +145,7 @@ class Worker:
         return ToolResult(text, error=f"{self.id} {self.state}: {self.error}", changed=changed)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for lists and for the record."""
+        """Return it as JSON for lists and for the record."""
         return {
             "id": self.id,
             "call": self.call,
@@ -168,7 +169,7 @@ class Worker:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Worker:
-        """Return a worker of an earlier process from its record."""
+        """Return a worker of an earlier process from its recorded JSON."""
         made = cls(
             value["id"],
             value["call"],
@@ -192,7 +193,7 @@ class Worker:
 
 
 class WorkerApprover:
-    """An `Approver` that puts a worker's questions to the person of the session that it works for."""
+    """An `Approver` that passes a worker's questions to the person of the parent session."""
 
     def __init__(self, approver: Approver, worker: str) -> None:
         self._approver = approver

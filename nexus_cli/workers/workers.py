@@ -1,5 +1,4 @@
-"""The workers of one session: started with a part of its budget and its rights, side by side, each in a session of its
-own in the same ledger.
+"""Run the workers of one session in parallel, each in a session of its own in the same ledger.
 
 A worker's requests begin with the bytes of its parent's: system text and tools are those of the parent's epoch, what
 the task forbids is refused at dispatch (`nexus docs recipes`). What it is and did stands as memos in the parent's lane,
@@ -45,10 +44,10 @@ if TYPE_CHECKING:
     from nexus_cli.worktrees.worktrees import WorktreeStay
 
 MOST_DEPTH = 2
-"""A worker may have workers; these have none."""
+"""Depth of nested workers: a worker may have workers, and these have none."""
 MOST_AT_ONCE = 8
 AT_ONCE = 3
-"""Workers that run at the same time unless a limit says less or more (seed D's `sub_agent_budget`)."""
+"""Workers that run at the same time unless a limit says otherwise (seed D's `sub_agent_budget`)."""
 FRONT = "worker"
 """Front end of its session."""
 
@@ -59,14 +58,14 @@ class SessionWorkers(RunningWorkers[Session]):
     def __init__(
         self, session: Session, *, depth: int = 1, prefix: str = "w", places: asyncio.Semaphore | None = None
     ) -> None:
-        """`depth` is that of the workers made here, `places` those of the whole tree."""
+        """`depth` is the depth of the workers made here; `places` are shared by the whole tree."""
         self.session = session
         self._depth = depth
         self._prefix = prefix
         self._places = places or asyncio.Semaphore(self._budget())
         self._workers: dict[str, Worker] = {}
         self._reports: asyncio.Queue[Worker] = asyncio.Queue()
-        """Workers in the background that have ended and were not told of."""
+        """Background workers that have ended and whose report was not delivered."""
         self._restore()
 
     def work_for(self, session: Session) -> None:
@@ -74,7 +73,7 @@ class SessionWorkers(RunningWorkers[Session]):
         self.session = session
 
     def all(self) -> list[Worker]:
-        """Return all workers of the session, also of earlier processes, oldest first."""
+        """Return all workers of the session, oldest first, including those of earlier processes."""
         return list(self._workers.values())
 
     def running(self) -> list[str]:
@@ -97,7 +96,7 @@ class SessionWorkers(RunningWorkers[Session]):
         return await self._wait(worker, stopped)
 
     def _prepare(self, call_id: str, task: WorkerTask) -> Worker:
-        """Return a worker with its budget reserved; raise `NexusError` where there can be none."""
+        """Return a worker with its budget reserved; raise `NexusError` if none can be started."""
         limits, wanted = self._rights(), task.limits
         if not task.task.strip():
             raise NexusError("usage", "it has no task", "`task` is empty")
@@ -122,8 +121,8 @@ class SessionWorkers(RunningWorkers[Session]):
         return worker
 
     def _refuse_without_place(self) -> None:
-        """Raise `NexusError` where a worker of a worker would have to wait: its spawner's place is one of those that
-        are taken, so that the wait could last for ever."""
+        """Raise `NexusError` if a nested worker would have to wait: its spawner takes one of the places, so that the
+        wait could last for ever."""
         running = len(self.running())
         if self._depth > 1 and (self._places.locked() or running >= self._budget()):
             raise NexusError("limit", "all places are taken", f"{running} workers run", "Do it yourself, or later")
@@ -133,8 +132,8 @@ class SessionWorkers(RunningWorkers[Session]):
         return spending.reserve(worker.id, wanted, shares)
 
     async def _enter_worktree(self, worker: Worker, stays: list[WorktreeStay]) -> None:
-        """Let a worker work in its worktree, made of the project of this session as it is; until the end of `stays`
-        nobody removes it."""
+        """Let a worker work in its worktree, made from the session's project in its current state. Nobody can remove it
+        until `stays` ends."""
         from nexus_cli.worktrees.worktrees import enter_worktree  # noqa: PLC0415
 
         dispatcher = self.session.state.dispatcher
@@ -143,8 +142,8 @@ class SessionWorkers(RunningWorkers[Session]):
         worker.folder = inside if inside.is_dir() else stay.record.folder
 
     def _rights(self) -> Limits:
-        """Return what binds the session now, beside steps and money also what its turn was assessed to need, and that
-        it confirms what it changes: nothing is handed over to get around these."""
+        """Return the limits that bind the session now: its own, those of its turn's assessment, and its confirmation of
+        changes. A worker cannot be used to get around them."""
         state = self.session.state
         confirm = state.dispatcher.run_limits(state.lane_state).limits.confirm
         return state.dispatcher.limits & state.dispatcher.assessed & Limits(confirm=confirm)
@@ -159,7 +158,7 @@ class SessionWorkers(RunningWorkers[Session]):
     # One run of a worker
 
     def _launch(self, worker: Worker, words: str | None, spending: Spending) -> None:
-        """Let a worker do its task, or (`words`) go on."""
+        """Let a worker do its task or, with `words`, continue."""
         worker.state = WAITING
         if worker.in_background:  # its call has its result at once
             self._forward(worker, WorkerState(worker.to_json()))
@@ -179,7 +178,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if not worker.has_ended:
                 worker.state, worker.error = STOPPED, "it was stopped before it began"
                 worker.session_id = worker.session_id if words else ""
-        except Exception as bug:  # a seam: its parent goes on
+        except Exception as bug:  # a seam: its parent continues
             worker.fail(report_bug(bug).message)
         finally:
             spending.settle(worker.id, worker.steps + worker.steps_below - steps, _difference(worker.usage, usage))
@@ -229,7 +228,7 @@ class SessionWorkers(RunningWorkers[Session]):
             await session.aclose()
 
     def _open(self, worker: Worker) -> Session:
-        """Open the session of a worker: with the rights, the model and the beginning of its parent's requests."""
+        """Open the session of a worker with the parent's rights and model, and the beginning of its requests."""
         state = self.session.state
         assert state.options is not None and state.ledger is not None, "workers belong to a session of the factory"
         parent, dispatcher = state.lane_state, state.dispatcher
@@ -265,9 +264,9 @@ class SessionWorkers(RunningWorkers[Session]):
             now = (own.model.info.name, own.model.effort)
             epochs = [own.lane.epoch, parent.lane.epoch] if worker.session_id else [parent.lane.epoch]
             epoch = next((one for one in epochs if (one.model, one.effort) == now), None)
-            if epoch is not None:  # None: steered after a switch of model that no request of its parent was sent to
+            if epoch is not None:  # None: steered after a model switch, before the next request of its parent
                 own.prompt.inherited = EpochHeader(**{f.name: getattr(epoch, f.name) for f in fields(EpochHeader)})
-        # What is allowed for good in a copy of the project is not allowed in the project.
+        # A rule that was allowed for a copy of the project does not hold in the project.
         session.state.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
         session.state.dispatcher.permission.share_probe(dispatcher.permission)
         return session
@@ -277,7 +276,7 @@ class SessionWorkers(RunningWorkers[Session]):
         self.session.state.lane_state.control.emit_aside(marked)
 
     def _note_work(self, worker: Worker, each: Event, session: Session, worktree: str = "") -> None:
-        """Note what a call of a worker, or of a worker's worker, did: the record of this session has it."""
+        """Add a call of a worker, or of a nested worker, to the record of this session's work."""
         worktree = worker.worktree or worktree
         if isinstance(each, AgentEvent):
             if own := workers.find(each.agent) if isinstance(workers := session.workers, SessionWorkers) else None:
@@ -288,13 +287,13 @@ class SessionWorkers(RunningWorkers[Session]):
             note_worker_call(timeline, worker.id, each, tool, dispatcher.project, worktree)
 
     def _withdraw_questions(self) -> None:
-        """Decide again on what is asked here and for other workers: an answer holds for them all."""
+        """Decide all open questions again, here and for other workers: one answer holds for all."""
         for session in (self.session, *(one.session for one in self.all())):
             if session is not None:
                 session.state.dispatcher.withdraw_questions()
 
     def _tell(self, worker: Worker) -> None:
-        """Let the model know that a worker in the background has ended."""
+        """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
         if self.session.state.has_more_turns:
             self.session.state.lane_state.upcoming.notices.append(_ended_line(worker))
@@ -314,7 +313,7 @@ class SessionWorkers(RunningWorkers[Session]):
     async def _stop(self, worker: Worker) -> None:
         if worker.running is None or worker.running.done():
             return
-        if worker.session is not None and worker.in_turn:  # its last event says what it used
+        if worker.session is not None and worker.in_turn:  # its last event has its usage
             worker.session.cancel()
         elif not worker.has_ended:
             worker.running.cancel()
@@ -341,13 +340,13 @@ class SessionWorkers(RunningWorkers[Session]):
         return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
 
     def _note_told(self, worker: Worker) -> None:
-        """Note that the model has the report of a worker."""
+        """Record that the model has received the report of a worker."""
         if worker.untold:
             worker.untold = False
             self._record(worker)
 
     def find(self, name: str) -> Worker | None:
-        """Return a worker by its id or its session's; the only one where no name is given."""
+        """Return a worker by its id or its session's id; without a name, the only one."""
         if not name and len(self._workers) == 1:
             return self.all()[0]
         sessions = {one.session_id: one for one in self.all() if one.session_id}
@@ -362,7 +361,7 @@ class SessionWorkers(RunningWorkers[Session]):
             await asyncio.wait([worker.running])  # it closes its session
         if worker.session is not None and worker.session.busy:
             worker.session.steer(text, source=source)
-            return ToolResult(f"{worker.id} is told with its next step.")
+            return ToolResult(f"{worker.id} gets this with its next step.")
         if why := self._never_again(worker):
             return ToolResult(error=f"{worker.id} {why}", ran=False)
         spending = self._spending
@@ -378,28 +377,28 @@ class SessionWorkers(RunningWorkers[Session]):
         worker.source = source
         self._launch(worker, text, spending)
         if worker.in_background:
-            return ToolResult(f"{worker.id} goes on in the background.")
+            return ToolResult(f"{worker.id} continues in the background.")
         return await self._wait(worker, lambda text: None)
 
     def _never_again(self, worker: Worker) -> str:
-        """Return why a worker cannot go on, "" if it can."""
+        """Return the reason that a worker cannot be resumed, "" if it can."""
         if not worker.has_ended:
             return "has not begun"
         if worker.spawner:
             return f"works for session {worker.spawner}, of which this one is a copy. Start another worker."
         if self._rights().sub_agents is False:
-            return "cannot go on: handing over work is not for this run"
+            return "cannot continue: this run may not start workers"
         if not worker.session_id:
             return "never began. Start another worker."
         over = worker.state == FINISHED and self._is_over(worker)
-        return "has reported and is over. Start another worker." if over else ""
+        return "has reported and ended. Start another worker." if over else ""
 
     def _is_over(self, worker: Worker) -> bool:
-        """True if nothing can be said to a worker after its report."""
+        """True if a worker accepts no message after its report."""
         limits = recipe_for(worker.recipe, self.session.folder)[0].limits & self.session.state.dispatcher.limits
         return bool(limits.terminal_ends)
 
-    # Over processes
+    # Across processes
 
     def recover(self, call_id: str) -> ToolResult | None:
         """See `nexus_cli.core.services.Workers`."""
@@ -418,7 +417,7 @@ class SessionWorkers(RunningWorkers[Session]):
             self.session.state.lane_state.control.emit_aside(Notice(error.message))
 
     def _restore(self) -> None:
-        """Load the workers of earlier processes; one that finished without a record of it has finished."""
+        """Load the workers of earlier processes. Mark those as finished that ended without a record of it."""
         for memo in self.session.state.lane_state.lane.timeline.memos(WORKER):
             worker = Worker.from_json(memo.value)
             worker.report, spawner = str(memo.value["report"]), str(memo.value["spawner"])
@@ -432,10 +431,10 @@ class SessionWorkers(RunningWorkers[Session]):
                 self.session.state.lane_state.upcoming.notices.append(_ended_line(worker))
 
     def _look_up(self, worker: Worker) -> None:
-        """Find out how far a worker came whose process was killed."""
+        """Restore the progress of a worker whose process was killed."""
         worker.error = (
             f"nexus was ended while {worker.id} worked. Its session {worker.session_id} has what it did; "
-            '`agents` with "steer" lets it go on'
+            '`agents` with "steer" resumes it'
         )
         ledger = self.session.ledger
         if ledger is None:
@@ -445,7 +444,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return
         try:
             log = ledger.log(worker.session_id) if worker.session_id else None
-            if log is None or not log.last_id():  # killed before it was told its task
+            if log is None or not log.last_id():  # killed before its task was sent
                 worker.state, worker.session_id, worker.error = STOPPED, "", "nexus was ended before it began"
                 return
             worker.report, done = _last_words(log)
@@ -479,19 +478,19 @@ class SessionWorkers(RunningWorkers[Session]):
         """See `RunningWorkers`."""
         while not self._reports.empty() or any(one.in_background and not one.has_ended for one in self.all()):
             worker = await self._reports.get()
-            if worker.untold:  # else `agents` has told it
+            if worker.untold:  # else `agents` has reported it
                 self._note_told(worker)
                 return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"
         return ""
 
     async def aclose(self) -> None:
         """See `RunningWorkers`."""
-        # All at once: the end of one gives its place to the next.
+        # All at once: when one ends, the next one gets its place.
         await asyncio.gather(*(self._stop(worker) for worker in self.all()))
 
 
 def _difference(now: Usage, before: Usage) -> Usage:
-    """Return what was used since `before`."""
+    """Return the usage since `before`."""
     values = {f.name: getattr(now, f.name) for f in fields(Usage)}
     cost = None if now.cost_usd is None or before.cost_usd is None else now.cost_usd - before.cost_usd
     counted = {name: value - getattr(before, name) for name, value in values.items() if name != "cost_usd"}
@@ -503,7 +502,7 @@ def _ended_line(worker: Worker) -> str:
 
 
 def _last_words(log: LaneLog) -> tuple[str, bool]:
-    """Return the last thing that a session's model said, and True if it is the end of a turn."""
+    """Return the last reply of a session's model, and True if it ended a turn."""
     last = log.last_id()
     newest = log.read(last, last) if last else []
     if not newest or newest[0].kind is not Kind.ASSISTANT:

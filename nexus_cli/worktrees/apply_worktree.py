@@ -1,8 +1,8 @@
 """Bring the changes of a worktree to the project that it was made of: a three-way merge of each file, on its bytes.
 
-The base is the state up to which changes were applied before, at first the carried-over one. Only files are written,
-never the index. What both changed is merged, or marked in the file where that is a text; what cannot be merged stays as
-the person has it and is named. Everything is computed before the first file is written.
+The base is the state that was applied last, at first the carried-over one. Only files are written, never the index. A
+file that both sides changed is merged; a conflict in a text is marked in the file. A path that cannot be merged stays
+as the person has it and is reported. Everything is computed before the first file is written.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from nexus_cli.worktrees.snapshot_store import (
 from nexus_cli.worktrees.worktrees import require_folder
 
 FOLDER, BLOCKED, SPECIAL = "folder", "blocked", "special"
-"""Modes of what is in the place of a file and is none; `blocked`: its folder is a link or a file."""
+"""Modes of a path that holds something other than a file; `blocked`: its folder is a link or a file."""
 PLAIN = "100644"
 _PIECE = 1 << 20
 _FORMATS = {40: "sha1", 64: "sha256"}
 _FAILED = 128
-"""Statuses of `git merge-file` from here on are errors; below they count conflicts."""
+"""`git merge-file` exits with at least this status on errors, below it with the number of conflicts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +66,24 @@ class ApplyResult:
     written: list[str] = field(default_factory=list)
     """Paths that were written or deleted."""
     there: list[str] = field(default_factory=list)
-    """Paths that are in the project as they are in the worktree."""
+    """Paths whose project file already equals the one in the worktree."""
     conflicts: list[MergeConflict] = field(default_factory=list)
     nothing_new: bool = False
     """True if every change was applied before."""
 
     def to_json(self, record: WorktreeRecord) -> dict[str, Any]:
-        """Return it as the value of a report."""
+        """Return the result as JSON."""
         return {"version": 1, "name": record.name, "folder": str(record.folder), **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A path in the project as it is: its mode as git names it, its blob."""
+    """A path of the project in its current state: its mode as git names it, and its blob."""
 
     mode: str
     blob: str = ""
     stamp: tuple[int, ...] = field(default=(), compare=False)
-    """Inode, size and times: another one as soon as the file is written, also with the same content."""
+    """Inode, size and times. They change with each write, even one of the same content."""
 
 
 _NOTHING = _File(MISSING)
@@ -91,15 +91,15 @@ _NOTHING = _File(MISSING)
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One change, and how it is done."""
+    """One change and the way to apply it."""
 
     change: FileChange
     seen: _File
-    """The file at its path as it was when this was decided."""
+    """The file at its path when the step was planned."""
     seen_before: _File
-    """The same of the path before a rename."""
+    """The file at the path before a rename, when the step was planned."""
     result: _File = _NOTHING
-    """The file as it will be; its blob is "" for a merged text."""
+    """The file after the step; its blob is "" for a merged text."""
     merged: Path | None = None
     """A file with the merged text."""
     conflict: str = ""
@@ -113,8 +113,8 @@ class _Step:
 
 
 def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult:
-    """Apply what is new in a worktree to its source project, and record it. Raises `NexusError`, also if it is in
-    another state than the one that was `reviewed`.
+    """Apply the new changes of a worktree to its source project, and record them. Raises `NexusError`, also if the
+    worktree is no longer in the `reviewed` state.
 
     Files that were written before an error stay written, and are recorded as applied.
     """
@@ -137,7 +137,7 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
 def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     store, tree, what = open_store(record), save_state(record), f"worktree {record.name} cannot be applied"
     if reviewed not in ("", tree):
-        raise NexusError("usage", what, "it has changed since it was shown", "Look at it again")
+        raise NexusError("usage", what, "it has changed since it was shown", "Review it again")
     if os.listdir(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"nexus worktree remove {record.name} --force forgets it"
         raise NexusError("usage", what, "its folder is empty: every file of the project would be deleted", hint)
@@ -150,7 +150,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     with tempfile.TemporaryDirectory(dir=record.home) as folder, store.open_blobs() as blobs:
         planner = _Planner(record, blobs, Path(folder))
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
-        # What comes first, so that a file which moves is always in one place; what goes then makes room for the rest.
+        # Steps that come first move files out of the way of the others; deletions make room for the rest.
         steps.sort(key=lambda step: 2 if step.seen.mode in (FOLDER, BLOCKED) else step.result.mode == MISSING)
         try:
             for step in steps:
@@ -166,7 +166,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
 def _record_applied(
     record: WorktreeRecord, store: SnapshotStore, tree: str, done: list[FileChange], *, is_whole: bool
 ) -> None:
-    """Record which changes are in the project now: all of `tree`, or what was there before and `done`."""
+    """Record the changes that the project has now: all of `tree`, or the earlier ones and `done`."""
     applied = tree
     if not is_whole:
         entries = [(change.new_mode, change.new, change.path) for change in done]
@@ -177,7 +177,7 @@ def _record_applied(
 
 
 class _Planner:
-    """Decides what becomes of each change; writes merged texts to a folder of ours."""
+    """Plans each change; writes merged texts to a folder of ours."""
 
     def __init__(self, record: WorktreeRecord, blobs: BlobReader, folder: Path) -> None:
         self.root = record.source
@@ -187,7 +187,7 @@ class _Planner:
         self._git = find_git(record.source)
 
     def look(self, path: bytes) -> _File:
-        """Return what is at a path of the project."""
+        """Return the file at a path of the project."""
         return _look_at(self.root, path, self._format)
 
     def split_renames(self, changes: Iterable[FileChange]) -> Iterator[FileChange]:
@@ -201,7 +201,8 @@ class _Planner:
                 yield change
 
     def _is_free_rename(self, change: FileChange) -> bool:
-        """True for a rename of a file as it was at first to a path that is free, or will be when that file is gone."""
+        """True if a rename can be done as a move: the project's file is unchanged, and the new path is free or will
+        be."""
         before = self.look(change.before)
         if change.before == change.path or before != _File(change.old_mode, change.old):
             return False
@@ -211,7 +212,7 @@ class _Planner:
         return inside or (there in (_NOTHING, _File(change.new_mode, change.new)) and there.stamp != before.stamp)
 
     def plan(self, change: FileChange) -> _Step:
-        """Return what is to be done for a change."""
+        """Plan one change."""
         seen = self.look(change.path)
         before = self.look(change.before) if change.before != change.path else seen
         base, new = _side(change.old_mode, change.old), _side(change.new_mode, change.new)
@@ -225,7 +226,7 @@ class _Planner:
                 return replace(step, conflict="renamed to a path that is there with other content")
             return self._merge(step, before, base, new)
         if seen.mode in (FOLDER, BLOCKED) and base == _NOTHING:
-            return step  # what is in the way may be deleted before: looked at again then
+            return step  # the path in the way may be deleted by an earlier step: looked at again then
         return self._merge(step, seen, base, new)
 
     def _merge(self, step: _Step, ours: _File, base: _File, new: _File) -> _Step:
@@ -246,7 +247,7 @@ class _Planner:
         return replace(step, result=_File(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
 
     def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[Path, int]:
-        """Merge three texts into a file; return it with the number of conflicts, -1 for what is no text."""
+        """Merge three texts into a file; return it with the number of conflicts, -1 if one of them is not text."""
         place = Path(tempfile.mkdtemp(dir=self._folder))
         for name, blob in (("base", base.blob), ("new", new.blob)):
             with open(place / name, "wb") as file:
@@ -275,11 +276,11 @@ def _side(mode: str, blob: str) -> _File:
 
 
 def _describe_clash(ours: _File, base: _File, new: _File) -> str:
-    """Return why three states of a file cannot be merged by content, "" if they may be."""
+    """Return the reason that three states of a file cannot be merged by content, "" if they can."""
     why = {
         FOLDER: "a folder is in its place",
         BLOCKED: "a link or a file is in the place of its folder",
-        SPECIAL: "what is in its place is no file",
+        SPECIAL: "its place is taken by something that is not a file",
     }.get(ours.mode, "")
     if not why and base == _NOTHING:
         why = "new in both, with different content"
@@ -293,9 +294,9 @@ def _describe_clash(ours: _File, base: _File, new: _File) -> str:
 
 
 def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyResult) -> bool:
-    """Do a step, and say in `result` what became of it; True if the change is in the project now.
+    """Apply a step and add its outcome to `result`; True if the change is in the project now.
 
-    Nothing is written over a file that is not any more as it was when this was decided.
+    A file that changed after the step was planned is not overwritten.
     """
     name, path = os.fsdecode(step.change.path), step.change.path
     conflict = step.conflict
@@ -323,7 +324,8 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
 
 
 def _write_result(root: Path, step: _Step, now: _File, blobs: BlobReader) -> bool:
-    """Write, link, delete or change the mode of one file, in one step; False, and nothing, if it is not as `now`."""
+    """Write, link, delete or change the mode of one file, atomically. Return False without a change unless it is still
+    as `now`."""
     path, new = step.change.path, step.result
     if new.mode == MISSING:
         return _delete_file(root, path, now)
@@ -354,7 +356,7 @@ def _write_result(root: Path, step: _Step, now: _File, blobs: BlobReader) -> boo
 
 
 def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> None:
-    """Write the new content: merged, the project's own where only its mode or name changes, or the worktree's."""
+    """Write the new content: the merged text, the worktree's, or the project's own where only mode or name change."""
     own = step.merged
     if own is None and step.result.blob == step.seen_before.blob:
         own = Path(root, os.fsdecode(step.change.before))
@@ -366,7 +368,7 @@ def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> N
 
 
 def _keep_rights(descriptor: int, old: os.stat_result, *, is_program: bool) -> None:
-    """Give a file owner and mode of the one that it replaces; it may be run as git says."""
+    """Give `file` the owner and mode of the file that it replaces; the executable bit is git's."""
     new = os.fstat(descriptor)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         with suppress(PermissionError):
@@ -378,7 +380,7 @@ def _keep_rights(descriptor: int, old: os.stat_result, *, is_program: bool) -> N
 
 
 def _delete_file(root: Path, path: bytes, seen: _File) -> bool:
-    """Delete a file, and the folders that are empty after that; False, and nothing, if it is not as it was `seen`."""
+    """Delete a file and the folders that become empty. Return False without a change unless it is still as `seen`."""
     parent, _, name = os.fsdecode(path).rpartition("/")
     with open_folder(root / parent) as folder:
         if not _is_as_seen(folder, name, seen):
@@ -403,7 +405,7 @@ def _stamp(about: os.stat_result) -> tuple[int, ...]:
 
 
 def _look_at(root: Path, path: bytes, kind: str) -> _File:
-    """Return what is at a path below `root`, no link followed."""
+    """Return the file at a path below `root`; no link is followed."""
     parent, _, name = os.fsdecode(path).rpartition("/")
     try:
         with open_folder(root / parent) as folder:

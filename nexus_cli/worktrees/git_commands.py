@@ -1,4 +1,5 @@
-"""Run git for ourselves: no hook, no monitor, no filter of a repository's configuration, no network, no question."""
+"""Run git for our own purposes: without hooks, monitors, filters of a repository's configuration, network or
+prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from nexus_cli.config.programs import git_command, git_environment, run_program,
 from nexus_cli.core.errors import NexusError
 
 SECONDS = 600.0
-"""A limit for one run: a large repository on a slow disk takes minutes."""
+"""Time limit of one run: a large repository on a slow disk takes minutes."""
 
 
 class GitError(Exception):
@@ -21,7 +22,7 @@ class GitError(Exception):
 
 
 _UNSEEN = (b"could not open directory", b"Ignoring path")
-"""Git only warns of a folder that it may not list and of a name like `.Git`: that would count as nothing."""
+"""Git only warns about a folder that it cannot list and a name like `.Git`; we treat both as errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Git:
         return done.returncode, done.stdout, done.stderr
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a run that is talked to over pipes. Raises `OSError`."""
+        """Start a run with pipes for input and output. Raises `OSError`."""
         return start_program(
             git_command(self.program, self.cwd, *arguments),
             env=self._environment(),
@@ -70,7 +71,7 @@ class Git:
         return {**git_environment(self.cwd), **self.variables}
 
     def without_filters(self) -> Sequence[str]:
-        """Return options that switch off every filter that any configuration names: comparing would run them."""
+        """Return options that switch off every filter of any configuration, because comparing files would run them."""
         listed = self.try_run("config", "--includes", "-z", "--name-only", "--get-regexp", "^filter[.]")[1]
         names = {name.rpartition(".")[0] for name in os.fsdecode(listed).split("\0") if name}
         if any("=" in name for name in names):
@@ -80,7 +81,7 @@ class Git:
 
 
 def failure(what: str, error: GitError | OSError) -> NexusError:
-    """Return the error for a person where git or the disk failed."""
+    """Return the error to show to a person when git or the disk failed."""
     why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     named = f"{why}: {os.fsdecode(error.filename)}" if isinstance(error, OSError) and error.filename else why
     full = "no space" in why.lower() or "quota" in why.lower()

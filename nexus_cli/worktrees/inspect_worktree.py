@@ -1,4 +1,4 @@
-"""Look into a worktree: its difference from the state that was carried over, and what no difference shows."""
+"""Inspect a worktree: its diff against the carried-over state, and content that no diff shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CACHES = frozenset(
     b"__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv node_modules .next .nuxt .turbo "
     b".parcel-cache .gradle .eggs".split()
 )
-"""Names of ignored folders that tools fill again: losing them loses nothing."""
+"""Names of ignored folders that tools can fill again, so that they may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class WorktreeState:
     counts: ChangeCounts
     commits: int
     has_moved: bool
-    """Its branch or its checked-out commit is or was another one than at first."""
+    """True if its branch or checked-out commit was ever different from the first one."""
     kept: tuple[str, ...]
-    """What no difference shows: ignored files, repositories inside; worktrees that were made of it."""
+    """Content that no diff shows: ignored files, nested repositories, worktrees made from this one."""
     unreachable: bool
-    """Commits of its branch are no part of what is checked out."""
+    """True if commits of its branch are not in the history of the checked-out commit."""
 
     def is_empty(self, record: WorktreeRecord) -> bool:
-        """True if nothing is lost with the worktree."""
+        """True if deleting the worktree loses nothing."""
         return self.tree == record.base and not self.has_moved and not self.kept
 
     def is_applied(self, record: WorktreeRecord) -> bool:
@@ -44,7 +44,7 @@ class WorktreeState:
         return self.tree == record.applied
 
     def describe(self) -> str:
-        """Return what is in it, on one line."""
+        """Return a summary of its content on one line."""
         counts, parts = self.counts, []
         if counts.files:
             parts.append(f"{plural(counts.files, 'file')} changed, +{counts.added} -{counts.removed}")
@@ -64,7 +64,7 @@ def open_store(record: WorktreeRecord) -> SnapshotStore:
 
 
 def save_state(record: WorktreeRecord) -> str:
-    """Return the state of a worktree as it is now, as a tree of its store. Raises `GitError`."""
+    """Store the current state of a worktree as a tree. Raises `GitError`."""
     store, git, files = open_store(record), _git_of(record), None
     with suppress(GitError):
         files = None if git is None else list_files(git)
@@ -72,7 +72,7 @@ def save_state(record: WorktreeRecord) -> str:
 
 
 def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
-    """Return what is in a worktree whose folder is there. Raises `GitError`."""
+    """Return the state of a worktree whose folder exists. Raises `GitError`."""
     store, git = open_store(record), _git_of(record)
     files = None if git is None else list_files(git)
     tree = store.save_state(_listed(store, files))
@@ -99,14 +99,14 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
 
 
 def _listed(store: SnapshotStore, files: ProjectFiles | None) -> list[bytes]:
-    """Return the paths in a worktree that count, besides those of the base; `files` as git lists them, if it can."""
+    """Return the paths to compare in addition to those of the base: from git's list `files`, else from the store."""
     if files is not None:
         return [*files.tracked, *files.others]
     return [path for path in store.list_others() if not path.endswith(b"/")]
 
 
 def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None) -> Iterator[str]:
-    """Yield the ignored files and folders that were made in a worktree."""
+    """Yield the ignored files and folders that were created in a worktree."""
     if git is None:
         return
     query = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
@@ -125,7 +125,7 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
 
 
 def _find_staged(record: WorktreeRecord, git: Git, files: ProjectFiles) -> list[bytes]:
-    """Return the paths whose content is staged in a worktree and is in no file and no commit: it was staged there."""
+    """Return the paths with staged content that is in no file and no commit and was staged in the worktree."""
     before = {entry.split(b" ", 2)[1] for entry in (record.home / STAGED).read_bytes().split(b"\0")[:-1]}
     found = {entry.partition(b"\t")[2] for entry in files.staged if entry.split(b" ", 2)[1] not in before}
     query = ("--name-only", "--ignore-submodules", "-z")
@@ -143,7 +143,7 @@ def _has_entries(folder: Path, path: bytes) -> bool:
 
 
 def _git_folder(record: WorktreeRecord) -> Path | None:
-    """Return the folder that the repository keeps of a worktree; None if its link leads elsewhere."""
+    """Return the git folder of a worktree in its repository; None if its link leads elsewhere."""
     try:
         kind, _, named = (record.folder / ".git").read_text().strip().partition(": ")
         folder = Path(os.path.realpath(record.folder / named))
@@ -154,7 +154,7 @@ def _git_folder(record: WorktreeRecord) -> Path | None:
 
 
 def _git_of(record: WorktreeRecord) -> Git | None:
-    """Return git in a worktree, None if that is no worktree of its repository any more."""
+    """Return git in a worktree, None if the repository no longer lists it."""
     folder = _git_folder(record)
     if folder is None:
         return None
@@ -163,7 +163,7 @@ def _git_of(record: WorktreeRecord) -> Git | None:
 
 
 def _has_moved(record: WorktreeRecord) -> bool:
-    """True if another commit was ever checked out: commits may be left that no branch names."""
+    """True if another commit was ever checked out: some commits may then be on no branch."""
     folder = _git_folder(record)
     try:
         lines = (folder / "logs/HEAD").read_bytes().splitlines() if folder else []

@@ -1,7 +1,7 @@
-"""Make a worktree: the repository's own commit, and over it the project's files as they are.
+"""Make a worktree: the repository's current commit, and the project's files as they are.
 
-Files are copied, not checked out: staged, changed and new ones, deletions, modes and links are there as in the
-project, and nothing that a repository could name is run. The project's index and files are only read.
+Files are copied, not checked out: the worktree has the project's staged, changed and new files, deletions, modes and
+links. No program that a repository names is run. The project's index and files are only read.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from nexus_cli.worktrees.snapshot_store import SnapshotStore, split_present
 
 SUBMODULE = b"160000"
 START_REF = "refs/worktree/nexus-start"
-"""Keeps the first commit from being cleaned up; seen in the worktree alone."""
+"""Reference that keeps the first commit from garbage collection; only the worktree sees it."""
 STAGED = "staged"
-"""The file of a record folder with the entries of the index as they were carried over."""
+"""File of a record folder with the index entries that were carried over."""
 _OPEN_WORK = {
     "MERGE_HEAD": "merge",
     "rebase-merge": "rebase",
@@ -38,10 +38,10 @@ _OPEN_WORK = {
     "REVERT_HEAD": "revert",
 }
 _LOCK = ("--lock", "--reason", "in use by nexus; `nexus worktree remove` ends it")
-"""Git cleans up what it takes for deleted: where the folder is hidden, as in the walls of commands, all worktrees."""
+"""Without a lock, git prunes a worktree whose folder it cannot see, for example inside a command's sandbox."""
 _PIECE = 1 << 20
 _BRANCHES = 100
-"""Names that are tried for the branch."""
+"""Most names that are tried for the branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +62,19 @@ class ProjectFiles:
     """The files of a work tree that are not ignored."""
 
     staged: tuple[bytes, ...]
-    """The entries of the index as git lists them, submodules included."""
+    """The index entries as git lists them, submodules included."""
     sparse: tuple[bytes, ...]
     """Tracked files that are left out of the work tree on purpose."""
     tracked: tuple[bytes, ...]
     others: tuple[bytes, ...]
-    """Neither tracked nor ignored."""
+    """Files that are neither tracked nor ignored."""
     submodules: tuple[bytes, ...]
     nested: tuple[bytes, ...]
-    """Repositories inside that are no submodules."""
+    """Nested repositories that are not submodules."""
 
 
 def find_git(project: Path) -> str:
-    """Return the path of git; `NexusError("config", ...)` if there is none."""
+    """Return the path of git; raise `NexusError("config", ...)` if it is not installed."""
     found = find_program("git", project)
     if found is None:
         raise NexusError("config", "no worktree", "git is not installed", "Install git")
@@ -82,7 +82,7 @@ def find_git(project: Path) -> str:
 
 
 def read_source(root: Path) -> SourceProject:
-    """Return the project at `root`; `NexusError("usage", ...)` where no worktree can be made of it."""
+    """Return the project at `root`; raise `NexusError("usage", ...)` if no worktree can be made from it."""
     root = Path(os.path.realpath(root))
     if root.parent == root or str(root) == os.path.realpath(os.path.expanduser("~")):
         raise _refusal(f"{root} is your home folder or all of the disk", "Change to a project")
@@ -103,7 +103,7 @@ def read_source(root: Path) -> SourceProject:
     except GitError as error:
         raise failure("no worktree", error) from error
     if os.path.realpath(top) != str(root):
-        raise _refusal(f"the repository of {root} is {top}, which is no project", "Run git init in the project")
+        raise _refusal(f"the repository of {root} is {top}, which is not a project", "Run git init in the project")
     if status:
         raise _refusal("the repository has no commit yet", 'Make one: git commit --allow-empty -m "Start"')
     common, own = (Path(os.path.realpath(root / path)) for path in told[3:5])
@@ -116,12 +116,12 @@ def _head(git: Git) -> tuple[str, int]:
 
 
 def list_files(git: Git) -> ProjectFiles:
-    """Return the files of the work tree that `git` is in. Raises `GitError`."""
+    """Return the files of the work tree that `git` runs in. Raises `GitError`."""
     tagged = git.run("ls-files", "-s", "-t", "-z").split(b"\0")[:-1]
     staged = [entry[2:] for entry in tagged]
     entries = [entry.partition(b"\t")[::2] for entry in staged]
     if odd := next((path for _, path in entries if not {b"", b".", b".."}.isdisjoint(path.split(b"/"))), b""):
-        # Git itself writes no such index, but reads one that came with a downloaded folder.
+        # Git does not write such an index, but reads one that came with a downloaded folder.
         raise GitError(f"the index names a file outside the project: {os.fsdecode(odd)}")
     others = git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
     return ProjectFiles(
@@ -135,7 +135,8 @@ def list_files(git: Git) -> ProjectFiles:
 
 
 def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[WorktreeRecord, list[str]]:
-    """Make the worktree of `record`, whose record folder is there; return it whole, and what a person should know.
+    """Create the worktree of `record` in its existing record folder. Return the completed record and the notes for a
+    person.
 
     Raises `GitError` and `OSError` with the worktree half made.
     """
@@ -155,7 +156,7 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
         git.run(
             "update-index", "--skip-worktree", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in files.sparse)
         )
-    # Ends with an error where a file differs from the index.
+    # Exits with an error if a file differs from the index.
     git.try_run(*git.without_filters(), "update-index", "-q", "--refresh")
     git.run("update-ref", START_REF, record.start)
     objects = source.repository / "objects"
@@ -168,10 +169,10 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
 
 
 def _add_worktree(record: WorktreeRecord, source: SourceProject) -> str:
-    """Let git make the worktree without any file, on a branch of its own; return the branch."""
+    """Let git create the worktree without files, on a new branch; return the branch."""
     plain = f"worktree-{record.name}"
     for branch in (plain, *(f"{plain}-{number}" for number in range(2, _BRANCHES))):
-        # By force: an entry of the same path, which is free, is what is left of a data folder that was deleted.
+        # Forced: an entry with the same path, whose folder is gone, is a leftover of a deleted data folder.
         command = ("worktree", "add", "-f", "-f", "--no-checkout", "--no-track", *_LOCK, "-b", branch)
         status, _, errors = source.git.try_run(*command, str(record.folder), record.start)
         if status == 0:
@@ -182,9 +183,9 @@ def _add_worktree(record: WorktreeRecord, source: SourceProject) -> str:
 
 
 def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:
-    """Return the paths that are copied: what git lists, and the project's instructions and settings though ignored.
+    """Return the paths to copy: those that git lists, and the project's instructions and settings even if ignored.
 
-    Nexus's own folders are left out where they are in the project.
+    Nexus's own folders in the project are left out.
     """
     own = places()
     hidden = [os.path.realpath(path) + os.sep for path in (own.config, own.data, own.cache, own.log)]
@@ -202,9 +203,9 @@ def _instructions(root: Path) -> Iterator[bytes]:
 
 
 def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[bytes]:
-    """Copy files and links with their modes and times; return those that were there.
+    """Copy files and links with their modes and times; return the paths that existed.
 
-    A command that runs in the project meanwhile may put a link in the place of a folder: none is followed.
+    No link is followed: a command that runs in the project may replace a folder with one meanwhile.
     """
     present, _ = split_present(source, paths)
     start, end = os.fsencode(source), os.fsencode(target)
@@ -242,7 +243,7 @@ def _copy_file(folder: int, name: str, target: bytes) -> None:
 
 
 def _describe_left_out(source: SourceProject, files: ProjectFiles) -> list[str]:
-    """Return what of the project is not in its worktree, in lines for a person."""
+    """Return lines for a person about the parts of the project that its worktree lacks."""
     lines = []
     if files.submodules:
         lines.append(f"submodules are empty in the worktree: {_names(files.submodules)}")
@@ -261,7 +262,7 @@ def _names(paths: Iterable[bytes], most: int = 3) -> str:
 
 
 def prepare_record(folder: Path, name: str, source: SourceProject, own: Places | None = None) -> WorktreeRecord:
-    """Make the record folder of a new worktree in `folder`. Raises `OSError`."""
+    """Create the record folder of a new worktree in `folder`. Raises `OSError`."""
     record = WorktreeRecord(name, folder / name, source.root, source.repository, "", source.head)
     private_dir(record.home)
     record.save()

@@ -1,8 +1,8 @@
-"""The states of a worktree, byte for byte, in a git store of their own beside it.
+"""Store the states of a worktree, byte for byte, in a separate git store beside it.
 
-The store knows no configuration, no filter, no hook and no conversion of line ends: what it saves is what is on the
-disk, and comparing two states runs nothing. Objects that the repository has are not stored again; what only a state
-needs is packed here, so that no clean-up of the repository takes it away.
+The store has no configuration, filters, hooks or line-end conversion: it saves the bytes on the disk, and comparing two
+states runs no program. Objects of the repository are borrowed. Objects that only a state needs are packed here, so that
+garbage collection in the repository cannot delete them.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One path that two states disagree on; with a rename the path that it had before."""
+    """One path that differs between two states; with a rename, also the earlier path."""
 
     path: bytes
     before: bytes
     """The path in the older state: `path` itself unless it was renamed."""
     old_mode: str
     old: str
-    """Its blob; nothing but zeros where there was none."""
+    """Its blob in the older state; zeros if it did not exist."""
     new_mode: str
     new: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """The size of a difference."""
+    """The number of files and lines that differ."""
 
     files: int
     added: int
@@ -61,7 +61,7 @@ class SnapshotStore:
 
     @classmethod
     def create(cls, program: str, folder: Path, work_tree: Path, objects: Path, object_format: str) -> SnapshotStore:
-        """Make an empty store that borrows the objects of a repository. Raises `OSError`."""
+        """Create an empty store that borrows the objects of a repository. Raises `OSError`."""
         for name in ("objects/info", "objects/pack", "refs", "info"):
             private_dir(folder / name)
         config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tfilemode = true\n\tprotectHFS = true\n"
@@ -79,13 +79,13 @@ class SnapshotStore:
         return cls(program, folder, work_tree)
 
     def save_base(self, paths: Iterable[bytes]) -> str:
-        """Return the tree of `paths` as they are now, and remember it as what later states are compared with."""
+        """Store `paths` in their current state as the base that later states are compared with; return its tree."""
         present, _ = split_present(self._tree, paths)
         _update(self._git, present, ())
         return self._git.line("write-tree")
 
     def save_state(self, paths: Iterable[bytes]) -> str:
-        """Return the tree of `paths`, and of those of the base, as they are now."""
+        """Store `paths`, and those of the base, in their current state; return the tree."""
         base = self._git.run("ls-files", "-z").split(b"\0")
         present, absent = split_present(self._tree, {*filter(None, base), *paths})
         with self._draft_index() as git:
@@ -93,7 +93,7 @@ class SnapshotStore:
             return git.line("write-tree")
 
     def replace_paths(self, tree: str, entries: Sequence[tuple[str, str, bytes]]) -> str:
-        """Return `tree` with these entries (mode, blob, path) instead of what it has there."""
+        """Return a copy of `tree` in which these entries (mode, blob, path) replace the ones at their paths."""
         with self._draft_index() as git:
             git.run("read-tree", tree)
             gone = [path for mode, _, path in entries if mode == MISSING]
@@ -104,7 +104,7 @@ class SnapshotStore:
             return git.line("write-tree")
 
     def hold(self, tree: str, start: str) -> None:
-        """Pack here what `tree` has beyond the commit `start`, which the repository keeps."""
+        """Pack the objects of `tree` that the commit `start`, which the repository keeps, does not have."""
         stdin = f"{tree}\n^{start}^{{tree}}\n".encode()
         self._git.try_run("pack-objects", "--revs", "-q", str(self._folder / "objects/pack/pack"), stdin=stdin)
         self._git.try_run("prune-packed", "-q")
@@ -118,7 +118,7 @@ class SnapshotStore:
         return set(self._git.run("ls-files", "-z").split(b"\0")[:-1])
 
     def changes(self, old: str, new: str) -> list[FileChange]:
-        """Return what differs between two trees, by path; renames are found where the content is alike."""
+        """Return the differences between two trees, by path. Renames are detected by similar content."""
         fields = self._git.run("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new).split(b"\0")
         found, rest = [], iter(fields[:-1])
         for head in rest:
@@ -130,7 +130,7 @@ class SnapshotStore:
         return found
 
     def count_changes(self, old: str, new: str) -> ChangeCounts:
-        """Return how many files and lines differ; binary files have no lines."""
+        """Count the files and lines that differ; binary files have no lines."""
         fields = self._git.run("diff-tree", "-r", "-z", "-M", "--numstat", old, new).split(b"\0")[:-1]
         files = added = removed = 0
         rest = iter(fields)
@@ -148,13 +148,14 @@ class SnapshotStore:
 
     @contextmanager
     def open_blobs(self) -> Iterator[BlobReader]:
-        """Yield a reader of blobs."""
+        """Yield a reader of the store's blobs."""
         with BlobReader(self._git) as reader:
             yield reader
 
     @contextmanager
     def _draft_index(self) -> Iterator[Git]:
-        """Yield git with a copy of the base's index. The copy keeps its time, by which git sees racing changes."""
+        """Yield git with a copy of the base's index. The copy keeps its modification time, which git needs to detect
+        racing changes."""
         draft = self._folder / f"draft-{os.urandom(6).hex()}"
         try:
             if (self._folder / "index").exists():
@@ -177,7 +178,7 @@ class SnapshotStore:
 
 
 class BlobReader:
-    """Reads blobs of a store, one after the other, by one process."""
+    """Reads blobs of a store one by one, with one process."""
 
     def __init__(self, git: Git) -> None:
         self._child = git.start("cat-file", "--batch")
@@ -189,7 +190,8 @@ class BlobReader:
         self._child.communicate()
 
     def copy(self, blob: str, file: IO[bytes]) -> None:
-        """Write a blob to `file`. Raises `GitError` if it is not there, `OSError` if it cannot be written."""
+        """Write a blob to `file`. Raises `GitError` if the blob does not exist, `OSError` if `file` cannot be
+        written."""
         assert self._child.stdin is not None and self._child.stdout is not None
         self._child.stdin.write(blob.encode() + b"\n")
         self._child.stdin.flush()
@@ -207,7 +209,7 @@ class BlobReader:
 
 
 def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return the paths below `root` that are files or links there, and the others; no link is followed."""
+    """Split `paths` into those that are files or links below `root` and the others; no link is followed."""
     folders: dict[bytes, bool] = {b"": True}
     base = os.fsencode(root)
 
@@ -225,7 +227,7 @@ def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list
 
 
 def hash_blob(kind: str, size: int, pieces: Iterable[bytes]) -> str:
-    """Return the name that git gives to a blob of these bytes in a store of the format `kind`."""
+    """Return git's name for a blob of these bytes in a store of the format `kind`."""
     digest = hashlib.new(kind, b"blob %d\0" % size)
     for piece in pieces:
         digest.update(piece)
@@ -249,7 +251,7 @@ def _update(git: Git, present: Sequence[bytes], absent: Sequence[bytes]) -> None
 
 
 def _quote_alternate(path: Path) -> str:
-    """Return a path as a line of `alternates`: one that is odd is quoted as a string of C."""
+    """Return a path as a line of `alternates`; unusual characters are quoted as in a C string."""
     text = str(path)
     if not text.startswith('"') and "\n" not in text and not text.startswith("#"):
         return text

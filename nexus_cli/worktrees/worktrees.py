@@ -1,6 +1,6 @@
-"""The worktrees of a project: find or make one, work in it, look at what is in it, remove it.
+"""The worktrees of a project: find or make one, work in it, inspect it, remove it.
 
-What is in a worktree is what differs from the state that was carried over. `apply_worktree` brings it to the project.
+The content of a worktree is its difference from the carried-over state. `apply_worktree` applies it to the project.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ WAIT = 60.0
 
 @dataclass
 class WorktreeStay:
-    """A process that works in a worktree: as long as it does, nobody removes it."""
+    """A process that works in a worktree. Until it ends, nobody can remove the worktree."""
 
     record: WorktreeRecord
     notices: list[str] = field(default_factory=list)
     _lock: FileLock | None = None
 
     def leave(self) -> str:
-        """End the stay. Remove the worktree if nothing is in it and nobody else works there; else return a line that
-        says what is in it. Once or more often; the line comes once. Raises nothing but `NexusError`."""
+        """End the stay. Remove the worktree if it is empty and unused; else return a line that describes its content.
+        May be called more than once; only the first call returns the line. Raises nothing but `NexusError`."""
         lock, self._lock = self._lock, None
         if lock is None:
             return ""
@@ -66,7 +66,7 @@ class WorktreeStay:
                     alone.release()
         except (NexusError, GitError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
-            return f"worktree {self.record.name} stays in {self.record.folder}: {why}"
+            return f"kept worktree {self.record.name} in {self.record.folder}: {why}"
         finally:
             lock.release()
 
@@ -85,14 +85,14 @@ class WorktreeStay:
         return f"{what}. See nexus worktree diff {name}, nexus worktree apply {name}"
 
     def end(self) -> None:
-        """End the stay, with the worktree as it is."""
+        """End the stay and leave the worktree unchanged."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
 
 
 def check_name(name: str) -> None:
-    """Raise `NexusError("usage", ...)` for what cannot be the name of a worktree: it names a folder and a branch."""
+    """Raise `NexusError("usage", ...)` unless `name` can name a folder and a branch."""
     shown = "".join(char if char.isprintable() else "?" for char in name[:LONGEST])
     why = ""
     if len(name) > LONGEST:
@@ -106,7 +106,7 @@ def check_name(name: str) -> None:
 
 
 def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
-    """Return a stay in the worktree of this name, made if there is none. Raises `NexusError`; then none was made."""
+    """Enter the worktree of this name, made if it does not exist. Raises `NexusError`; then none was made."""
     check_name(name)
     folder = worktrees_of(project_root)
     what = f"worktree {name} cannot be made"
@@ -119,7 +119,7 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
 
 
 def stay_in(record: WorktreeRecord) -> WorktreeStay:
-    """Return a stay in a worktree that is there. Raises `NexusError`."""
+    """Enter an existing worktree. Raises `NexusError`."""
     try:
         with _change_worktrees(record.folder.parent):
             return WorktreeStay(record, [], FileLock.wait(record.lock, shared=True))
@@ -133,17 +133,17 @@ def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[Worktree
     if record is not None and record.base and place.is_dir():
         return record, notices
     if record is None and os.path.lexists(place):
-        why = f"{place} is there, and the record of it is not"
+        why = f"{place} exists, but its record does not"
         raise NexusError("usage", f"no worktree {name}", why, "Move it away, or choose another name")
     source = read_source(project_root)
-    if record is None:  # what is left of one whose removal was killed
+    if record is None:  # left over from a removal that was killed
         _delete_tree(record_folder(place))
     for half in (one for one in read_records(folder) if not one.base):  # its process was killed
         _discard(half.folder)
     if record is not None and record.base:
         kept = _delete(record, with_branch=False)
         branch = f"; branch {kept} keeps its commits" if kept else ""
-        notices.append(f"the folder of worktree {name} was deleted: it is made again{branch}")
+        notices.append(f"the folder of worktree {name} was deleted: it is created again{branch}")
     try:
         record, more = fill_worktree(prepare_record(folder, name, source), source)
     except BaseException:
@@ -154,7 +154,7 @@ def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[Worktree
 
 
 def _discard(place: Path) -> None:
-    """Take away what was made of a worktree that could not be made whole."""
+    """Delete a worktree that could not be completed."""
     record = read_record(place)
     if record is not None:
         _delete(record, with_branch=True)
@@ -163,23 +163,22 @@ def _discard(place: Path) -> None:
 
 
 def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
-    """Return the worktree of this name; `NexusError("usage", ...)` if there is none."""
+    """Return the worktree of this name; raise `NexusError("usage", ...)` if it does not exist."""
     check_name(name)
     found = list_worktrees(project_root)
     record = next((one for one in found if one.name == name), None)
     if record is None:
         near = nearest_name(name, [one.name for one in found])
         hint = f"Did you mean {near}" if near else "See nexus worktree list"
-        raise NexusError("usage", f"no worktree {name}", f"{project_root} has none of this name", hint)
+        raise NexusError("usage", f"no worktree {name}", f"{project_root} has no worktree of this name", hint)
     return record
 
 
 def list_worktrees(project_root: Path | None) -> list[WorktreeRecord]:
-    """Return the worktrees of a project, by name, and after them those that were made of these; those of all projects
-    without one."""
+    """Return the worktrees of a project by name, then those made from them. Without a project, return all."""
     found = list(read_all_records() if project_root is None else read_records(worktrees_of(project_root)))
     for record in found if project_root is not None else ():
-        found += read_records(worktrees_of(record.folder))  # the loop goes on with them
+        found += read_records(worktrees_of(record.folder))  # the loop visits them too
     return [record for record in found if record.base]
 
 
@@ -192,7 +191,7 @@ def is_in_use(record: WorktreeRecord) -> bool:
 
 
 def require_folder(record: WorktreeRecord) -> None:
-    """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted, or the repository is not there."""
+    """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted or its repository is missing."""
     if not record.folder.is_dir():
         why, name = f"its folder is gone: {record.folder}", record.name
         raise NexusError("usage", f"worktree {name}", why, f"nexus worktree remove {name} forgets it")
@@ -202,8 +201,8 @@ def require_folder(record: WorktreeRecord) -> None:
 
 
 def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
-    """Return what was done in a worktree, as a patch or counted by file; up to the state `tree`, by default the one it
-    is in now. Raises `NexusError`."""
+    """Return the changes of a worktree as a patch or counted by file, up to the state `tree`, by default its current
+    one. Raises `NexusError`."""
     require_folder(record)
     options = ("--stat",) if stat else ("-p", "--binary", "--full-index") if binary else ()
     try:
@@ -253,9 +252,9 @@ def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
 
 
 def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
-    """Remove a worktree with its branch; return a line about commits that can still be reached, or "".
+    """Remove a worktree with its branch. Return a line about commits that can still be reached, or "".
 
-    Raises `NexusError("usage", ...)` while someone works in it, or something in it is not applied, unless `force`.
+    Raises `NexusError("usage", ...)` while it is in use or, unless `force`, has unapplied changes.
     """
     name = record.name
     try:
@@ -281,7 +280,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         try:
             state = inspect_worktree(record)
         except GitError as error:
-            hint = "Look into it yourself; --force removes it"
+            hint = "Check its contents; --force removes it"
             raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
@@ -297,15 +296,15 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
 
 
 def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
-    """Return what would be lost with a worktree, "" for nothing."""
+    """Describe the changes that removing a worktree would lose, "" for none."""
     if state.is_empty(record):
         return ""
     if not state.is_applied(record):
-        return f"it holds work that is not applied ({state.describe()})"
+        return f"it has changes that are not applied ({state.describe()})"
     if state.kept:
         return f"it has ignored files, which no diff shows ({', '.join(state.kept[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
-        return f"its branch {record.branch} holds commits that are not in its files"
+        return f"its branch {record.branch} has commits that are not in its files"
     return ""
 
 
@@ -315,11 +314,11 @@ def _repository_git(record: WorktreeRecord) -> Git:
 
 
 def _delete(record: WorktreeRecord, *, with_branch: bool) -> str:
-    """Delete folder, entry and record of a worktree, and its branch; without `with_branch` only one without commits.
+    """Delete folder, entry and record of a worktree, and its branch; without `with_branch` only a branch without
+    commits.
 
-    Return the branch if it stays. The folder goes in one step: of one that is deleted in part, what is missing would
-    count as deleted by those who worked there. Raises `OSError` if that fails, or files cannot be deleted: then the
-    record stays too.
+    Return the branch if it stays. The folder is removed in one step: others who work there would take a missing file
+    for a deleted one. Raises `OSError` if that fails or files cannot be deleted; then the record stays too.
     """
     with suppress(FileNotFoundError):
         _take_away(record)
@@ -337,17 +336,17 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> str:
 
 
 def _take_away(record: WorktreeRecord) -> None:
-    """Move the folder of a worktree to its record folder, with which it is deleted."""
+    """Move the folder of a worktree to its record folder, to be deleted with it."""
     place = record.home / f"removed-{os.urandom(6).hex()}"
     try:
         record.folder.rename(place)
-    except PermissionError:  # a folder that changes its place has to be writable itself
+    except PermissionError:  # a folder must be writable to be moved
         os.chmod(record.folder, stat.S_IRWXU)
         record.folder.rename(place)
 
 
 def _delete_tree(folder: Path) -> None:
-    """Delete a folder with all that is in it, folders without the right to write too."""
+    """Delete a folder with its content, including read-only folders."""
 
     def open_and_retry(act: Callable[..., Any], path: str, error: Any) -> None:
         if isinstance(error[1], FileNotFoundError):
@@ -366,7 +365,7 @@ def _delete_tree(folder: Path) -> None:
 
 @contextmanager
 def _change_worktrees(folder: Path) -> Iterator[None]:
-    """Let one process at a time make, enter or remove worktrees of a project."""
+    """Hold the lock under which one process at a time makes, enters or removes worktrees of a project."""
     try:
         lock = FileLock.wait_for(folder / ".making.lock", WAIT)
     except TimeoutError as error:

@@ -64,7 +64,7 @@ def start_runner(place: LedgerPlace) -> int:
 
 async def _serve(place: LedgerPlace) -> None:
     ledger = Ledger.open(place)
-    runner = Runner(ledger, provider=Played(work), settings=SETTINGS, kinds={})
+    runner = Runner(ledger, provider=Played(work), settings=SETTINGS, hooks={})
     await runner.serve(asyncio.Event())
 
 

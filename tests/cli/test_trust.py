@@ -121,7 +121,7 @@ def test_what_is_wrong_in_a_file_is_told_before_it_is_trusted(nexus: Run, projec
     (project / ".nexus" / "recipes" / "careful.toml").write_text("overrides = 3\n")
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "there is no setting limits.max_step" in text and "cannot set overrides" in text
-    assert text.endswith("Active: settings, recipes, but for what is named above.")
+    assert text.endswith("Active: settings, recipes, except for the files named above.")
     done = nexus("config", "get", "limits.max_steps")
     assert done.stdout == b"200\n" and b"nothing of this file is in effect" in done.stderr
 
@@ -131,7 +131,7 @@ def test_a_recipe_whose_name_is_taken_is_told_to_have_no_effect(nexus: Run, proj
         (project / ".nexus" / "recipes" / f"{name}.toml").write_text("[limits]\nmax_steps = 4\n")
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "recipes/ask.toml: another recipe has this name, and comes first" in text and "ours.toml: a" not in text
-    assert text.endswith("Active: settings, recipes, but for what is named above.")
+    assert text.endswith("Active: settings, recipes, except for the files named above.")
     (project / ".nexus" / "recipes" / "Bad Name.toml").write_text("[limits]\nmax_steps = 4\n")
     assert "Bad Name.toml: no recipe can be named so" in " ".join(nexus("trust").stdout.decode().split())
 

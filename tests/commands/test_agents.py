@@ -59,7 +59,7 @@ def states(context: FakeContext) -> dict[str, str]:
 def test_without_workers_it_says_so(context: FakeContext) -> None:
     context.run("agents")
     assert "No worker" in FORMS["workers"](context.shown[-1][1], 80)
-    with pytest.raises(NexusError, match="no such worker, none was started"):
+    with pytest.raises(NexusError, match="no worker was started"):
         context.run("agents w1")
 
 
@@ -92,8 +92,8 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
         await typed(context, "stop w1")
         await typed(context, "")
         assert states(context) == {"w1": "stopped"}
-        assert any("told with its next step" in said for said in context.said) and "w1 is stopped" in context.said[-1]
-        for rest, why in (("stop w1", "works no more"), ("steer w1", "no words"), ("steer w7 x", "there are w1")):
+        assert any("gets this with its next" in said for said in context.said) and "w1 is stopped" in context.said[-1]
+        for rest, why in (("stop w1", "has ended"), ("steer w1", "is missing"), ("steer w7 x", "there are w1")):
             with pytest.raises(NexusError, match=why):
                 await typed(context, rest)
 
@@ -124,7 +124,7 @@ def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_told(
 
         session.listen(listen)
         await typed(context, "steer w1 and more")
-        assert "goes on in the background" in context.said[-1]
+        assert "continues in the background" in context.said[-1]
         await done.wait()
         worker = session.workers.find("w1") if session.workers else None
         assert worker and "heard and more" in worker.report

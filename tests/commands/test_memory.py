@@ -153,7 +153,7 @@ def test_several_facts_are_forgotten_or_accepted_at_once_or_none(context: FakeCo
 def test_a_slot_without_words_or_nearly_one_is_asked_back(context: FakeContext) -> None:
     with pytest.raises(NexusError) as alone:
         context.run("memory add user")
-    assert "names a slot and says nothing" in alone.value.line and "/memory add user TEXT" in alone.value.hint
+    assert "the text of the fact is missing" in alone.value.line and "/memory add user TEXT" in alone.value.hint
     with pytest.raises(NexusError) as misspelt:
         context.run("memory add usr likes tabs")
     assert "the nearest is user" in misspelt.value.line and "/memory add project usr" in misspelt.value.hint

@@ -83,7 +83,7 @@ def test_after_the_ledger_has_failed_reports_say_first_where_they_end(context: F
     for number, line in enumerate(reports, 1):
         context.run(line)
         assert len(context.said) == number
-        assert context.said[-1].startswith("The ledger has failed: what follows ends with request 2; ")
+        assert context.said[-1].startswith("The ledger has failed: this report ends with request 2; ")
         assert f"about {used:,} of " in context.said[-1]
     assert context.shown[-2][0] == "between" and context.shown[-2][1]["step"] == 2
     with pytest.raises(NexusError, match="has sent 2 requests"):
@@ -170,7 +170,7 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     assert value["allowed"] == ["bash: make", "edits", "read_file of /etc/hosts"]
     assert "bash: make" in FORMS["permissions"](value, 80)
     context.run("permissions remove edits").run("permissions remove read_file of /etc/hosts")
-    assert always == {("bash", "run", "make")} and "not allowed for this session any more" in context.said[-1]
+    assert always == {("bash", "run", "make")} and "no longer allowed for this session" in context.said[-1]
     with pytest.raises(NexusError, match="one of plan, ask, edit, auto, all"):
         context.run("permissions everything")
 
@@ -268,14 +268,14 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
     assert [one["id"] for one in listed["drops"]] == ["d1"]
     assert beginning["text"] == whole[: beginning["end"]] and beginning["total"] == len(whole)
     assert piece["text"] == whole[5:25]
-    assert f"/drops d1 {beginning['end']}: shows what follows" in FORMS["drop"](beginning, 80)
+    assert f"/drops d1 {beginning['end']}: shows the rest" in FORMS["drop"](beginning, 80)
     for wrong, why in (
         ("d9", "no such drop"),
         ("nope", "no such drop"),
         ("d1 x:y", "A:B"),
         ("d1 -5:3", "A:B"),
-        ("d1 9:4", "nothing is there: d1 has"),
-        ("d1 999999999:", "nothing is there"),
+        ("d1 9:4", "the range is empty: d1 has"),
+        ("d1 999999999:", "the range is empty"),
     ):
         with pytest.raises(NexusError, match=why):
             context.run(f"drops {wrong}")
@@ -297,7 +297,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     with the_ledger() as ledger:
         assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2
     assert context.session.status().recalled == 1
-    with pytest.raises(NexusError, match="nothing is there"):
+    with pytest.raises(NexusError, match="the range is empty"):
         context.run("recall d1 7:7")
 
 

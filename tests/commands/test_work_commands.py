@@ -135,7 +135,7 @@ def test_why_speaks_of_signals_only_where_they_bind_limits(context: FakeContext)
     assert "max_steps" in text and "Pressure" not in text and "in a row" not in text
     binding = value | {"signals": value["signals"] | {"bind": True, "recent_errors": 1}}
     text = " ".join(FORMS["why"](binding, 200).split())
-    assert "1 call in a row could not run" in text and "The recipe chat tightens its limits by this." in text
+    assert "1 call in a row could not run" in text and "The recipe chat tightens its limits accordingly." in text
 
 
 def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
@@ -147,7 +147,7 @@ def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
     assert {limit["name"] for limit in shown(context, "why")["limits"]} == {"max_steps", "allow"}
     text = FORMS["why"](shown(context, "why mode"), 80)
     assert text == "mode has no limit."
-    with pytest.raises(NexusError, match="no call of this session has this id, and no limit this name"):
+    with pytest.raises(NexusError, match="no call of this session has this id, and no limit has this name"):
         context.run("why nonsense")
 
 
@@ -240,7 +240,7 @@ def test_status_names_the_model_of_the_session_and_config_the_settings(context: 
     text = FORMS["settings"](value, 80)
     assert "limits.max_steps = 200\n" in text and "/config KEY VALUE" in text and value["path"] in "".join(text.split())
     assert len(shown(context, "config")["settings"]) > 5
-    with pytest.raises(NexusError, match="no setting"):
+    with pytest.raises(NexusError, match="no matching setting"):
         context.run("config nosuch")
 
 

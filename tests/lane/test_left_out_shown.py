@@ -160,11 +160,11 @@ def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Pa
         ledger.log(session).count_recall("d1")
     assert [one["back"] for one in value["drops"]] == [True] and value["left_out"] == 0
     assert "back in the window: messages" in drops_text(value, 120)
-    assert "Nothing is left out any more: it is back in the window." in drops_text(value, 120)
+    assert "Nothing is left out now: it is back in the window." in drops_text(value, 120)
     shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
     assert [one["back"] for one in shown["drops"]] == [True] and (shown["left_out"], shown["recalled"]) == (0, 0)
     text = context_text(shown, 120)
-    assert "back in the window: messages" in text and "nothing is left out any more: it is back" in text
+    assert "back in the window: messages" in text and "nothing is left out now: it is back" in text
 
 
 def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_pa
     with the_ledger() as ledger:
         value = session_drops(ledger, session)
     assert [(one["id"], one["back"]) for one in value["drops"]] == [("d1", False), ("d2", False), ("d3", False)]
-    assert "1 of 3 asked for again." in drops_text(value, 120)
+    assert "1 of 3 recalled." in drops_text(value, 120)
     shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
     assert [one["back"] for one in shown["drops"]] == [False] * 3 and shown["recalled"] == 1
 

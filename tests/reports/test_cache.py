@@ -73,7 +73,7 @@ def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed:
     assert "Ours: the section instructions" in text and "First difference from request 3: section" in text
     assert expired["age_seconds"] == pytest.approx(3 * 3600, abs=60) and expired["cache"]["minimum"] == 1024
     assert "Not ours: it had expired: 3 h since" in " ".join(miss_text(expired, 100).split())
-    assert "Nothing was missed." in miss_text(hit, 100) and "continues where that one ended" in miss_text(hit, 200)
+    assert "No miss." in miss_text(hit, 100) and "continues where that one ended" in miss_text(hit, 200)
     assert "nothing was sent before it" in miss_text(first, 200)
 
 

@@ -18,7 +18,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.rpc.trigger_door import MOST_PAYLOAD, TriggerDoor
-from nexus_cli.runs.run_kind import RunKind
+from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.service_triggers import MOST_QUEUED, Service, begin_service, load_services, parse_payload
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -219,7 +219,7 @@ def test_a_payload_is_data_and_cannot_pose_as_ours(tmp_path: Path) -> None:
 
     called(tmp_path, script)
     provider = Played(lambda request: "done")
-    runs = run_due(provider, kinds={"service": RunKind(begin=begin_service)})
+    runs = run_due(provider, hooks={"service": RunHooks(begin=begin_service)})
     assert [run.state for run in runs] == ["done", "done"]
     for request in provider.seen:
         text = sent(request)

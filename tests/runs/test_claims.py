@@ -223,7 +223,7 @@ def test_a_run_that_is_cancelled_in_mid_request_stops_at_once(
     async def serve() -> None:
         stop = asyncio.Event()
         ledger = Ledger.open(places().ledger)
-        served = runner.Runner(ledger, provider=provider, kinds={})
+        served = runner.Runner(ledger, provider=provider, hooks={})
         serving: asyncio.Task[Any] = asyncio.create_task(served.run_due() if once else served.serve(stop))
         while not (folder / "asked").exists():  # noqa: ASYNC110  (a file, not an event)
             await asyncio.sleep(0.01)

@@ -20,7 +20,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.core.run import Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.away_report import take_away_lines
-from nexus_cli.runs.run_kind import RunKind
+from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.unattended import KEPT, UnattendedRules, look_back, read_limits
 
 COST = 0.25
@@ -162,11 +162,11 @@ def test_after_work_that_changed_something_the_model_looks_back_in_two_forms(led
         return "done"
 
     provider = Played(reply)
-    kinds = {"plan": RunKind(end=look_back)}
+    hooks = {"plan": RunHooks(end=look_back)}
     rules = UnattendedRules(RunSettings(max_cost=5.0, max_cost_day=50.0))
     queue(ledger, folder, "change it", allow="edit", recipe="tick_autonomous")
     queue(ledger, folder, "only look", recipe="tick_autonomous")
-    changed, looked = drive(provider, rules, kinds=kinds)
+    changed, looked = drive(provider, rules, hooks=hooks)
     assert (changed.state, changed.report, looked.state) == ("done", "done", "done")
     assert (folder / "a.txt").read_text() == "new\n" and len(provider.seen) == 2 + 2 + 1
     words = sent(provider.seen[3])
@@ -184,7 +184,7 @@ def test_the_look_back_is_paid_from_what_is_left_of_the_run(ledger: Ledger, fold
     provider = Played(reply)
     rules = UnattendedRules(RunSettings(max_cost=0.9))
     queue(ledger, folder, allow="edit")
-    (run,) = drive(provider, rules, kinds={"plan": RunKind(end=look_back)})
+    (run,) = drive(provider, rules, hooks={"plan": RunHooks(end=look_back)})
     assert run.state == "done" and run.report == "done"
     assert run.cost_usd is not None and run.cost_usd <= 0.9 + COST and len(provider.seen) <= 4
 

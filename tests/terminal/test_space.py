@@ -126,7 +126,7 @@ def test_names_are_completed_and_commands_stay_here(here: Place, ledger: Ledger,
     made.send("/who\r")
     made.wait_for("Husam, Sarah, Ana (agent)", back=True)
     made.send("/compact\r")
-    made.wait_for("is no command here")
+    made.wait_for("is not a command here")
     assert said(ledger)[-1] == "Husam: @Sarah look"
 
 

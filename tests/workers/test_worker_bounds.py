@@ -134,7 +134,7 @@ def test_a_run_that_hands_nothing_over_lets_no_earlier_worker_go_on(tmp_path: Pa
     crew = Crew({"ONE": doing("never"), "root": steers})
     session = crewed(crew, tmp_path, _root().id, limits=Limits(max_steps=9, sub_agents=False))
     events, _ = run(session, "steer it")
-    assert "handing over work is not for this run" in results(events, "agents")[0]
+    assert "this run may not start workers" in results(events, "agents")[0]
     assert {role for role, _ in crew.seen} == {"root"}
 
 

@@ -366,7 +366,7 @@ def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
 
     events, outcome = run(crewed(Crew({"ONE": listens, "root": root}), tmp_path), "root")
     listed, steered, stopped, unknown = results(events, "agents")
-    assert listed.startswith("w1 · ") and "told with its next step" in steered
+    assert listed.startswith("w1 · ") and "gets this with its next step" in steered
     assert "w1 · stopped" in stopped and "there is no worker 'w7'. There are: w1" in unknown
     assert outcome.ok
 
@@ -386,7 +386,7 @@ def test_after_its_report_a_worker_goes_on_unless_its_recipe_ends_there(tmp_path
     crew = Crew({"ONE": lambda request: f"heard {content(request)[-8:]}", "root": root})
     events, _ = run(crewed(crew, tmp_path), "root")
     over, more = results(events, "agents")
-    assert over == "w1 has reported and is over. Start another worker." and more.endswith("heard and more")
+    assert over == "w1 has reported and ended. Start another worker." and more.endswith("heard and more")
 
 
 @pytest.mark.parametrize("typed", [False, True], ids=["by a model", "by the person"])

@@ -375,7 +375,7 @@ def test_a_folder_without_its_record_is_never_taken_over(project: Path) -> None:
     record = made(project)
     shutil.rmtree(record.home)
     (record.folder / "work").write_text("mine")
-    with pytest.raises(NexusError, match="record of it is not"):
+    with pytest.raises(NexusError, match="exists, but its record does not"):
         enter_worktree(project, "fix")
     assert (record.folder / "work").read_text() == "mine"
 

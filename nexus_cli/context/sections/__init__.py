@@ -1,1 +1,1 @@
-"""Sections: the pieces of text that we add to a request, and which of them are sent. See README.md."""
+"""Sections: the pieces of text that we add to a request, and their selection. See README.md."""

@@ -1,8 +1,7 @@
 """GATHER and SELECT: plan the sections of the contributors and make the texts of a request.
 
-The static layer becomes the system text of an epoch; the event layer becomes a preamble that says only what differs
-from what this epoch last sent. Reading contributors is `section_reader`, the budget is the planner's business, the
-record of what is left out the session's.
+The static layer becomes the system text of an epoch; the event layer becomes a preamble with only the changes since
+this epoch last sent it. `reader` reads contributors, `planner` applies the budget, and the session records drops.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from nexus_cli.core.entry import Drop
 
 PREAMBLE_SHARE = 0.02
 PREAMBLE_TOKENS = 1000
-"""A preamble takes at most this share of the window, and at most so many tokens."""
+"""Most tokens of a preamble, which also takes at most this share of the window."""
 LINE_TOKENS = 200
-"""Tokens of the line of the system text that names what is left out; in a preamble at most 60, and a quarter of it."""
+"""Tokens of the system text's line that names drops; in a preamble at most 60, and a quarter of it."""
 PLAIN = Recipe("")
 NOTICES = "notices"
-"""The section that is sent each time it is there."""
+"""The section that is sent whenever it has text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +49,14 @@ class PendingDrop:
 
 @dataclass(frozen=True, slots=True)
 class EpochDraft:
-    """The header of an epoch that may begin, and what its system text leaves out for the first time."""
+    """The header of a possible new epoch, and the drops that its system text makes for the first time."""
 
     frame: EpochHeader
     left: tuple[PendingDrop, ...] = ()
 
     @property
     def drops(self) -> tuple[Drop, ...]:
-        """The drops of that, with their texts."""
+        """The drops with their texts."""
         return tuple(one.drop for one in self.left)
 
     @property
@@ -67,19 +66,19 @@ class EpochDraft:
 
 
 class OmissionRecorder(Protocol):
-    """A recorder of omitted parts of sections, once for each text."""
+    """Records omitted parts of sections, once for each text."""
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
         """Return the id of the drop with the whole text of `chosen`; a new one is recorded, or added to `later`."""
         ...
 
     def drop_id_of(self, section: Section) -> str:
-        """Return the id of that drop, "" if nothing of this text was left out so far."""
+        """Return the id of the recorded drop, "" if nothing of this text was left out so far."""
         ...
 
 
 def as_note(text: str) -> str:
-    """Return the text of a section marked as ours: on one line `[nexus: ...]`, on more between two lines."""
+    """Return the text of a section marked as ours: one line as `[nexus: ...]`, several between two marker lines."""
     if text.startswith("[nexus:"):
         return text
     if "\n" in text:
@@ -94,7 +93,7 @@ class ChangedSections:
     texts: Sequence[str]
     plan: SectionPlan
     sent: Mapping[str, str]
-    """The hash of the whole text of each section that is sent in some form."""
+    """The hash of the whole text of each section that is sent in any form."""
     missed: tuple[str, ...] = ()
     """Ids of the drops that the line for the model names."""
 
@@ -105,7 +104,7 @@ class ChangedSections:
 
     @property
     def notes(self) -> str:
-        """Return the same behind a tool result, where each section shows that it is none of it."""
+        """Return the text to append to a tool result, with each section marked as not being part of it."""
         return "\n".join(map(as_note, self.texts))
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -120,21 +119,21 @@ class ChangedSections:
 
 @dataclass
 class SectionCollector:
-    """The collection of sections for one lane."""
+    """Collects the sections of one lane."""
 
     contributors: Mapping[str, Contributor]
     reader: SectionReader
     view: View
     notify: Callable[[str], None]
-    """Receives each line once: which contributor was skipped and why, what is odd about a file that was read."""
+    """Receives each line once: skipped contributors with the reason, and problems with files that were read."""
     left_out: OmissionRecorder
     recipe: Recipe = PLAIN
     budget: int = MOST_TOKENS
     """Tokens of all static sections together."""
     sent: dict[str, str] = field(default_factory=dict)
-    """The hash of what this epoch last sent of each event section."""
+    """The hash of the last sent text of each event section in this epoch."""
     _preambles: tuple[str, ...] = ()
-    """Those of the window when this epoch began."""
+    """The preambles of the window at the beginning of this epoch."""
     _sent_before: Mapping[str, str] = field(default_factory=dict)
     _missed: set[str] = field(default_factory=set)
     _notified: set[str] = field(default_factory=set)
@@ -145,14 +144,14 @@ class SectionCollector:
         return SectionCollector(self.contributors, reader, self.view, notify, left_out, self.recipe, self.budget)
 
     def set_budget(self, budget: TokenBudget) -> None:
-        """Plan for this budget from now on."""
+        """Use this budget for later plans."""
         self.view = View.of(self.view.model, self.view.recipe, budget, self.view.count)
         self.budget = section_budget(budget.available, self.recipe.section_budget)
 
     # -- layer 1 -----------------------------------------------------------------------------------------------
 
     async def system_plan(self) -> tuple[SectionPlan, tuple[PendingDrop, ...]]:
-        """Plan the system text; return the plan and the drops of what it leaves out, to be recorded with its epoch.
+        """Plan the system text; return the plan and its drops, to be recorded with the epoch.
 
         A skipped contributor is in the plan as left out, with the reason; a required one is a drop.
         """
@@ -167,7 +166,7 @@ class SectionCollector:
         return replace(made, chosen=(*made.chosen, *lost)), tuple(left)
 
     def read_in_background(self, names: Iterable[str]) -> None:
-        """Read these required contributors, which an epoch had to begin without; see `reader.arrived`."""
+        """Read these required contributors, which were missing at the beginning of an epoch; see `reader.arrived`."""
         for name in names:
             if name in self.contributors and self.contributors[name].required:
                 self.reader.read_in_background(self.contributors[name])
@@ -181,7 +180,7 @@ class SectionCollector:
 
     @property
     def has_prompt_sections(self) -> bool:
-        """True if a tool result has something to carry: a section that cannot wait for the person's next message."""
+        """True if a tool result should carry a section that cannot wait for the person's next message."""
         return any(
             one.id in self.recipe.overrides or not all(map(self._is_sent, self._rendered(one)))
             for one in self.contributors.values()
@@ -189,7 +188,7 @@ class SectionCollector:
         )
 
     def _rendered(self, contributor: Contributor) -> Iterable[Section]:
-        """Return what a contributor whose reading is cheap says now, as far as the recipe has it."""
+        """Render a contributor that is cheap to read, if the recipe has it."""
         found = contributor.render(contributor.read(self.reader.sources), self.view)
         return filter(self._multiplier, found)
 
@@ -199,9 +198,10 @@ class SectionCollector:
         return max(0, min(PREAMBLE_TOKENS, int(self.view.window * PREAMBLE_SHARE)))
 
     async def changed_sections(self, *, prompt: bool = False) -> ChangedSections:
-        """Return the event sections that differ from what was last sent; with `prompt` those that cannot wait.
+        """Return the event sections that have changed since they were last sent; with `prompt`, only those that cannot
+        wait.
 
-        The caller says with `mark_sent` that they are in a request. What does not fit is sent as soon as it does.
+        The caller reports with `mark_sent` that a request has them. Sections without room are sent as soon as they fit.
         """
         count, cap = self.view.count, self.preamble_cap
         found, _ = await self.sections(Layer.EVENT, prompt=prompt)
@@ -220,11 +220,11 @@ class SectionCollector:
         return ChangedSections([*texts, line] if line else texts, made, digests, tuple(missed.values()))
 
     def _preamble_plan(self, changed: Sequence[Section], cap: int) -> SectionPlan:
-        """Plan what `cap` tokens, or, where that is more, the shortest forms of the sticky sections, can send.
+        """Plan the sections for `cap` tokens, or for the shortest forms of the sticky sections if these need more.
 
-        Notices with room for a pointer alone wait for the next request, as long as this one sends something else.
+        Notices with room only for a pointer wait for the next request, unless this one would send nothing else.
         """
-        cap = max(0, cap) + JOINT  # so many texts are joined by one line end fewer
+        cap = max(0, cap) + JOINT  # n texts are joined by n - 1 line ends
         made = plan_sections(changed, cap, self.view.count, self._multiplier)
         if len(changed) > 1 and any(one.section.id == NOTICES and one.name == "pointer" for one in made.chosen):
             others = [section for section in changed if section.id != NOTICES]
@@ -232,15 +232,15 @@ class SectionCollector:
         return made
 
     def mark_sent(self, changed: ChangedSections) -> None:
-        """Note that these sections are in a request now."""
+        """Record that a request has these sections."""
         self.sent.update({key: digest for key, digest in changed.sent.items() if key != NOTICES})
         self._missed.update(changed.missed)
 
     def load_sent(self, preambles: Iterable[str], last: Mapping[str, str]) -> None:
-        """Begin an epoch, or go on with a lane, whose window holds `preambles`.
+        """Begin an epoch, or resume a lane, whose window has `preambles`.
 
-        `last` is the hash of what was last sent of each section at any time: an older text that is still in the window
-        does not count.
+        `last` has the hash of the last sent text of each section: an older text that is still in the window does not
+        count.
         """
         self.sent.clear()
         self._missed.clear()
@@ -248,7 +248,7 @@ class SectionCollector:
         self._sent_before = last
 
     def _is_sent(self, section: Section) -> bool:
-        """True if this epoch last sent exactly this of the section."""
+        """True if this text is the last one that the epoch sent of the section."""
         digest = section.digest
         if section.id == NOTICES:
             return False
@@ -268,8 +268,8 @@ class SectionCollector:
     async def sections(
         self, layer: Layer, only: str = "", *, prompt: bool = False
     ) -> tuple[list[Section], dict[str, str]]:
-        """Return what the contributors of a layer say now, in order, and why others were skipped; `only` names one of
-        them, `prompt` means those that cannot wait."""
+        """Return the current sections of a layer's contributors in order, and the reasons for skipped ones. `only`
+        names one contributor; `prompt` selects those that cannot wait."""
         of_layer = (one for one in self.contributors.values() if one.layer is layer and only in ("", one.id))
         asked = [one for one in of_layer if one.prompt or not prompt]
         found, skipped, lines = await self.reader.sections(asked, self.view, self.recipe, self.budget)
@@ -283,7 +283,7 @@ class SectionCollector:
         return self.recipe.multiplier(section.phase.label, section.id)
 
     def _with_drops(self, made: SectionPlan, later: list[PendingDrop] | None = None) -> SectionPlan:
-        """Return the plan with a drop for everything that is sent short or not at all, recorded now or `later`."""
+        """Return the plan with a drop for each section that is shortened or left out, recorded now or `later`."""
         return replace(made, chosen=tuple(self._with_drop(one, later) if one.is_short else one for one in made.chosen))
 
     def _with_drop(self, one: SectionChoice, later: list[PendingDrop] | None) -> SectionChoice:
@@ -293,8 +293,8 @@ class SectionCollector:
 
 
 def _explain_raise(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
-    """Return the plan of a preamble; where its cap was raised, the first short sticky section says so, else the first
-    sticky one."""
+    """Return the plan of a preamble. If its cap was raised, the first short sticky section has the reason, else the
+    first sticky one."""
     made = replace(made, budget=cap, raised=raised)
     sticky = [one for one in made.sent if one.section.sticky]
     if not raised or not sticky:
@@ -306,7 +306,7 @@ def _explain_raise(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
 
 
 def system_text(made: SectionPlan, count: Callable[[str], int]) -> str:
-    """Return the system text of an epoch; its last lines name what is left out, and what could not be read."""
+    """Return the system text of an epoch; its last lines name drops and contributors that could not be read."""
     missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.is_left_out and not one.is_unread}
     line = left_out_line(missed, LINE_TOKENS, count)
     unread = [f"[nexus: {one.section.full}]" for one in made.chosen if one.drop and one.is_unread]

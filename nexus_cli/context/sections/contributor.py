@@ -1,7 +1,7 @@
-"""The contract of a contributor, which adds sections to a request (seed E): what it may read and how it renders.
+"""The contract of a contributor, which adds sections to a request (seed E): its sources and its rendering.
 
-Each file of `contributors/` exports a tuple `CONTRIBUTORS` and is found by itself.
-Reading within a time limit is `reader`'s, choosing forms and fixing the order `collect`'s.
+Each file of `contributors/` exports a tuple `CONTRIBUTORS` and is discovered automatically. `reader` reads within a
+time limit; `collect` chooses forms and fixes the order.
 """
 
 from __future__ import annotations
@@ -47,41 +47,42 @@ class Sources:
     started: datetime
     """When the session began, local time with its zone."""
     instructions: Callable[[], Sequence[ContextLayer]]
-    """The instruction layers as they are on disk now; one without a text has a notice that says why. Blocking."""
+    """Returns the instruction layers currently on disk; one without a text has a notice with the reason. Blocking."""
     mode: str = ""
-    """The front end, where the model has to know it: a program at the other end, no person."""
+    """The front end, if the model has to know it: a program at the other end, not a person."""
     host: Callable[[], Host] = Host.here
     clock: Clock = local_now
     notices: Callable[[], Sequence[str]] = tuple
-    """The lines that are queued for the model. Reading does not take them away: who queued them knows when they
-    were sent."""
+    """Returns the lines queued for the model. Reading does not remove them: the queue's owner knows when they were
+    sent."""
     about: Callable[[], str] = str
-    """The person's last words: memory has to matter for them."""
+    """Returns the person's newest message, which memory has to be relevant to."""
     facts: Facts | None = None
-    """Facts; None where there is no memory."""
+    """Facts; None without memory."""
     episodes: Callable[[str], Sequence[Episode]] = find_nothing
-    """The past sessions of this project that matter for what was said. Blocking."""
+    """Returns the past sessions of this project that are relevant to a message. Blocking."""
     goals: Callable[[], Sequence[Goal]] = tuple
     """The session's goals and their steps, in order."""
     files: Callable[[], Sequence[SeenFile]] = tuple
-    """The files that the session saw, the newest first, compared with the disk. Blocking."""
+    """Returns the files that the session saw, newest first, compared with the disk. Blocking."""
     footprint: Callable[[], Footprint] = Footprint
-    """Record of the part that is not in the window any more. Blocking."""
+    """Returns the record of the part that is no longer in the window. Blocking."""
     persona: Callable[[Sequence[str]], Sequence[IdentityFile]] = find_nothing
-    """The files of these names that say who the agent is, or what the person likes. Blocking."""
+    """Returns the files of these names with the agent's identity or the person's preferences. Blocking."""
     tools: Callable[[], Sequence[str]] = tuple
-    """Names of the tools at hand."""
+    """Returns the names of the available tools."""
     capabilities: Callable[[], Mapping[str, Any]] = dict
     """Report of `nexus status`, see `contributors/capabilities.py`; empty if unknown.
     Blocking."""
     outline: Callable[[], Outline] = Outline
-    """The project by the names of its files. Blocking, bounded."""
+    """Returns the outline of the project from the names of its files. Blocking, bounded."""
     trigger: Callable[[], Mapping[str, str]] = dict
-    """What started the turn: `type` and `source`, see `contributors/trigger.py`; empty if the TRIGGER block says it."""
+    """Returns the cause of the turn: `type` and `source`, see `contributors/trigger.py`; empty if the TRIGGER block has
+    it."""
     permission: Callable[[], Mapping[str, Any]] = dict
-    """The permission level in force, see `contributors/permission.py`; empty if unknown."""
+    """Returns the current permission level, see `contributors/permission.py`; empty if unknown."""
     run: Callable[[], Mapping[str, Any]] = dict
-    """The facts of a structured run, see `contributors/run_blocks.py`; empty in a plain session. Blocking."""
+    """Returns the facts of a structured run, see `contributors/run_blocks.py`; empty in a plain session. Blocking."""
 
     @classmethod
     def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:
@@ -91,7 +92,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that rendering may depend on, beside the value."""
+    """Everything that rendering may depend on, besides the value."""
 
     model: str
     recipe: str
@@ -114,27 +115,27 @@ class Contributor:
     """One source of sections."""
 
     id: str
-    """Its sections are called `ID` or `ID.PART`."""
+    """Its sections are named `ID` or `ID.PART`."""
     layer: Layer
-    """`system`: read once per epoch. `event`: read every turn, sent where its text differs from what was sent."""
+    """`system`: read once per epoch. `event`: read every turn, sent if its text has changed."""
     read: Callable[[Sources], Value]
-    """May block: it is called in a thread, within a time limit. The value is plain JSON data."""
+    """May block: called in a thread, within a time limit. The value is plain JSON data."""
     render: Callable[[Value, View], tuple[Section, ...]]
-    """Pure. No section when there is nothing to say. Which form of a section is sent is not known here."""
+    """Pure. Returns no section if there is no text. Does not know the form that is sent."""
     notices: Callable[[Value], Sequence[str]] = find_nothing
-    """Lines for the person about what was read (an odd encoding)."""
+    """Returns lines for the person about the value (an unusual encoding)."""
     most: int = 200_000
-    """Characters that its value, and its sections together, may hold; with more of them it is skipped."""
+    """Most characters of its value, and of its sections together; if exceeded, it is skipped."""
     verbatim: bool = False
-    """Its value is our own words, or the person's instructions: it is rendered unchanged. All
-    other text is made so that it cannot pose as ours (`nexus_cli.context.untrusted_text`)."""
+    """True if its value is our own text, or the person's instructions: it is rendered unchanged. All other text is
+    neutralized so that it cannot pose as ours (`nexus_cli.context.untrusted_text`)."""
     rest: bool = False
-    """Rendered after the others, with what they leave of the section budget as `View.instruction_cap`."""
+    """True if it is rendered after the others, with the rest of the section budget as `View.instruction_cap`."""
     prompt: bool = False
-    """What it says cannot wait for the person's next message: a tool result carries it too. Its `read` is cheap, for
-    it is read before every request."""
+    """True if it cannot wait for the person's next message: a tool result carries it too. Its `read` must be cheap,
+    because it is called before every request."""
     required: bool = False
-    """It has a longer time limit, its last value is kept, and requests without it say so."""
+    """True if it has a longer time limit, keeps its last value, and is reported in requests without it."""
 
 
 def contributor_names() -> tuple[str, ...]:
@@ -144,7 +145,7 @@ def contributor_names() -> tuple[str, ...]:
 
 @cache
 def discover() -> Mapping[str, Contributor]:
-    """Return all contributors by id, sorted; `NexusError("config", ...)` when two have one id."""
+    """Return all contributors by id, sorted; raise `NexusError("config", ...)` if two have the same id."""
     found: dict[str, Contributor] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).with_name(FOLDER))]):
         for contributor in importlib.import_module(f"{__package__}.{FOLDER}.{module.name}").CONTRIBUTORS:

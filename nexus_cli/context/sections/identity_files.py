@@ -1,7 +1,7 @@
 """Identity of the agent and preferences of the person: SOUL.md, IDENTITY.md, AGENT.md, PREFERENCES.md (seeds B and E).
 
-The personal config folder counts always. A project's `.nexus` folder may add to the identity, and only while the
-project is trusted: otherwise a cloned repository could say who we are. Instructions (NEXUS.md) are `loader`'s.
+The personal config folder always counts. A project's `.nexus` folder may add to the identity only while the project is
+trusted: otherwise a cloned repository could define the agent's identity. `loader` reads instructions (NEXUS.md).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PREFERENCES = "PREFERENCES.md"
 LIMIT = 1024 * 1024
 """Bytes of one file that are read."""
 SHORT = 160
-"""A text of at most so many tokens has one form."""
+"""Tokens up to which a text has one form."""
 HEADINGS, WIDEST = 12, 80
-"""Headings in an outline, and characters of one."""
+"""Most headings in an outline, and most characters of one."""
 LEAST, MOST = 100, 1000
 """Tokens of a shortened text."""
 
@@ -41,18 +41,18 @@ class IdentityFile:
     name: str
     """`SOUL.md`."""
     text: str
-    """Without blank lines around it; "" where it could not be read."""
+    """The text without blank lines around it; "" if it could not be read."""
     path: str
     origin: str = "personal"
     """`personal` or `project`."""
     notice: str = ""
-    """One line for the person about what is odd about it."""
+    """One line for the person about a problem with it."""
     beyond: int = 0
     """Bytes of the file that were not read."""
 
 
 def read_identity_files(names: Sequence[str], cwd: Path) -> tuple[IdentityFile, ...]:
-    """Return the files of these names that say something, the personal ones first. Raises nothing."""
+    """Return the files of these names that have text, personal ones first. Raises nothing."""
     return tuple(text for text in _find_files(names, cwd) if text.text or text.notice)
 
 
@@ -63,7 +63,7 @@ def _find_files(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
     root = project_root(cwd)
     own = [name for name in names if name in IDENTITY and os.path.lexists(root / FOLDER / name)]
     trusted = trusted_configuration(root).files if own else {}
-    for name in filter(trusted.__contains__, own):  # what was judged is what counts: nothing is read a second time
+    for name in filter(trusted.__contains__, own):  # uses the bytes that were judged: nothing is read again
         path, data = root / FOLDER / name, trusted[name]
         yield _read_file(partial(decode_head, data, replace_surrogates(str(path)), LIMIT), path, name, "project")
 
@@ -83,9 +83,9 @@ def _read_file(read: Callable[[], FileText | None], path: Path, name: str, origi
 
 
 def section_forms(header: str, text: str, count: Callable[[str], int]) -> tuple[str, ...]:
-    """Return `text` under its header from full to pointer; each form has fewer tokens than the one before.
+    """Return the forms of `text` under its header, from full to pointer; each has fewer tokens than the one before.
 
-    Offsets in the markers are those of the full form: it is what the drop will hold.
+    Offsets in the markers are those of the full form, which the drop will have.
     """
     full = f"{header}\n{text}"
     size = count(full)
@@ -103,8 +103,8 @@ def section_forms(header: str, text: str, count: Callable[[str], int]) -> tuple[
 
 
 def shrink_forms(made: Sequence[str], count: Callable[[str], int]) -> tuple[str, ...]:
-    """Return the first and the last of `made`, and of those between them the ones that get smaller; the last only where
-    it is the smaller one."""
+    """Return the first and last of `made`, and those between them that get smaller; the last only if it is smaller than
+    the first."""
     first, *between, last = made if len(made) > 1 else (*made, *made)
     kept, sizes, least = [first], [count(first)], _size(last, count)
     if least >= sizes[0]:
@@ -122,7 +122,7 @@ def _size(form: str, count: Callable[[str], int]) -> int:
 
 
 def _headings(text: str) -> Iterator[str]:
-    """Return the headlines of Markdown outside of code blocks."""
+    """Yield the headings of Markdown outside of code blocks."""
     code = False
     for line in text.splitlines():
         code ^= line.lstrip().startswith(("```", "~~~"))

@@ -1,7 +1,7 @@
-"""SELECT: which sections are sent, and in which form (seed E's budget with a ladder instead of a cliff). Pure.
+"""SELECT: choose the sections to send, and their forms (seed E's budget with a ladder instead of a cliff). Pure.
 
-Sticky sections start at their shortest form, the others left out. One fixed list of upgrades, level by level and within
-a level by score, is run up to the first that does not fit: so with a larger budget every form stays or grows.
+Sticky sections start at their shortest form, the others are left out. One fixed list of upgrades, ordered by level and
+then by score, is applied up to the first that does not fit: so with a larger budget every form stays or grows.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, sha2
 MOST_TOKENS = 16_384
 """Tokens of all static sections together: seed E's number."""
 SHARE = 0.25
-"""Share of the budget that they take at most."""
+"""Largest share of the budget for them."""
 LEVELS = ("dropped", "pointer", "outline", "shortened", "full")
-"""From nothing to everything. The shortest form of a section counts as its pointer, whatever it is called."""
+"""From nothing to everything. A section's shortest form counts as its pointer, whatever its name."""
 STAND_IN = "d9999"
-"""Counted in place of the id of a drop."""
+"""Counted instead of the id of a drop."""
 JOINT = 1
-"""Tokens of what joins two sections."""
+"""Tokens that join two sections."""
 UNREAD = "contributor"
-"""Source of a drop that was not read."""
+"""Source of the drop of an unread contributor."""
 NAMED = 20
-"""Sections that the line for the model names at most."""
+"""Most sections that the line for the model names."""
 
 Count = Callable[[str], int]
 
 
 Why = tuple[str | int, ...]
-"""Words and, as numbers, tokens by our own count: a report says them in the unit of its other figures."""
+"""Words and, as numbers, tokens by our own count: a report converts them to the unit of its other figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,16 @@ class SectionChoice:
 
     section: Section
     form: int | None
-    """Index into the section's forms, 0 is full; None: it is left out."""
+    """Index of the section's form, 0 is full; None: it is left out."""
     tokens: int
     full_tokens: int
     multiplier: float = 1.0
     why: Why = ()
-    """Why not in a fuller form; empty when there is nothing to explain."""
+    """Reason for not using a fuller form; empty if there is nothing to explain."""
     drop: str = ""
-    """Id of the drop with the whole text, where less of it is sent."""
+    """Id of the drop with the whole text, if less of it is sent."""
     is_off: bool = False
-    """The recipe's multiplier is 0: nobody wants it, so that nothing is missing."""
+    """True if the recipe's multiplier is 0: it is not wanted, so that nothing is missing."""
 
     @classmethod
     def skipped(cls, contributor: str, why: str) -> SectionChoice:
@@ -70,12 +70,12 @@ class SectionChoice:
 
     @property
     def text(self) -> str:
-        """The text that is sent; "" when it is left out."""
+        """The text that is sent; "" if it is left out."""
         return "" if self.form is None else self.section.forms[self.form]
 
     @property
     def is_short(self) -> bool:
-        """True if less of it is sent than there is."""
+        """True if less than the whole text is sent."""
         return (self.form != 0 or self.section.unread_bytes > 0) and not self.is_off
 
     @property
@@ -90,13 +90,13 @@ class SectionChoice:
 
     @property
     def reason(self) -> str:
-        """The form and why: `full (score 92, 410 tokens)`."""
+        """The form and the reason: `full (score 92, 410 tokens)`."""
         if self.is_off:
             return "off: its multiplier is 0"
         return reason_text(self.name, self.section.score(self.multiplier), self.tokens, self._why())
 
     def _why(self) -> Why:
-        """Return `why`, with what was not read of its file."""
+        """Return `why` with the bytes of its file that were not read."""
         beyond = self.section.unread_bytes
         return join_why(self.why, (f"{beyond:,} bytes of its file are not read",) if beyond else ())
 
@@ -118,14 +118,14 @@ class SectionChoice:
 
 
 def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
-    """Return the form and why as one line; with other figures in `why` it uses their unit."""
+    """Return the form and the reason as one line; with other figures in `why` it uses their unit."""
     kept = "" if form == "dropped" else f" (score {score:g}, {tokens:,} tokens)"
     text = "".join(part if isinstance(part, str) else f"{part:,}" for part in why)
     return form + kept + (f": {text}" if text else "")
 
 
 def join_why(one: Why, other: Why) -> Why:
-    """Return both as one sentence."""
+    """Join two reasons to one sentence."""
     return (*one, "; ", *other) if one and other else one or other
 
 
@@ -134,15 +134,15 @@ class SectionPlan:
     """The forms of all sections within one budget."""
 
     chosen: tuple[SectionChoice, ...]
-    """Every section that was offered, in the order of their places."""
+    """Every offered section, in the order of their places."""
     budget: int
-    """Tokens that there were."""
+    """The available tokens."""
     raised: int
-    """Tokens to which the budget had to be raised for the shortest forms of sticky sections; 0: it was enough."""
+    """Tokens to which the budget was raised for the shortest forms of sticky sections; 0 if it was enough."""
 
     @property
     def used(self) -> int:
-        """Tokens of what is sent, with what joins it."""
+        """Tokens of the sent sections, including those that join them."""
         return sum(one.tokens + JOINT for one in self.chosen if one.form is not None)
 
     @property
@@ -160,7 +160,7 @@ class SectionPlan:
 
 
 def section_budget(available: int, lowered: int | None = None) -> int:
-    """Return the tokens of all static sections in a budget of `available`; a recipe's `lowered` only ever lowers it."""
+    """Return the tokens of all static sections in a budget of `available`; a recipe's `lowered` can only lower it."""
     return max(0, min(MOST_TOKENS, int(available * SHARE), MOST_TOKENS if lowered is None else lowered))
 
 
@@ -169,7 +169,7 @@ def plan_sections(
 ) -> SectionPlan:
     """Return the fullest forms that fit `budget` tokens; the order of `sections` does not matter.
 
-    Never takes more than the budget, or, where that is more, the shortest forms of the sticky sections.
+    Never takes more than the budget, or than the shortest forms of the sticky sections if these exceed it.
     """
     ladders = [
         _Ladder.of(section, multiplier(section) if multiplier else 1.0, count)
@@ -193,12 +193,12 @@ def plan_sections(
 
 @dataclass(frozen=True, slots=True)
 class _Ladder:
-    """The forms of a section that are worth climbing to: each costs more than the one before."""
+    """The useful forms of a section: each costs more than the one before."""
 
     section: Section
     multiplier: float
     tokens: tuple[int, ...]
-    """Of each form."""
+    """Tokens of each form."""
     rungs: tuple[int, ...]
     """Indexes of forms, from the cheapest to the fullest that may be sent; none for a section that is off."""
 
@@ -213,11 +213,11 @@ class _Ladder:
         return cls(section, multiplier, tokens, tuple(reversed(rungs)) if multiplier > 0 else ())
 
     def cost(self, rung: int) -> int:
-        """Return the tokens on a rung, with what joins it to the others; -1 is left out."""
+        """Return the tokens of a rung, including those that join it to other sections; -1 means left out."""
         return self.tokens[self.rungs[rung]] + JOINT if rung >= 0 else 0
 
     def level(self, rung: int) -> int:
-        """Return the index in `LEVELS` that a rung is reached with."""
+        """Return the index in `LEVELS` of a rung."""
         return 1 if rung == 0 else LEVELS.index(self.section.names[self.rungs[rung]])
 
     def chosen(self, rung: int, left: int, blocked: tuple[str, int] | None) -> SectionChoice:
@@ -240,7 +240,7 @@ class _Ladder:
 
 
 def _upgrades(ladders: Sequence[_Ladder]) -> list[tuple[int, int]]:
-    """Return every step up as ladder and rung, in the order in which they are taken: level, score, place."""
+    """Return every upgrade as ladder and rung, in the order of application: level, score, place."""
     steps = [
         (ladder.level(rung), -ladder.section.score(ladder.multiplier), index, rung)
         for index, ladder in enumerate(ladders)
@@ -250,10 +250,10 @@ def _upgrades(ladders: Sequence[_Ladder]) -> list[tuple[int, int]]:
 
 
 def left_out_line(left_out: Mapping[str, str], room: int, count: Count) -> str:
-    """Return one line for the model that names what is left out, section to drop, in at most `room` tokens; "" when
+    """Return one line for the model that names the left-out sections with their drops, in at most `room` tokens; "" if
     none fits.
 
-    What there is no room to name is counted.
+    Sections without room are counted.
     """
     names = [f"{section} ({drop})" for section, drop in left_out.items()]
     for shown in range(min(len(names), NAMED), -1, -1):

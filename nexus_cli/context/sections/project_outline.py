@@ -1,6 +1,6 @@
 """Outline of a project from the names of its files alone: folders, languages, characteristic files.
 
-Pure, but for `walk_files`, which lists a folder that no repository lists; bounded in entries and in time.
+Pure, except for `walk_files`, which lists a folder outside of a repository; bounded in entries and in time.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 ENTRIES = 5000
-"""Names that `walk_files` takes at most."""
+"""Most names that `walk_files` returns."""
 SECONDS = 0.3
 HEAVY = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist", "site-packages"})
-"""Folders of others' or made files; outside a repository nothing else says so."""
+"""Folders of dependencies or build results, which outside a repository only their names show."""
 NOTABLE = (
     *("README", "pyproject", "setup", "requirements", "package", "tsconfig", "cargo", "go.mod", "makefile", "justfile"),
     *("dockerfile", "compose", "docker-compose", "cmakelists", "pom", "build.gradle", "gemfile", "composer", "mix.exs"),
     *("contributing", "tox", "noxfile", "meson", "flake", "changelog"),
 )
-"""Beginnings of file names, in this order; letter case does not matter."""
+"""Prefixes of file names, in this order, ignoring case."""
 LANGUAGES = {
     **dict.fromkeys((".py", ".pyi"), "Python"),
     **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), "JavaScript"),
@@ -71,13 +71,13 @@ class Outline:
 
     files: int = 0
     folders: tuple[tuple[str, int], ...] = ()
-    """Top-level folders with the number of files below them, the largest first."""
+    """Top-level folders with the number of files below them, largest first."""
     languages: tuple[tuple[str, int], ...] = ()
-    """Languages with their files, the most frequent first."""
+    """Languages with their number of files, most frequent first."""
     notable: tuple[str, ...] = ()
-    """Files at the top that show what the project is and how it is built."""
+    """Top-level files that characterize the project and its build."""
     whole: bool = True
-    """False where not everything was looked at."""
+    """False if not all files were listed."""
 
 
 def outline_files(names: Iterable[str], *, whole: bool = True) -> Outline:
@@ -98,8 +98,8 @@ def outline_files(names: Iterable[str], *, whole: bool = True) -> Outline:
 
 
 def walk_files(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> tuple[list[str], bool]:
-    """Return the names of files below `root`, level by level, and whether these are all. Hidden and heavy folders, and
-    what links lead to, are not looked into. Blocking, raises nothing."""
+    """Return the names of files below `root`, level by level, and True if the list is complete. Hidden and heavy
+    folders, and targets of links, are skipped. Blocking, raises nothing."""
     found: list[str] = []
     waiting, end = [""], time.monotonic() + seconds
     for prefix in waiting:

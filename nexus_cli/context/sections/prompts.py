@@ -1,4 +1,4 @@
-"""Read the texts for the model from `defaults/prompts/*.md` and fill them. The words themselves are not ours."""
+"""Read the texts for the model from `defaults/prompts/*.md` and fill their blanks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ BLANK = re.compile(r"\{([a-z_]+)\}")
 def load_prompt(name: str, **values: object) -> str:
     """Return the text `defaults/prompts/NAME.md`, stripped, each `{key}` replaced by the value of that name.
 
-    Filled in one pass: braces in a value, and braces without a value of that name, stay as they are.
-    `NexusError("internal", ...)` when the installation lacks the file.
+    Filled in one pass: braces in a value, and braces without a value of that name, stay unchanged. Raises
+    `NexusError("internal", ...)` if the installation lacks the file.
     """
     path = defaults_dir() / "prompts" / f"{name}.md"
     found = read_text(path)
@@ -25,5 +25,5 @@ def load_prompt(name: str, **values: object) -> str:
 
 
 def fill_blanks(text: str, **values: object) -> str:
-    """Return `text` with each `{key}` replaced by `values[key]`, where there is one."""
+    """Return `text` with each `{key}` replaced by `values[key]`, if it exists."""
     return BLANK.sub(lambda blank: str(values[blank[1]]) if blank[1] in values else blank[0], text)

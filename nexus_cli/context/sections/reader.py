@@ -1,7 +1,7 @@
-"""GATHER: contributors are read, bounded in time and size, and rendered to sections.
+"""GATHER: read contributors, bounded in time and size, and render them to sections.
 
-A contributor that fails costs its own sections and is named; which sections are sent is the planner's choice. Here,
-and nowhere else, text that is not ours (titles, facts, names, goals) is kept from posing as ours.
+A contributor that fails loses only its own sections and is reported; the planner selects the sections to send. Only
+here is foreign text (titles, facts, names, goals) kept from posing as ours.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ SECONDS = 5.0
 REQUIRED_SECONDS = 15.0
 """Time limit of reading a required one."""
 RENDER_SECONDS = 60.0
-"""Time limit of rendering one: instructions of fifty megabytes are counted."""
+"""Time limit of rendering one contributor: instructions of fifty megabytes are counted."""
 
 Read: TypeAlias = tuple[Value, tuple[str, ...]]
-"""The value that was read, and the notices about it."""
+"""A value and its notices."""
 
 
 @dataclass
 class SectionReader:
-    """The reader of one lane's contributors; keeps the last values of the required ones."""
+    """Reads one lane's contributors; keeps the last values of the required ones."""
 
     sources: Sources
     values: dict[str, Value] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class SectionReader:
     hung: dict[str, DaemonTask[Read]] = field(default_factory=dict)
     """The last read of each contributor that exceeded its limit. No other one starts while it runs."""
     missing: set[str] = field(default_factory=set)
-    """Required contributors that requests have to do without."""
+    """Required contributors that requests currently lack."""
 
     @property
     def arrived(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class SectionReader:
         return tuple(sorted(name for name in self.missing if name in self.hung and self.hung[name].succeeded))
 
     def read_in_background(self, contributor: Contributor) -> None:
-        """Start to read a required contributor that an earlier process had to do without."""
+        """Start reading a required contributor that an earlier process lacked."""
         if contributor.id not in self.missing:
             self.missing.add(contributor.id)
             task = self.hung[contributor.id] = self._task(contributor)
@@ -59,9 +59,9 @@ class SectionReader:
     async def sections(
         self, contributors: Iterable[Contributor], view: View, recipe: Recipe, budget: int
     ) -> tuple[list[Section], dict[str, str], list[str]]:
-        """Return the sections in order, why contributors were skipped, by id, and lines for the person.
+        """Return the sections in order, the reasons for skipped contributors by id, and lines for the person.
 
-        `budget` is what all static sections may take. Of two sections with one id the second is skipped.
+        `budget` is the limit of all static sections. Of two sections with the same id the second is skipped.
         """
         contributors, skipped = list(contributors), dict[str, str]()
         values, notices = await self._read(contributors, skipped)
@@ -91,7 +91,7 @@ class SectionReader:
     async def _read(
         self, contributors: Sequence[Contributor], skipped: dict[str, str]
     ) -> tuple[dict[str, Value], list[str]]:
-        """Return the values by contributor and notices; add to `skipped` those without one."""
+        """Return the values by contributor, and notices; add contributors without a value to `skipped`."""
         required = {one.id for one in contributors if one.required}
         tasks: dict[str, DaemonTask[Read]] = {}
         for one in contributors:
@@ -126,7 +126,7 @@ class SectionReader:
 
 
 def _checked_read(contributor: Contributor, sources: Sources) -> Read:
-    """Read a contributor; `ValueError` if the value is no plain data or too large."""
+    """Read a contributor; raise `ValueError` if the value is not plain data or too large."""
     value = contributor.read(sources)
     if _size(value, contributor.most) > contributor.most:
         raise ValueError(f"it read more than {contributor.most:,} characters")
@@ -134,7 +134,7 @@ def _checked_read(contributor: Contributor, sources: Sources) -> Read:
 
 
 def _neutralize_value(value: Value) -> Value:
-    """Return `value` with every text in it made neutral; keys stay."""
+    """Return `value` with every text in it neutralized; keys stay."""
     if isinstance(value, str):
         return neutralize(value)
     if isinstance(value, Mapping):
@@ -143,8 +143,8 @@ def _neutralize_value(value: Value) -> Value:
 
 
 def _size(value: Value, most: int) -> int:
-    """Count the characters of the texts in `value` until there are more than `most`; `ValueError` if it is not plain
-    JSON data."""
+    """Count the characters of the texts in `value`, until there are more than `most`; raise `ValueError` if it is not
+    plain JSON data."""
     total, waiting = 0, [value]
     while waiting and total <= most:
         one = waiting.pop()
@@ -177,7 +177,8 @@ def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) 
 
 
 def _rest_view(view: View, recipe: Recipe, budget: int, others: Iterable[Section]) -> View:
-    """Return the view of what takes the rest: its cap is what `others` leave, at least half of the cap."""
+    """Return the view of a contributor that takes the rest: its cap is what `others` leave, at least half of the
+    cap."""
     cap = min(view.instruction_cap, budget)
     wanted = [one for one in others if recipe.multiplier(one.phase.label, one.id) > 0]
     left = budget - sum(view.count(one.full) + JOINT for one in wanted)
@@ -185,7 +186,7 @@ def _rest_view(view: View, recipe: Recipe, budget: int, others: Iterable[Section
 
 
 def _overridden(contributor: Contributor, sections: Sequence[Section], recipe: Recipe) -> tuple[Section, ...]:
-    """Return `sections` with the texts that the recipe puts in their place; a blank one removes the section."""
+    """Return `sections` with the recipe's replacement texts; a blank one removes the section."""
     source = f"recipe {recipe.name}"
     texts = {key: text.replace(DROP, "\ufffd") for key, text in recipe.overrides.items()}
     if contributor.id in texts:
@@ -205,17 +206,17 @@ def _overridden(contributor: Contributor, sections: Sequence[Section], recipe: R
 
 
 def _with_drop(section: Section) -> Section:
-    """Return the section with the id of the whole in every form but the first."""
+    """Return the section with the drop of the whole text in every form but the first."""
     forms = (form if DROP in form else f"{form} [whole: {DROP}]" for form in section.forms[1:])
     return replace(section, forms=(section.full, *forms))
 
 
 def _failure(task: DaemonTask[Any]) -> str:
-    """Return in one line why a task has no value."""
+    """Return the reason that a task has no value, in one line."""
     error = task.error
     if error is None:
         return f"took longer than {task.limit:.0f} s"
     try:
         return one_line(error.message if isinstance(error, NexusError) else str(error)) or type(error).__name__
-    except Exception:  # a seam: not even the words of somebody's error can be relied on
+    except Exception:  # a seam: even the text of a foreign error may fail
         return type(error).__name__

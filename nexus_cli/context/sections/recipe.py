@@ -1,7 +1,7 @@
-"""A recipe: which sections and which powers a kind of run has (seed D's context type), and where recipes are found.
+"""A recipe: the sections and powers of a kind of run (seed D's context type), and the lookup of recipes.
 
-A recipe's file is read by `recipe_file`; composing its limits with the person's settings is
-`nexus_cli.core.limits`; choosing sections is the manager's.
+`recipe_file` parses a recipe's file; `nexus_cli.core.limits` combines its limits with the person's settings; the
+planner chooses sections.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ class Recipe:
     description: str = ""
     """One line, for a person."""
     contributors: tuple[str, ...] | None = None
-    """Ids of the contributors that take part; None: all of them."""
+    """Ids of its contributors; None: all of them."""
     multipliers: Mapping[str, float] = field(default_factory=dict)
-    """Phase label, contributor id or section id to the factor of its score; 0 switches it off. The most exact wins."""
+    """Phase label, contributor id or section id, to the factor of its score; 0 switches it off. The most specific one
+    wins."""
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """Contributor or section id to the text that replaces it; in a fork it is the appended instruction."""
+    """Contributor or section id to the text that replaces it; in a fork, the appended instruction."""
     section_budget: int | None = None
     """Tokens of all static sections; None: the built-in 16,384 and 25 % of the budget. Only ever lowers that."""
     limits: Limits = NONE
     source: str = field(default="", compare=False)
     """The file that defines it."""
     signals: bool = False
-    """Pressure and errors bind the limits of the run (seed D), instead of only being reported."""
+    """True if pressure and errors bind the limits of the run (seed D), instead of only being reported."""
 
     def multiplier(self, phase: str, section: str) -> float:
         """Return the factor of a section's score: that of its id, else its contributor, else its phase, else 1."""
@@ -62,22 +63,22 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class ProjectRecipes:
-    """The recipes of a trusted project: they add names, and what they say can only tighten (law 7)."""
+    """The recipes of a trusted project: they add names, and their contents can only tighten (law 7)."""
 
     folder: Path
     files: Mapping[str, bytes]
     """The `.toml` files by their plain names, as they were when the project was judged."""
 
     def names(self) -> list[str]:
-        """Return the recipes that it has, sorted."""
+        """Return the names of its recipes, sorted."""
         return sorted(name[:-5] for name in self.files if name.endswith(".toml") and NAME.fullmatch(name[:-5]))
 
 
 def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | None = None) -> Recipe:
     """Return the recipe `NAME.toml` of the first of `folders` that has it, else of the project.
 
-    A project's recipe never takes the place of another one. `NexusError("usage", ...)` lists what there is when none
-    has it; `NexusError("config", ...)` names file and key when it is broken, or the file when it is none.
+    A project's recipe never replaces another one. Raises `NexusError("usage", ...)` with the existing names if it does
+    not exist, and `NexusError("config", ...)` with file and key if it is broken.
     """
     odd = ""
     if NAME.fullmatch(name):
@@ -107,7 +108,7 @@ def recipe_names(folders: Iterable[Path]) -> list[str]:
 
 
 def _beside(folder: Path) -> recipe_file.Beside:
-    """Return a reader of text files in the folder of a recipe; it gives None where there is none."""
+    """Return a reader of text files in the folder of a recipe; it returns None if a file does not exist."""
 
     def read(name: str) -> str | None:
         found = read_text(folder / name, recipe_file.MOST_BYTES)

@@ -1,4 +1,4 @@
-"""The keys of a recipe's TOML file; an unknown or wrong one is an error of one line with file and key."""
+"""Parse a recipe's TOML file. An unknown or invalid key is an error of one line with file and key."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, LEVEL_NAMES, MODES, SETS, Limits, name_level, parse_level
 
 Beside: TypeAlias = "Callable[[str], str | None]"
-"""Gives the text of a file that lies beside the recipe, None where there is none."""
+"""Returns the text of a file beside the recipe, None if it does not exist."""
 
 KEYS = ("description", "contributors", "multipliers", "overrides", "section_budget", "limits", "signals")
 WHOLE = ("max_steps", "max_total_tokens", "max_iterations")
 CHOICES = {"allow": LEVEL_NAMES, "mode": MODES}
 MOST_BYTES = 64 * 1024
-"""Of a text beside a recipe."""
+"""Most bytes of a text beside a recipe."""
 FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.(md|txt)")
 WIDENING = ("contributors", "overrides")
-"""Keys with which a project could leave out or replace instructions of the person or of nexus."""
+"""Keys with which a project could remove or replace instructions of the person or of nexus."""
 KEPT_PHASES = ("constraint", "persona", "event")
 KEPT = (
     *KEPT_PHASES,
@@ -39,16 +39,16 @@ KEPT = (
     "session_start",
     "trigger",
 )
-"""Phases, and the contributors in them, that a project may not make smaller."""
+"""Phases, and their contributors, that a project may not shrink."""
 LEAST_BUDGET = 8_192
-"""Tokens of the static sections that a project leaves at least: what is `KEPT` has room in them."""
+"""Least tokens that a project must leave for the static sections, so that those in `KEPT` fit."""
 LARGEST = 100
-"""Of the factors of a score."""
+"""Largest factor of a score."""
 
 
 def read_recipe(text: str, where: str, beside: Beside) -> dict[str, Any]:
-    """Return the fields of the recipe in `text`, but its name; `NexusError("config", ...)` that names `where` and the
-    key."""
+    """Return the fields of the recipe in `text`, except its name; raise `NexusError("config", ...)` with `where` and
+    the key."""
     table = _toml(text, where)
     _only(where, "", table, KEYS)
     description, signals = table.get("description", ""), table.get("signals", False)
@@ -70,7 +70,7 @@ def read_recipe(text: str, where: str, beside: Beside) -> dict[str, Any]:
 
 
 def read_project_recipe(text: str, where: str) -> dict[str, Any]:
-    """Return the same of a project's recipe, which can only tighten: it replaces no text, takes no room from `KEPT`,
+    """Return the fields of a project's recipe, which can only tighten: it replaces no text, takes no room from `KEPT`,
     and puts nothing before it."""
     table = _toml(text, where)
     _only(where, "", table, KEYS)

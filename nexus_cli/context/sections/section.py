@@ -1,6 +1,6 @@
 """One piece of text that we add to a request, and its position (seeds D and E).
 
-The texts come from contributors (`nexus_cli.context.sections.contributors`); which form is sent is the planner's choice
+The texts come from contributors (`nexus_cli.context.sections.contributors`); the planner chooses the form
 (`nexus_cli.context.sections.planner`).
 """
 
@@ -13,8 +13,8 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 DROP = "\0"
-"""Placeholder in a form for the id of the drop with what the form leaves out; `Section.naming` puts the id there.
-No text that we read can contain it."""
+"""Placeholder in a form for the id of the drop of its missing part; `Section.with_drop_id` fills it in. No text that we
+read can contain it."""
 
 
 class Layer(StrEnum):
@@ -54,15 +54,15 @@ LADDERS: Mapping[int, tuple[str, ...]] = {
     3: ("full", "shortened", "pointer"),
     4: ("full", "shortened", "outline", "pointer"),
 }
-"""The names of a section's forms, by how many it has: from the whole text down to one line that says where it is."""
+"""The names of a section's forms, by their number: from the whole text down to one line that points to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """One text in its forms, from full to pointer, with its place and its weight.
 
-    `ValueError` when there is no form or more than four, a form is blank, `least` is none of them, or the order lies
-    outside the phases.
+    Raises `ValueError` if there is no form or more than four, a form is blank, `least` is not one of them, or the order
+    is outside the phases.
     """
 
     id: str
@@ -75,13 +75,13 @@ class Section:
     """0 to 100, seed E's table."""
     weight: float = 1.0
     sticky: bool = False
-    """Never left out; may be shortened."""
+    """True if it is never left out; it may be shortened."""
     source: str = ""
-    """The file or place that it comes from, for a person."""
+    """Its file or place, for people."""
     least: int = 0
-    """Index of the fullest form that may be sent: instructions above their cap never go out whole."""
+    """Index of the fullest form that may be sent: instructions above their cap are never sent whole."""
     unread_bytes: int = 0
-    """Bytes of its file that were not read, so that not even the full form has them."""
+    """Bytes of its file that were not read, so that not even the full form contains them."""
     fact: Mapping[str, str] | None = None
     """The fact that it contains: `id`, `slot` and `text`."""
 
@@ -105,17 +105,17 @@ class Section:
 
     @property
     def phase(self) -> Phase:
-        """The phase that `order` lies in."""
+        """The phase of `order`."""
         return Phase(self.order // 1000 * 1000)
 
     @property
     def position(self) -> tuple[int, int, str]:
-        """The sort key of sections: layer, order, id. Score never decides the place."""
+        """The sort key of sections: layer, order, id. The score never decides the place."""
         return (self.layer.rank, self.order, self.id)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the whole text, by which the same text is recognized."""
+        """SHA-256 of the whole text, which identifies it."""
         return sha256(self.full)
 
     def score(self, multiplier: float = 1.0) -> float:
@@ -123,7 +123,7 @@ class Section:
         return self.priority * self.weight * multiplier
 
     def with_drop_id(self, drop_id: str) -> Section:
-        """Return this section with the id of its recorded drop in every form that leaves something out."""
+        """Return this section with the id of its recorded drop in every shortened form."""
         return replace(self, forms=(self.full, *(form.replace(DROP, drop_id) for form in self.forms[1:])))
 
     def to_json(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Section:
 
 
 def unread_note(beyond: int, name: str) -> str:
-    """Return the last line of a text whose file has `beyond` more bytes that were not read; "" where there are none."""
+    """Return the last line of a text whose file has `beyond` more bytes that were not read; "" if it has none."""
     return f"\n[... {beyond:,} more bytes of {name} are not read ...]" if beyond else ""
 
 

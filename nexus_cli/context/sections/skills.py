@@ -1,7 +1,7 @@
-"""Skills: guides that are read when they are needed (seed B). A skill is a folder with a SKILL.md.
+"""Skills: guides that are read on demand (seed B). A skill is a folder with a SKILL.md.
 
-The personal ones lie in `config/skills`, a project's in `.nexus/skills`, which counts only while the project is
-trusted. Who lists or prints them is the reports' business; a request carries only their names.
+Personal skills are in `config/skills`, a project's in `.nexus/skills`, which counts only while the project is trusted.
+The reports list and print them; a request has only their names.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ LIMIT = 1024 * 1024
 HEAD = 16 * 1024
 """Bytes of the file that must contain name and description."""
 MOST = 500
-"""Skills of one folder that are looked at."""
+"""Most skills of one folder."""
 LONGEST_NAME, LONGEST_LINE = 64, 200
-"""Characters of a name and of a description as they are shown."""
+"""Most characters of a shown name and a shown description."""
 FENCE = "---"
 _OPENED = re.compile(rf"{FENCE}[^\S\n]*\n[A-Za-z][\w-]*[^\S\n]*:")
-"""A fence with a key behind it: a rule above a text has none."""
+"""A fence followed by a key: a rule above a text has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +37,23 @@ class Skill:
     """One skill, without its guide."""
 
     name: str
-    """Name by which it is asked for: the front matter's `name`, else the folder's."""
+    """Its name: the front matter's `name`, else the folder's."""
     description: str
     """One line: the front matter's, else the first paragraph of the guide; may be ""."""
     path: str
-    """Its SKILL.md, as it can be shown."""
+    """Its SKILL.md, in a form that can be shown."""
     source: Path | bytes = field(repr=False)
-    """The file itself; of a project what was in it when trust in the project was judged."""
+    """The file itself; for a project, its content when trust in the project was judged."""
     origin: str = "personal"
     """`personal` or `project`."""
     shadowed: bool = False
-    """Another one of the same name comes before it."""
+    """True if another skill of the same name comes before it."""
     problem: str = ""
-    """Why it cannot be used; else ""."""
+    """The reason that it cannot be used; else ""."""
 
 
 def find_skills(cwd: Path) -> tuple[Skill, ...]:
-    """Return the skills that count in `cwd`, by name, the personal one of two first. Raises nothing."""
+    """Return the active skills of `cwd` by name, a personal one before a project's. Raises nothing."""
     root = project_root(cwd)
     found = [*_in(places().config / "skills", "personal")]
     if os.path.isdir(root / FOLDER / "skills"):
@@ -68,7 +68,7 @@ def find_skills(cwd: Path) -> tuple[Skill, ...]:
 
 
 def count_untrusted(cwd: Path) -> int:
-    """Count the skills that do not count because they are not trusted, or have changed since."""
+    """Count the skills that are inactive because they are not trusted or have changed since."""
     root = project_root(cwd)
     folder = root / FOLDER / "skills"
     if not os.path.isdir(folder):
@@ -78,7 +78,7 @@ def count_untrusted(cwd: Path) -> int:
 
 
 def read_guide(skill: Skill) -> str:
-    """Return the guide as written in the file, without front matter. `NexusError("config", ...)` where it cannot be
+    """Return the guide as written in the file, without front matter; raise `NexusError("config", ...)` if it cannot be
     read."""
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
@@ -87,7 +87,7 @@ def read_guide(skill: Skill) -> str:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """Return the folders with a SKILL.md, whatever it is, by name."""
+    """Yield the folders with a SKILL.md of any kind, by name."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -98,8 +98,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _is_skill(place: Path) -> bool:
-    """True if it holds a SKILL.md; true also for a link to a folder that is not there: then it is listed with its
-    problem."""
+    """True if it has a SKILL.md. Also true for a dangling link, which is then listed with its problem."""
     return os.path.lexists(place / FILE) or (os.path.islink(place) and not os.path.exists(place))
 
 
@@ -109,7 +108,7 @@ def _in(folder: Path, origin: str) -> Iterator[Skill]:
 
 
 def _in_project(root: Path) -> Iterator[Skill]:
-    """Yield those that are trusted, from the bytes that were judged: nothing is read a second time."""
+    """Yield the trusted ones from the bytes that were judged: nothing is read again."""
     parts = ((name.split("/"), data) for name, data in trusted_configuration(root).files.items())
     own = [(at[1], data) for at, data in parts if len(at) == 3 and (at[0], at[2]) == ("skills", FILE)]
     for name, data in [one for one in own if not one[0].startswith(".")][:MOST]:
@@ -129,7 +128,7 @@ def _make_skill(folder: str, source: Path | bytes, where: str, origin: str) -> S
 
 
 def _problem(text: str, front: Mapping[str, str], body: str, source: Path | bytes, where: str) -> str:
-    """Return why a readable file is no guide, "" if it is one; `text` is its head."""
+    """Return the reason that a readable file is not a guide, "" if it is one; `text` is its beginning."""
     if not text.strip():
         return "is empty"
     if not front and body == text and _OPENED.match(text):
@@ -149,7 +148,7 @@ def _read(source: Path | bytes, where: str, limit: int) -> FileText | None:
 
 
 def _name(text: str) -> str:
-    """Return `text` as one word that can be typed; "" when nothing is left of it."""
+    """Return `text` as one word that can be typed; "" if nothing is left."""
     return "-".join(one_line(text).split())[:LONGEST_NAME]
 
 
@@ -159,7 +158,7 @@ def _one_line(text: str) -> str:
 
 
 def split_front_matter(text: str) -> tuple[Mapping[str, str], str]:
-    """Return the front matter's plain keys, and what follows it; a fence that is not closed is no front matter."""
+    """Return the front matter's plain keys, and the text after it; an unclosed fence is not front matter."""
     lines = text.splitlines()
     if not lines or lines[0].rstrip() != FENCE:
         return {}, text
@@ -170,7 +169,7 @@ def split_front_matter(text: str) -> tuple[Mapping[str, str], str]:
 
 
 def _keys(lines: list[str]) -> dict[str, str]:
-    """Return `key: value` at the margin; indented lines continue the value, as in YAML."""
+    """Parse `key: value` at the margin; indented lines continue the value, as in YAML."""
     found: dict[str, str] = {}
     key = ""
     for line in lines:
@@ -190,7 +189,7 @@ def _unquote(value: str) -> str:
 
 
 def _paragraph(body: str) -> str:
-    """Return the first lines of `body` that are text: no headings, no rules."""
+    """Return the first text lines of `body`, without headings and rules."""
     said: list[str] = []
     for line in body.splitlines():
         plain = line.strip()

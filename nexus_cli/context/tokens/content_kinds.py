@@ -1,6 +1,6 @@
-"""Tell kinds of content apart, and sum our counts of a window by kind.
+"""Classify content by kind, and sum our counts of a window by kind.
 
-How many provider tokens one counted token is differs by kind of content; `estimator` has a ratio for each.
+The number of provider tokens per counted token depends on the kind of content; `estimator` has a ratio for each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nexus_cli.core.entry import Epoch, WindowItem
 
 
 class ContentKind(IntEnum):
-    """Kinds of content: places in a `ByKind`."""
+    """Kinds of content, as indexes of a `ByKind`."""
 
     FIXED = 0
     """System text and schemas. They are in every request of an epoch, and each provider words schemas its own way."""
@@ -25,7 +25,7 @@ class ContentKind(IntEnum):
     WIDE = 3
     """Scripts without spaces between words."""
     DATA = 4
-    """Figures: tables, listings, logs."""
+    """Data: tables, listings, logs."""
 
 
 ByKind = tuple[float, ...]
@@ -35,12 +35,12 @@ PLAIN: ByKind = (0.0, 1.0, *EMPTY[2:])
 """Prose alone."""
 
 LOOK = 1000
-"""Characters at the beginning, in the middle and at the end of a text by which its kind is found."""
+"""Characters at the beginning, in the middle and at the end of a text that decide its kind."""
 _SIGNS = re.compile(r"[{}()\[\];=_<>/0-9]")
 _DIGITS = re.compile(r"[0-9]")
 _WIDE = re.compile(r"[\u2e80-\U0010ffff]")
 _LENGTHS = (4.0, 4.7, 3.2, 1.3, 2.2)
-"""Characters to the token by `ContentKind`, roughly: to share an item's tokens among its texts."""
+"""Approximate characters per token by `ContentKind`, for sharing an item's tokens among its texts."""
 
 
 def kind_of(text: str) -> ContentKind:
@@ -90,13 +90,13 @@ Window = Callable[[], tuple[Epoch, Sequence[WindowItem]]]
 
 
 class WindowContents:
-    """The tokens of a window by kind. Keeps running sums: only items that are new or changed are looked at."""
+    """The tokens of a window by kind. Keeps running sums, so that only new or changed items are counted."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
         self._items: list[WindowItem] = []
         self._sums: list[ByKind] = [EMPTY]
-        """Of the first n of `_items`, by n."""
+        """Sums over the first n of `_items`, by n."""
 
     def fixed(self) -> ByKind:
         """Return the count of system text and schemas."""

@@ -1,8 +1,8 @@
 """Token counting (seed A): never raises, never needs the network, and no input is slow.
 
 The encoder is loaded at the first text that needs it. Its tables are the files that litellm ships, found by path
-without importing litellm; without them, or without tiktoken, four characters count as one token. How far a count is
-from what a provider reports is the business of `nexus_cli.context.tokens.estimator`.
+without importing litellm; without them, or without tiktoken, four characters count as one token.
+`nexus_cli.context.tokens.estimator` corrects for the difference to a provider's reports.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OVERHEAD_PER_MESSAGE = 4
 IMAGE_TOKENS = 1500
 """Tokens of one attached image, whatever its size."""
 PIECE = 8000
-"""Characters that the encoder is given at once: more can take long or make it panic."""
+"""Most characters that are passed to the encoder at once: more may be slow or make it panic."""
 BRIEF = 64
 """Texts shorter than this are counted without the encoder by `StoredCounter`."""
 FIRST_CHARACTERS, FIRST_READS = 30_000, 3
@@ -59,10 +59,10 @@ _O200K = (
     r"""|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
 )
 PATTERNS: Mapping[str, str] = {"cl100k": _CL100K, "o200k": _O200K, "p50k": _GPT2}
-"""How each family of tables splits a text before it joins bytes to tokens."""
+"""Patterns by which each family of tables splits a text before it joins bytes to tokens."""
 
 _LOADING = threading.Lock()
-"""One thread loads a table, the others wait for it: to count otherwise meanwhile would be remembered."""
+"""One thread loads a table while the others wait: a count by the simple rule meanwhile would be stored."""
 _WORD = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\x00-\x7f]|\n+| {2,}")
 
 
@@ -88,7 +88,7 @@ class _Counting(ABC):
         """Return the tokens of `text`."""
 
     def count_message(self, message: Message) -> int:
-        """Return the tokens of content, images, calls, the thinking that is sent back, and the overhead."""
+        """Return the tokens of content, images, calls, thinking that is sent back, and the overhead."""
         return count_message(message, self.count)
 
     def count_messages(self, messages: Iterable[Message]) -> int:
@@ -100,7 +100,7 @@ class SimpleTokenCounter(_Counting):
     """About four characters to the token: `""` is 0, `n` characters are `max(1, n // 4)`."""
 
     estimated = True
-    """The counts are this rule's, not a tokenizer's."""
+    """The counts come from this rule, not from a tokenizer."""
 
     def count(self, text: str) -> int:
         """Return the tokens of `text` by length alone."""
@@ -108,7 +108,8 @@ class SimpleTokenCounter(_Counting):
 
 
 class TiktokenCounter(_Counting):
-    """A counter with a tiktoken table; special tokens are text. `ValueError` for a name that tiktoken does not have."""
+    """Counts with a tiktoken table; special tokens are text. Raises `ValueError` for a name that tiktoken does not
+    have."""
 
     def __init__(self, encoding_name: str = "cl100k_base") -> None:
         if encoding_name not in TABLES:
@@ -120,7 +121,7 @@ class TiktokenCounter(_Counting):
 
     @property
     def estimated(self) -> bool:
-        """True when the table or tiktoken is missing, so that the simple rule counts. Loads the encoder."""
+        """True if the table or tiktoken is missing, so that the simple rule is used. Loads the encoder."""
         return self._encoder() is None
 
     def count(self, text: str) -> int:
@@ -142,7 +143,7 @@ class TiktokenCounter(_Counting):
     def _piece(self, encode: Callable[[str], list[int]], text: str) -> int:
         try:
             return len(encode(replace_surrogates(text)))
-        except BaseException as error:  # also a panic in the encoder's Rust code
+        except BaseException as error:  # includes a panic in the encoder's Rust code
             _raise_interrupt(error)
             return self._simple.count(text)
 
@@ -161,11 +162,11 @@ class StoredCounter(_Counting):
 
     @property
     def estimated(self) -> bool:
-        """True when the counts behind it are the simple rule's. May load the encoder."""
+        """True if the underlying counts come from the simple rule. May load the encoder."""
         return self._counter.estimated
 
     def count(self, text: str) -> int:
-        """Return the tokens of `text`: remembered, else counted and remembered."""
+        """Return the tokens of `text`: the stored count, else a new count, which is stored."""
         if len(text) < BRIEF:
             return brief_count(text)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -247,7 +248,7 @@ def compact(value: Any) -> str:
 
 
 def brief_count(text: str) -> int:
-    """Return an estimate for a short text from its words, digits and signs; 0 for "", else at least 1."""
+    """Estimate the tokens of a short text from its words, digits and signs; 0 for "", else at least 1."""
     if not text:
         return 0
     words = _WORD.findall(text)
@@ -255,7 +256,7 @@ def brief_count(text: str) -> int:
 
 
 def pieces(text: str) -> Iterable[str]:
-    """Yield `text` in pieces of at most `PIECE` characters, cut behind a line end, else before a space, if any."""
+    """Yield `text` in pieces of at most `PIECE` characters, cut after a line end, else before a space, if any."""
     start, length = 0, len(text)
     while length - start > PIECE:
         end = start + PIECE
@@ -269,7 +270,7 @@ def pieces(text: str) -> Iterable[str]:
 
 
 def tables() -> list[Path]:
-    """Return the folders in which token tables are looked for: litellm's own, then `TIKTOKEN_CACHE_DIR`."""
+    """Return the folders that are searched for token tables: litellm's own, then `TIKTOKEN_CACHE_DIR`."""
     folders = []
     spec = _find_spec_of("litellm")
     if spec and spec.submodule_search_locations:
@@ -279,7 +280,7 @@ def tables() -> list[Path]:
 
 
 def table(encoding_name: str) -> Path | None:
-    """Return the file with the table of an encoding, or None when it is not on this machine."""
+    """Return the file with the table of an encoding, or None if this machine does not have it."""
     name = TABLES.get(encoding_name)
     return next((folder / name for folder in tables() if (folder / name).is_file()), None) if name else None
 
@@ -292,14 +293,14 @@ def _find_spec_of(module: str) -> Any:
 
 
 def _raise_interrupt(error: BaseException) -> None:
-    """Raise `error` again unless a library failed with it. A panic in tiktoken's Rust code derives from BaseException
-    alone; its class cannot be imported."""
+    """Raise `error` again unless a library failed with it. A panic in tiktoken's Rust code derives directly from
+    BaseException; its class cannot be imported."""
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
 
 
 def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
-    """Return the encoder of a table, or None when tiktoken or the table is missing or broken, in whichever way."""
+    """Return the encoder of a table, or None if tiktoken or the table is missing or broken in any way."""
     try:
         path = table(encoding_name)
         if path is None:
@@ -308,7 +309,7 @@ def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
 
         encode = _encoder(tiktoken.Encoding, encoding_name, path)
         len(encode("nexus"))
-    except BaseException as error:  # a package that is broken may raise anything
+    except BaseException as error:  # a broken package may raise anything
         _raise_interrupt(error)
         return None
     return encode
@@ -331,7 +332,7 @@ def _plain(value: object) -> Any:
 
 
 def _thinking_text(opaque: Opaque) -> str:
-    """Return the readable thinking that goes back with a message; signatures are not counted."""
+    """Return the readable thinking that is sent back with a message; signatures are not counted."""
     try:
         message = json.loads(opaque.data).get("message", {})
         blocks = message.get("thinking_blocks") or []

@@ -1,10 +1,10 @@
 """Estimate the tokens of a request: the last reported figure, plus one ratio per kind of content.
 
-Our counter is not the provider's tokenizer. How many provider tokens one counted token is differs by kind of content,
-so each kind has a ratio, learned per model from reports and stored. Only what no report of the epoch covers is an
-estimate. `upper` adds the known error (law 2): 10 % until five reports of a model, then the largest miss of the reports
-that are kept. What a refusal says of a request is no report: it changes the estimate by at most `FAR`, until a report
-agrees, and is not stored.
+Our counter is not the provider's tokenizer. The number of provider tokens per counted token depends on the kind of
+content, so each kind has a ratio, learned per model from reports and stored. Only content that no report of the epoch
+covers is estimated. `upper` adds the known error (law 2): 10 % until five reports of a model, then the largest miss of
+the kept reports. The figures of a refusal are not a report: they change the estimate by at most `FAR` until a report
+agrees, and are not stored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
-"""Assumed until `ENOUGH` reports."""
+"""Assumed error until `ENOUGH` reports."""
 ENOUGH = 5
 KEPT = 50
 """Reports whose misses are kept."""
@@ -31,31 +31,31 @@ LEAST_RATIO, MOST_RATIO = 0.25, 4.0
 FAR = 1.5
 """A report further than this factor from the estimate is believed when it comes twice."""
 DISTRUST = 3
-"""Unbelievable reports in a row after which an earlier one does not anchor any more."""
+"""Consecutive implausible reports after which an earlier one is no longer the anchor."""
 NONE = 0.05
-"""Share of our count below which a report is none: some servers report 0 or 1 for any request."""
+"""Share of our count below which a report is ignored: some servers report 0 or 1 for any request."""
 SMALL = 200
-"""Counts below this teach nothing: fixed overhead drowns the ratio."""
+"""Counts below this are not learned from: the fixed overhead dominates the ratio."""
 
 
 START, LEARNED, MOST_WEIGHT, FIRM = 60.0, 2_000.0, 8_000.0, 100_000.0
-"""Counted tokens that a ratio is the mean of: before any report, from an earlier session, at most, so that the newest
-reports count for something, and for a fixed part that was reported nearly alone."""
+"""Weight of a ratio in counted tokens: before any report, from an earlier session, at most (so that the newest reports
+matter), and for a fixed part that was reported nearly alone."""
 ALONE = 0.8
-"""Share of a request that the fixed part is at least to be nearly alone."""
+"""Least share of the fixed part in a request to count as nearly alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Provider tokens per counted token by kind: the mean of what was reported for it."""
+    """Provider tokens per counted token by kind: the mean of its reports."""
 
     values: ByKind
     weights: ByKind
-    """Counted tokens that each is the mean of."""
+    """Weight of each ratio in counted tokens."""
 
     @classmethod
     def start(cls, factor: float, learned: Sequence[float] = ()) -> Ratios:
-        """Return what an earlier session learned, else `factor` for every kind."""
+        """Return the ratios of an earlier session, else `factor` for every kind."""
         if len(learned) == len(ContentKind):
             return cls(_bounded_ratios(learned), _each(LEARNED))
         return cls(_bounded_ratios(_each(factor)), _each(START))
@@ -67,8 +67,8 @@ class Ratios:
     def observe(self, counted: ByKind, reported: float) -> Ratios:
         """Return the ratios after the provider counted `reported` tokens for some content.
 
-        The difference to what was expected goes to the kinds in it, most to those of which little was reported before;
-        all of it to the fixed part the first time that this is nearly alone.
+        The difference to the expectation is shared among the kinds in the content, most to those with few reports so
+        far. The first time that the fixed part is nearly alone, it gets all of the difference.
         """
         miss, fixed = reported - self.tokens(counted), counted[ContentKind.FIXED]
         if fixed > ALONE * sum(counted) and self.weights[ContentKind.FIXED] < FIRM:
@@ -82,11 +82,11 @@ class Ratios:
         return Ratios(_bounded_ratios(plus(self.values, moved)), tuple(weights))
 
     def scaled(self, factor: float) -> Ratios:
-        """Return every ratio times `factor`, as sure as what an earlier session learned."""
+        """Return every ratio times `factor`, with the weight of an earlier session's ratios."""
         return Ratios(_bounded_ratios(times(self.values, factor)), _each(LEARNED))
 
     def doubted(self) -> Ratios:
-        """Return the same ratios, with next to no weight: the next observation decides."""
+        """Return the same ratios with almost no weight, so that the next observation decides."""
         return Ratios(self.values, _each(1.0))
 
 
@@ -100,23 +100,23 @@ def _bounded_ratios(values: Iterable[float]) -> ByKind:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A conversion between our count of a request and provider tokens: a line with a bend behind the fixed part."""
+    """Converts between our count of a request and provider tokens: a line with a bend after the fixed part."""
 
     ratio: float
-    """Tokens for each one that we count of the messages."""
+    """Provider tokens per counted token of the messages."""
     fixed: float = 0.0
     """Our count of system text and schemas."""
     expected: float = 0.0
-    """Tokens that they take."""
+    """Expected tokens of system text and schemas."""
 
     def tokens(self, counted: float) -> float:
-        """Return the tokens of a request of which we count `counted` in all."""
+        """Return the provider tokens of a request with `counted` tokens by our count."""
         if counted < self.fixed:
             return self.expected * counted / self.fixed
         return self.expected + (counted - self.fixed) * self.ratio
 
     def counted(self, tokens: float) -> float:
-        """Return how many counted tokens are in `tokens`."""
+        """Convert provider tokens to our count."""
         if tokens < self.expected:
             return self.fixed * tokens / self.expected
         return self.fixed + (tokens - self.expected) / self.ratio
@@ -131,7 +131,8 @@ class Anchor:
     counted: int
     """Our count of the same request."""
     exact: bool = True
-    """The provider counted just this; else it is what is left of such a count, from which no difference is learned."""
+    """True if the provider counted exactly this request; else it is the rest of such a count, which is not learned
+    from."""
 
 
 @dataclass(slots=True)
@@ -141,7 +142,7 @@ class ProviderStats:
     calibration: Calibration
     ratios: Ratios
     doubt: float = 0.0
-    """The miss of the newest report, where that is not believed yet."""
+    """The miss of the newest report, if it is not believed yet."""
     unrefused: Ratios | None = None
     """The ratios before refusals changed them, until a report comes."""
     refused: float = 1.0
@@ -149,7 +150,7 @@ class ProviderStats:
 
 
 class TokenEstimator:
-    """The estimator of one lane's requests to one model."""
+    """Estimates one lane's requests to one model."""
 
     def __init__(
         self,
@@ -161,17 +162,17 @@ class TokenEstimator:
         self._learned = learned or ProviderStats(known, Ratios.start(known.factor, known.ratios))
         self.anchor: Anchor | None = None
         self.contents = contents
-        """The window's content by kind; the rest of a count is taken for prose."""
+        """The window's content by kind; the rest of a count is treated as prose."""
         self._odd = 0
 
     @property
     def calibration(self) -> Calibration:
-        """Return what was learned, as it is stored."""
+        """Return the learned ratios in the stored form."""
         return self._learned.calibration
 
     @property
     def state(self) -> tuple[object, ...]:
-        """Return what compares unequal once an estimate of the same window may be another one."""
+        """Return a value that changes whenever an estimate of the same window may change."""
         return self.anchor, self.calibration, self._learned.ratios, self._learned.doubt
 
     @property
@@ -181,18 +182,18 @@ class TokenEstimator:
 
     @property
     def error(self) -> float:
-        """Return the known error as a share of what is estimated."""
+        """Return the known error as a share of the estimated part."""
         known = self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
         return max(known, self._learned.doubt)
 
     def estimate(self, counted: int) -> int:
-        """Return the expected tokens of a request of which we count `counted` in all."""
+        """Return the expected tokens of a request with `counted` tokens by our count."""
         if self.anchor is None:
             return round(self.scale().tokens(counted))
         return max(0, self.anchor.reported + round(self._beyond(self.anchor, counted)))
 
     def _beyond(self, anchor: Anchor, counted: int) -> float:
-        """Return the expected tokens of what came after the anchor: by kind as far as the window shows it."""
+        """Return the expected tokens of the content after the anchor, by kind as far as the window shows it."""
         added, ratio = counted - anchor.counted, self.scale().ratio
         shown = self.contents.since(anchor.last) if self.contents and added > 0 else EMPTY
         if sum(shown) > added + 1:  # more than rounding: this is not about the window
@@ -200,17 +201,17 @@ class TokenEstimator:
         return self._learned.ratios.tokens(shown) + ratio * (added - sum(shown))
 
     def upper(self, counted: int) -> int:
-        """Return the estimate plus its known error: what has to fit."""
+        """Return the estimate plus its known error, which has to fit."""
         estimate, reported = self.estimate(counted), self.anchor.reported if self.anchor else 0
         return reported + round((estimate - reported) * (1 + self.error)) if estimate > reported else estimate
 
     def countable(self, tokens: int, of: ByKind | None = None) -> int:
-        """Return how many counted tokens surely fit into `tokens`, system text and schemas among them; the messages
+        """Return the counted tokens that certainly fit into `tokens`, including system text and schemas; the messages
         are like those of the window, or like `of`."""
         return int(self.scale(of).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
 
     def scale(self, of: ByKind | None = None) -> Scale:
-        """Return the scale of the window, or of one whose messages are like `of`; made for no particular anchor."""
+        """Return the scale of the window, or of one with messages like `of`, without a particular anchor."""
         fixed = self.contents.fixed() if self.contents else EMPTY
         counted, expected = sum(fixed), self._learned.ratios.tokens(fixed)
         if of is None and self.contents and self.anchor and self.anchor.counted - counted >= SMALL:
@@ -223,7 +224,7 @@ class TokenEstimator:
         return Scale(ratio, counted, expected)
 
     def layers(self, counted: UsedTokens, reported: int | None = None) -> UsedTokens:
-        """Return tokens by layer for our counts of them, in sum the estimate, or what was `reported`.
+        """Convert our counts to tokens by layer, which sum to the estimate, or to `reported`.
 
         System text and schemas follow their own ratio, so that the same text is as many tokens at every step.
         """
@@ -235,12 +236,12 @@ class TokenEstimator:
         return UsedTokens(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
 
     def set_anchor(self, last: int, counted: int, reported: int, *, exact: bool = True) -> bool:
-        """Go on from what was reported for the newest request, also by an earlier process; False if that is no
-        believable count of it."""
+        """Continue from the report for the newest request, possibly of an earlier process; False if it is not
+        plausible."""
         if reported <= 0 or not LEAST * counted <= reported <= self._most(counted):
             self._odd += 1
             if self._odd >= DISTRUST:
-                self.anchor = None  # the window has grown since it was right
+                self.anchor = None  # the window has grown since it was valid
             return False
         self._odd = 0
         self.anchor = Anchor(last, reported, counted, exact)
@@ -248,22 +249,22 @@ class TokenEstimator:
 
     @staticmethod
     def is_possible(counted: int, reported: int, window: int) -> bool:
-        """True if a report can be that of a request of which we count `counted`; else it is treated as missing.
+        """True if a report can belong to a request with `counted` tokens by our count; otherwise it is ignored.
 
-        A possible one that is far off is still what the provider charges for; `learn` decides what it teaches.
+        A possible report that is far off is still the amount that the provider charges; `learn` decides its effect.
         """
         return counted * NONE <= reported <= window
 
     def _most(self, counted: int) -> float:
-        """Return the largest believable report: the wording of schemas may be most of a small request."""
+        """Return the largest plausible report: the wording of schemas may be most of a small request."""
         fixed = min(counted, sum(self.contents.fixed())) if self.contents else 0
         return MOST_RATIO * fixed + MOST * (counted - fixed)
 
     def learn(self, last: int, counted: int, reported: int, *, teaches: bool = True) -> Calibration | None:
         """Learn from a reported input; returns the new calibration, or None when nothing was learned.
 
-        A report that is not believed changes nothing. One that is far from the estimate anchors, and teaches nothing
-        until the next one agrees. Without `teaches` (the request held images) it anchors this epoch only.
+        An implausible report changes nothing. One that is far from the estimate becomes the anchor, but ratios change
+        only if the next one agrees. Without `teaches` (the request has images) it only anchors this epoch.
         """
         before = self.anchor
         if not self.set_anchor(last, counted, reported) or counted < SMALL or not teaches:
@@ -289,7 +290,7 @@ class TokenEstimator:
         return self.calibration
 
     def _learn_ratios(self, before: Anchor | None, last: int, counted: int, reported: int) -> None:
-        """Learn the ratios from what was added since the report `before`, else from the whole window."""
+        """Learn the ratios from the content added since the report `before`, else from the whole window."""
         ratios = self._learned.ratios
         if before is None or not before.exact or self.contents is None:
             self._learned.ratios = ratios.observe(self._whole(counted), reported)
@@ -299,14 +300,14 @@ class TokenEstimator:
             self._learned.ratios = ratios.observe(added, reported - before.reported)
 
     def _whole(self, counted: int) -> ByKind:
-        """Return a request of which we count `counted` by kind: as the window is, the rest as prose."""
+        """Return a count of `counted` by kind: like the window, the rest as prose."""
         shown = plus(self.contents.fixed(), self.contents.messages()) if self.contents else EMPTY
         if sum(shown) > counted:
             return times(shown, counted / sum(shown))
         return plus(shown, times(PLAIN, counted - sum(shown)))
 
     def estimate_without_anchor(self, counted: int) -> float:
-        """Return the estimate that is made without an anchor: that of a window which was just rewritten."""
+        """Return the estimate without an anchor, for a window that was just rewritten."""
         anchor, self.anchor = self.anchor, None
         try:
             return self.scale().tokens(counted)
@@ -314,9 +315,9 @@ class TokenEstimator:
             self.anchor = anchor
 
     def learn_from_overflow(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
-        """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named.
+        """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, if named.
 
-        However many refusals come, and whatever they say, the estimate changes by `FAR` at most until a report agrees.
+        Any number of refusals changes the estimate by at most `FAR` until a report agrees.
         """
         old, expected, counted = self.calibration, self.estimate_without_anchor(counted), max(1, counted)
         tokens = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
@@ -332,7 +333,7 @@ class TokenEstimator:
         return self.calibration
 
     def _review_refusals(self, counted: int, reported: int) -> None:
-        """Take back what refusals said where a report is nearer to what was expected before them."""
+        """Revert the effect of refusals if a report is nearer to the earlier expectation."""
         known = self._learned
         if known.unrefused is None:
             return
@@ -342,17 +343,17 @@ class TokenEstimator:
             known.ratios = refused
 
     def forget_window(self) -> None:
-        """Forget the window that a refusal once named: a larger request was answered."""
+        """Forget the window that a refusal once named, because a larger request was answered."""
         self._learned.calibration = replace(self.calibration, window=0)
 
     def fork(self) -> TokenEstimator:
-        """Return an estimator for a lane that begins as this one; both learn from the reports of either."""
+        """Return an estimator for a lane that begins like this one; both learn from the reports of either."""
         other = TokenEstimator(contents=self.contents, learned=self._learned)
         other.anchor = self.anchor
         return other
 
     def forget(self) -> None:
-        """Drop the anchor: of a new epoch nothing was reported yet."""
+        """Drop the anchor: a new epoch has no report yet."""
         self.anchor = None
 
 
@@ -361,9 +362,9 @@ def _clamp(factor: float) -> float:
 
 
 def apportion(total: int, weights: Sequence[int]) -> list[int]:
-    """Share `total` out in whole numbers in proportion to `weights`, by largest remainder.
+    """Share `total` in whole numbers in proportion to `weights`, by largest remainder.
 
-    The parts add up to `total` exactly, except where all weights are 0: then each part is 0.
+    The parts sum to `total` exactly, unless all weights are 0: then each part is 0.
     """
     whole = sum(weights)
     if whole <= 0 or total <= 0:

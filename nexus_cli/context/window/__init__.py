@@ -1,1 +1,1 @@
-"""The window of a lane: what happened, what of it is sent, and in which form. See README.md."""
+"""The window of a lane: the part of the log that is sent, and its form. See README.md."""

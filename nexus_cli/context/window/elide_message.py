@@ -1,6 +1,6 @@
 """Shorten one message: its text and the strings of its call arguments, cut in the middle with a visible marker.
 
-Pure. Which messages are shortened, and how far, is said by `nexus_cli.context.window.truncation`.
+Pure. `nexus_cli.context.window.truncation` chooses the messages and their sizes.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role, ToolCall
 
 WORTH = 32
-"""Tokens that cutting what the person said has to save: a short wish is not replaced by a marker as long as itself."""
+"""Least tokens that cutting the person's words must save: a short request is not replaced by a marker of the same
+length."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageElider:
-    """A shortener of messages: the counters, and the markers for an item."""
+    """Shortens messages with these counters and markers."""
 
     count: Callable[[str], int]
     measure: Measure
     marker: Callable[[WindowItem], Marker]
-    """For the text of an item."""
+    """Returns the marker for the text of an item."""
     inner: Callable[[WindowItem], Marker]
-    """For a string inside its call arguments: the offsets are those of that string alone."""
+    """Returns the marker for a string inside its call arguments, whose offsets are those of that string alone."""
 
     def elide(self, item: WindowItem, cap: int) -> WindowItem:
-        """Return `item` in about `cap` tokens, at least its markers; the same item where that would not make it
-        smaller, or would take the person's words for next to nothing; also a placeholder, which is put in again each
+        """Return `item` in about `cap` tokens, at least its markers. Return it unchanged if that would not make it
+        smaller, would cut the person's words for almost nothing, or if it is a placeholder, which is generated each
         time."""
         if is_placeholder(item):
             return item
@@ -49,7 +50,8 @@ class MessageElider:
         return replace(item, form=form, message=short, tokens=tokens)
 
     def _elide_call(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
-        """Return `call` with its longest strings cut; where that is not enough, one marker instead of the arguments."""
+        """Return `call` with its longest strings cut; if that is not enough, with one marker instead of the
+        arguments."""
         whole = self.count(compact(call.arguments))
         if whole <= cap:
             return call
@@ -64,8 +66,8 @@ class MessageElider:
         return replace(call, arguments=lean)
 
     def _elide_text(self, text: str, cap: int, marker: Marker) -> str:
-        """Return `text` in about `cap` tokens: its marker alone where the cap has no room for it, never longer than it
-        was."""
+        """Return `text` in about `cap` tokens: only its marker if the cap has no room for more, never longer than
+        before."""
         whole = self.count(text)
         if whole <= cap:
             return text
@@ -74,7 +76,7 @@ class MessageElider:
 
 
 def fill_level(sizes: Sequence[int], budget: int) -> int:
-    """Return the size to which the largest ones are cut so that all together fit `budget`."""
+    """Return the size to which the largest ones must be cut so that all together fit `budget`."""
     left = max(0, budget)
     for rest, value in enumerate(sorted(sizes)):
         share = left // (len(sizes) - rest)
@@ -93,7 +95,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """Return JSON data with every string value changed."""
+    """Return JSON data with every string value replaced."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):

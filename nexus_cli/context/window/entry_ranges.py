@@ -1,7 +1,7 @@
 """Ranges of entries that a summary replaces but its author never saw: they were out of the window.
 
-Read from the window itself: the markers where messages were left out, and the note of an earlier summary
-that replaced such ones. Pure.
+Read from the window itself: from the markers of left-out messages, and the note of an earlier summary that replaced
+such markers. Pure.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ HOLE = "[Left out here to fit the window: messages {} to {}."
 """Start of the line in place of omitted messages."""
 SUMMED = "[Messages {} are summarized here"
 _FORMER = "summed up"
-"""What older ledgers have in the place of `summarized`."""
+"""The wording of older ledgers for `summarized`."""
 BUT = "; messages {} are not, they were left out before"
-"""Text after `SUMMED` where not all of them are."""
+"""Text after `SUMMED` if some of them are not."""
 _HOLE = re.compile(re.escape(HOLE).replace(r"\{\}", r"(\d{1,9})"))
 _BUT = re.compile(
     re.escape(SUMMED).replace(r"\{\}", r"[\d, andtowihu.]{1,400}").replace("summarized", f"(?:summarized|{_FORMER})")
@@ -31,7 +31,7 @@ _SPAN = re.compile(r"(\d+)(?: to (\d+))?")
 
 
 def unseen_ranges(gone: Iterable[WindowItem], kept: Iterable[WindowItem], last: int) -> tuple[EntryRange, ...]:
-    """Return the messages up to `last` that are neither in the items that go nor in those that are kept, in order."""
+    """Return the messages up to `last` that are neither in the removed items nor in the kept ones, in order."""
     items = list(gone)
     spans = [(first, min(end, last)) for item in items for first, end in _left_out_ranges(item) if first <= last]
     shown = ranges_of(item.entry for item in [*items, *kept] if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER))
@@ -39,7 +39,7 @@ def unseen_ranges(gone: Iterable[WindowItem], kept: Iterable[WindowItem], last: 
 
 
 def _left_out_ranges(item: WindowItem) -> list[EntryRange]:
-    """Return the messages that a marker, or the note of a summary, says were left out."""
+    """Return the messages that a marker, or the note of a summary, lists as left out."""
     text = item.message.content
     if item.form is ItemForm.MARKER and (hole := _HOLE.match(text)):
         return [(int(hole[1]), int(hole[2]))]
@@ -49,17 +49,17 @@ def _left_out_ranges(item: WindowItem) -> list[EntryRange]:
 
 
 def hole_ranges(markers: Iterable[WindowItem]) -> list[EntryRange]:
-    """Return the messages that each of these markers says were left out; those that say nothing of it have none."""
+    """Return the messages that each of these markers lists as left out; none for a marker without a list."""
     return [span for item in markers if item.form is ItemForm.MARKER for span in _left_out_ranges(item)]
 
 
 def ranges_of(entries: Iterable[int]) -> tuple[EntryRange, ...]:
-    """Return the spans that these entries make."""
+    """Return the ranges of these entries."""
     return join_ranges((entry, entry) for entry in entries)
 
 
 def join_ranges(spans: Iterable[EntryRange]) -> tuple[EntryRange, ...]:
-    """Return the fewest spans that hold the messages of these, in order."""
+    """Return the fewest ranges that contain these messages, in order."""
     found: list[EntryRange] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1] + 1:
@@ -70,7 +70,7 @@ def join_ranges(spans: Iterable[EntryRange]) -> tuple[EntryRange, ...]:
 
 
 def subtract_ranges(first: int, last: int, without: Sequence[EntryRange]) -> tuple[EntryRange, ...]:
-    """Return what is left of the messages from `first` to `last`."""
+    """Return the messages from `first` to `last` without these ranges."""
     found = []
     for start, end in without:
         if first < start and first <= last:

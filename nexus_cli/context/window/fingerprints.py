@@ -1,8 +1,8 @@
-"""Hashes of a request, part by part; and the first part in which two requests differ.
+"""Hash a request part by part, and find the first part in which two requests differ.
 
-A provider's cache holds beginnings of requests, so what differs first is what made it miss. Parts are in the order
-in which a request has them: model, tools, system text by sections, what is asked of the model, messages. Pure; the
-hashes of messages are those of their lines, which are in the ledger once with epoch and entry.
+A provider's cache keeps prefixes of requests, so that the first difference caused the miss. Parts are in the order of a
+request: model, tools, system text by sections, parameters such as effort, messages. Pure; the hashes of messages are
+those of their lines, which the ledger has with epoch and entry.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from nexus_cli.core.wire import canonical
 Named = tuple[tuple[str, str], ...]
 """Names and hashes, in order."""
 SYSTEM = "system text"
-"""Last section, for what no section of an older epoch records."""
+"""Last section, for text that no recorded section of an older epoch covers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """One request, by its parts."""
+    """The parts of one request."""
 
     model: str
     effort: str
@@ -45,7 +45,7 @@ class Difference:
     what: str
     """The name of the part."""
     before: str
-    """Its former value: a name, or the beginning of its hash; "" if it was not there."""
+    """Its former value: a name, or the beginning of its hash; "" if it did not exist."""
     after: str
 
 
@@ -58,14 +58,14 @@ def fingerprint(epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprin
 
 
 def render_fingerprint(epoch: Epoch, items: Iterable[WindowItem]) -> Fingerprint:
-    """Return the parts of a request of these items, its messages rendered again."""
+    """Return the parts of a request of these items, rendering its messages again."""
     arranged = flatten(group_tool_calls(items))
     lines = Wire(epoch).extend(arranged)
     return fingerprint(epoch, ((name_of(item), line.hex()) for item, line in zip(arranged, lines, strict=True)))
 
 
 def name_of(item: WindowItem) -> str:
-    """Return `entry 12`, or in what form it is shown: `a summary up to entry 40`, `a stub of entry 12`."""
+    """Return `entry 12`, or for another form `a summary up to entry 40`, `a stub of entry 12`."""
     if item.form is ItemForm.FULL:
         return f"entry {item.entry}"
     where = "up to" if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else "of"
@@ -73,7 +73,7 @@ def name_of(item: WindowItem) -> str:
 
 
 def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | None:
-    """Return the first difference; None when `after` only continues `before`, or ends earlier."""
+    """Return the first difference; None if `after` only continues `before`, or ends earlier."""
     if before.model != after.model:
         return Difference("model", after.model, before.model, after.model)
     found = _among("tool", before.tools, after.tools) or _among("section", before.sections, after.sections)
@@ -90,7 +90,7 @@ def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | No
 
 
 def common_messages(before: Fingerprint, after: Fingerprint) -> int:
-    """Count the messages that both begin with; -1 if what precedes the messages differs."""
+    """Count the messages that both begin with; -1 if the parts before the messages differ."""
     if _fixed_parts(before) != _fixed_parts(after):
         return -1
     pairs = list(zip(before.messages, after.messages, strict=False))
@@ -102,7 +102,7 @@ def _fixed_parts(one: Fingerprint) -> tuple[str, str, str, Named, tuple[str, str
 
 
 def _among(kind: str, before: Named, after: Named) -> Difference | None:
-    """Return the first tool or section that changed, came or went; `order` if only their order changed."""
+    """Return the first tool or section that changed, was added or removed; `order` if only their order changed."""
     if before == after:
         return None
     if sorted(before) == sorted(after):
@@ -113,16 +113,16 @@ def _among(kind: str, before: Named, after: Named) -> Difference | None:
     for name in sorted(names, key=lambda name: _place(name, before, after)):
         if old.get(name) != new.get(name):
             return Difference(kind, name, old.get(name, "")[:12], new.get(name, "")[:12])
-    return Difference(kind, names[0], "", "")  # one name is there twice
+    return Difference(kind, names[0], "", "")  # one name occurs twice
 
 
 def _place(name: str, *lists: Sequence[tuple[str, str]]) -> int:
-    """Return the first place of a name in any of the lists."""
+    """Return the first index of a name in any of the lists."""
     return min(place for named in lists for place, (one, _) in enumerate(named) if one == name)
 
 
 def _of_section(section: dict[str, object]) -> str:
-    """Return the hash of its text; of an epoch from before there was one, what else shows a change: form and tokens."""
+    """Return the hash of its text; for an epoch without a recorded hash, form and tokens, which also show a change."""
     return str(section.get("sha256") or _sha(canonical([section.get("form"), section.get("tokens")])))
 
 

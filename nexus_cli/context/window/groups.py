@@ -1,9 +1,9 @@
 """Atomic groups, and the one repair of tool pairs (law 3).
 
-A group is one message, or an assistant message with calls and the result of each call in call order. Entries are kept
-in the order in which they happened; here they are put in the order in which a provider accepts them: a late result
-goes to its call, what came between follows the group, an orphan or a second result is left out, a missing one gets a
-placeholder. Pure; used for what is built, for loading, resuming and truncation alike.
+A group is one message, or an assistant message with calls and the result of each call in call order. Entries are stored
+in the order in which they happened; here they are put in the order that a provider accepts. A late result is moved to
+its call, messages between follow the group, an orphan or repeated result is left out, and a missing one gets a
+placeholder. Pure; used for building, loading, resuming and truncation alike.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from nexus_cli.core.message import Message, Role, ToolCall
 
 Group: TypeAlias = tuple[WindowItem, ...]
 Measure: TypeAlias = Callable[[Message, str], int]
-"""Tokens of a message with its preamble and overhead."""
+"""Returns the tokens of a message with its preamble and overhead."""
 
 PLACEHOLDER = "[no result yet: this call has not finished]"
 PLACEHOLDER_TOKENS = 16
-"""Of a placeholder, where nobody measures it."""
+"""Tokens of a placeholder without a measure."""
 
 
 def group_tool_calls(items: Iterable[WindowItem], measure: Measure | None = None) -> list[Group]:
@@ -75,7 +75,7 @@ def is_placeholder(item: WindowItem) -> bool:
 
 
 def from_first_user_message(groups: Sequence[Group]) -> Sequence[Group]:
-    """Return `groups` from the first user message on; all of them where there is none."""
+    """Return `groups` from the first user message on; all of them if there is none."""
     first = next((index for index, group in enumerate(groups) if group[0].message.role is Role.USER), 0)
     return groups[first:]
 
@@ -115,7 +115,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Next step: none, the last message is the assistant's."""
+    """Next step: none, because the last message is the assistant's."""
 
 
 def next_step(items: Sequence[WindowItem]) -> Dispatch | ModelCall | Done:
@@ -146,7 +146,7 @@ def newest_request(groups: Sequence[Group]) -> int | None:
 
 
 def run_requests(groups: Sequence[Group], run: int) -> list[int]:
-    """Return the indices of the request in force and its steering: what the person said from entry `run` on, else the
+    """Return the indices of the current request and its steering: the person's messages from entry `run` on, else the
     newest."""
     latest = newest_request(groups)
     if latest is None:

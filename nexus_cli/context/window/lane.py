@@ -1,7 +1,7 @@
 """A lane: one line of requests, with its log, its epoch, the window and the cursor (`nexus docs context`).
 
 The window is the epoch's head and every item appended since. Only `rewrite` begins a new epoch; everything else
-appends. What was sent is rendered once (`Wire`) and never again. What we add to a message may also be in a head,
+appends. Each message is rendered once (`Wire`) and never again. A preamble may also be added to a message in a head,
 until the first request of its epoch settles it.
 """
 
@@ -30,9 +30,9 @@ from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import WireRules
 
 Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
-"""Memos of an epoch that is about to begin: kind and value of each."""
+"""Returns the memos of an epoch that is about to begin: kind and value of each."""
 SHOWN = (ItemForm.FULL, ItemForm.ELIDED)
-"""Forms of an item that shows its entry."""
+"""Forms of an item that show its entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class EpochHeader:
 
 @dataclass(frozen=True, slots=True)
 class FrozenRequest:
-    """A rendered request: to be committed before its first byte goes out."""
+    """A rendered request, to be committed before its first byte is sent."""
 
     wire: Wire
     last: int
@@ -60,11 +60,11 @@ class FrozenRequest:
     counted: int
     previous_end: int
     changed_head: tuple[FixedValues, ...] = ()
-    """Slots of the head to which something was added, or from which it was taken, since the epoch was recorded."""
+    """Slots of the head whose preamble was added or removed since the epoch was recorded."""
 
 
 class Lane:
-    """The window of one lane, and the only places where it changes."""
+    """The window of one lane. All changes to the window are made here."""
 
     def __init__(self, timeline: Timeline, measure: Measure, frame: EpochHeader | None = None) -> None:
         self.timeline = timeline
@@ -72,9 +72,9 @@ class Lane:
         self.epoch = _epoch(frame or EpochHeader(), 0, None, "start", (), timeline.last)
         self.tail: list[WindowItem] = []
         self.cursor = 0
-        """Id of the last entry that the model was sent."""
+        """Id of the last entry that was sent to the model."""
         self.run = 0
-        """Id of the entry with which the current run began; what the person says after it is steering."""
+        """Id of the first entry of the current run; later messages of the person are steering."""
         self._wire: Wire | None = None
         self.is_recorded = False
         """True once the epoch is recorded."""
@@ -85,7 +85,7 @@ class Lane:
         self.messages_tokens = 0
         """Our count of the messages alone."""
         self.changes = 0
-        """Counts what was done to the window: as long as it is the same, so is the next request."""
+        """Counts changes of the window: while it is the same, the next request is too."""
 
     @classmethod
     def load(cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False) -> Lane:
@@ -112,12 +112,12 @@ class Lane:
 
     @property
     def last_sent(self) -> int:
-        """Id of the last entry that a request of this epoch held; -1 before its first one."""
+        """Id of the last entry in a request of this epoch; -1 before its first one."""
         return self.cursor if self._head_sent else -1
 
     @property
     def items(self) -> list[WindowItem]:
-        """The window in the order in which things happened."""
+        """The items of the window in the order in which they happened."""
         return [*self.epoch.head, *self.tail]
 
     @property
@@ -130,7 +130,7 @@ class Lane:
         return group_tool_calls(self.items, self._measure)
 
     def next_step(self) -> Dispatch | ModelCall | Done:
-        """Return what the loop has to do."""
+        """Return the loop's next step."""
         return next_step(self.items)
 
     def new_entry(self, kind: Kind, message: Message, actor: str) -> Entry:
@@ -138,7 +138,7 @@ class Lane:
         return self.timeline.new_entry(kind, message, actor, self._measure(message, ""))
 
     def add(self, entry: Entry) -> None:
-        """Put a recorded entry at the end of the window."""
+        """Append a recorded entry to the window."""
         self.tail.append(item_of(entry))
         self.messages_tokens += entry.tokens
         self.changes += 1
@@ -148,7 +148,7 @@ class Lane:
     def append(
         self, kind: Kind, message: Message, actor: str, notes: Mapping[str, Mapping[str, Any]] | None = None
     ) -> Entry:
-        """Record what happened, at the end of log and window; `notes` are values of memos of it by their kind."""
+        """Record an entry at the end of log and window; `notes` are its memos by kind."""
         entry = self.new_entry(kind, message, actor)
         memos = [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()]
         self.timeline.log.append(entry, memos)
@@ -156,10 +156,10 @@ class Lane:
         return entry
 
     def attach_preamble(self, preamble: str) -> bool:
-        """Fix `preamble` on the newest unsent user message, else on the newest unsent tool result; in an epoch under
-        which nothing was sent, where all is sent that it shows, on the newest of its messages.
+        """Fix `preamble` on the newest unsent user message, else on the newest unsent tool result. In a new epoch that
+        has sent nothing, use the newest of its messages.
 
-        Returns False when nothing is unsent; what was sent is never touched.
+        Returns False if nothing is unsent; sent messages are never changed.
         """
         item = self._preamble_slot()
         if item is None:
@@ -169,19 +169,19 @@ class Lane:
 
     @property
     def adds_to_result(self) -> bool:
-        """True if the next preamble goes behind the text of a tool result."""
+        """True if the next preamble is appended to a tool result."""
         item = self._preamble_slot()
         return item is not None and item.message.role is Role.TOOL
 
     def detach_preamble(self) -> None:
-        """Remove the preamble from the message that `attach_preamble` would take, if it is in a head: the epoch began
+        """Remove the preamble of the message that `attach_preamble` would use, if it is in a head: the epoch began
         after it was added, and sends it again."""
         item = self._preamble_slot()
         if item is not None and item.preamble and item not in self.tail:
             self._set_preamble(item, "")
 
     def _preamble_slot(self) -> WindowItem | None:
-        """Return the message that the next preamble goes to."""
+        """Return the message for the next preamble."""
         head = [item for item in self.epoch.head if item.form in SHOWN] if self._head_open else []
         unsent = [item for item in (*head, *self.tail) if item.entry > self.cursor]
         for items in (unsent, head):
@@ -206,14 +206,14 @@ class Lane:
         return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
 
     def freeze_request(self) -> FrozenRequest:
-        """Render what is new and move the cursor; the caller commits before it sends."""
+        """Render the new items and move the cursor; the caller commits before sending."""
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[FixedValues, ...] = ()
         if not self.is_recorded:
             self.begin()
         if self._wire is None:
             self._wire, lines, _ = self._render_sent()
-            # Also where it was sent before: whether that was under this epoch, a resumed lane does not know.
+            # Also if it was sent before: a resumed lane does not know if that was under this epoch.
             head_lines = tuple(lines)
             changed_head = tuple(self._changed_head_lines(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
@@ -234,13 +234,13 @@ class Lane:
                 yield FixedValues(item.entry, item.preamble, item.tokens, line)
 
     def renders_to(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
-        """True if what was sent renders to the same lines: the stored hashes of the head's items (none: not sent yet)
+        """True if the sent items render to the same lines: the stored hashes of the head's items (none: not sent yet)
         and of the entries after it."""
         _, lines, entries = self._render_sent()
         return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
 
     def _render_sent(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
-        """Return the wire up to the cursor, with the hashes of the head's items and of the entries after it."""
+        """Return the wire up to the cursor, and the hashes of the head's items and of the entries after it."""
         wire = Wire(self.epoch)
         head = wire.extend(flatten(group_tool_calls(self.epoch.head)))
         sent = flatten(group_tool_calls(self._split()[0]))
@@ -259,8 +259,9 @@ class Lane:
         frame: EpochHeader | None = None,
         notes: Notes | None = None,
     ) -> Epoch:
-        """Begin a new epoch with this head; the only way in which sent lines change. The memos of `notes`, which sees
-        the lane as it is then, are recorded with it; what is raised there or by the log leaves the lane as it was."""
+        """Begin a new epoch with this head; the only way in which sent lines change. The memos of `notes`, which is
+        called with the lane in its former state, are recorded with it. If `notes` or the log raises, the lane is
+        unchanged."""
         kept = tuple(item for item in head if not is_placeholder(item))
         old = self.epoch
         number = self.timeline.log.next_epoch()
@@ -282,12 +283,12 @@ class Lane:
         return new
 
     def replace_header(self, frame: EpochHeader) -> None:
-        """Give an epoch of which nothing was recorded or sent another frame."""
+        """Replace the frame of an epoch that was neither recorded nor sent."""
         self.epoch = with_frame(self.epoch, frame)
         self.changes += 1
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
-        """Record the first epoch of a new lane, with what its system text leaves out."""
+        """Record the first epoch of a new lane with the drops of its system text."""
         self.epoch = replace(self.epoch, id=self.timeline.log.next_epoch())
         now, last = self.timeline.now(), self.timeline.last
         self.timeline.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
@@ -295,7 +296,7 @@ class Lane:
         self.changes += 1
 
     def _newest_run(self) -> int:
-        """Return the newest entry of the window that began a run: the log alone distinguishes a request from
+        """Return the newest entry of the window that began a run: only the log distinguishes a request from
         steering."""
         for item in reversed(self.items):
             if item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED):
@@ -309,7 +310,7 @@ class Lane:
 
 
 def item_of(entry: Entry) -> WindowItem:
-    """Return the item that shows an entry whole."""
+    """Return an item that shows an entry completely."""
     return WindowItem(entry.id, ItemForm.FULL, entry.message, entry.preamble, entry.tokens)
 
 

@@ -18,19 +18,19 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical
 
 MARKER_ROOM = 128
-"""Tokens kept free for the marker lines of a truncation."""
+"""Tokens reserved for the marker lines of a truncation."""
 
 
 @dataclass
 class LaneTruncator:
-    """A truncation of lanes to their budget."""
+    """Truncates lanes to their budget."""
 
     count: Callable[[str], int]
     strategy: Strategy
     low_water: float | None = None
     """Share of the budget to which a truncation goes down; None: the budget is filled."""
     markers: bool = False
-    """Put a line where groups were removed, and record drops."""
+    """True to put a line where groups were removed, and to record drops."""
     measure: Callable[[Message, str], int] = field(kw_only=True)
 
     def truncate(
@@ -43,7 +43,7 @@ class LaneTruncator:
     ) -> list[Drop]:
         """Begin an epoch that fits `available` counted tokens; returns the drops that it recorded.
 
-        `groups` is what there is to choose from, if not the window as it is; `notes` as in `Lane.rewrite`.
+        `groups` are the candidates, by default those of the window; `notes` as in `Lane.rewrite`.
         """
         frame = header_of(lane.epoch)
         fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
@@ -72,7 +72,7 @@ class LaneTruncator:
         return drops
 
     def _floor(self, available: int, room: int) -> int:
-        """Return the least that the request keeps. Without markers the window fits before all, where there is room at
+        """Return the least that the request keeps. Without markers, the window fits first of all, if there is room at
         all."""
         return 0 if room > 0 and not self.markers else int(available * REQUEST_FLOOR)
 
@@ -123,11 +123,11 @@ class LaneTruncator:
 
     @property
     def recalls(self) -> bool:
-        """True if the model can read drops; otherwise no way back is named to it."""
+        """True if the model can read drops; otherwise none is named to it."""
         return True
 
     def _hole_item(self, lane: Lane, hole: Hole, drops: list[Drop]) -> WindowItem:
-        """Return the line in place of removed groups; the drops of this cut are added to `drops`."""
+        """Return the line that replaces removed groups; append the drops of this cut to `drops`."""
         found, ways = links_of_hole(hole, recalls=self.recalls), []
         for part in found.new:
             ways.append(lane.timeline.log.next_drop())
@@ -138,9 +138,9 @@ class LaneTruncator:
 
 
 def cited_drops(groups: Sequence[Group]) -> dict[int, str]:
-    """Map entry to drop, for results that are a recalled piece: cut short they cite that drop, and make no new one.
+    """Map entry to drop, for results that are a recalled piece: if shortened they cite that drop, and need no new one.
 
-    Where `recall` failed its text is an error, which opens no bracket and is no piece of anything.
+    A failed `recall` returns an error, which does not begin with a bracket and is not a piece.
     """
     found = {}
     for first, *results in groups:
@@ -154,9 +154,9 @@ def cited_drops(groups: Sequence[Group]) -> dict[int, str]:
 
 
 def inner_marker(drop_id: str) -> Marker:
-    """Return the marker inside call arguments and recalled pieces: names the drop, and no range of it.
+    """Return the marker inside call arguments and recalled pieces: it names the drop without a range.
 
-    That of call arguments holds them as JSON; a piece knows its own offsets, which are not those of the drop.
+    The drop of call arguments has them as JSON; a piece's offsets are not those of its drop.
     """
 
     def marker(start: int, end: int, total: int, tokens: int) -> str:

@@ -1,8 +1,8 @@
-"""Stale tool results: shown a second time in the window, or out of date. Pure, from groups to a new head.
+"""Find stale tool results: repeated in the window, or out of date. Pure, from groups to a new head.
 
 A result is stale when the same file was read again later or changed since by a tool of ours, or when the same listing
-or search was made again. It is replaced by one line that says so and how to read it back; nothing else changes, so
-pairs stay whole and the order stays. Whether that pays is said by `nexus_cli.context.window.rewrite_cost`.
+or search was made again. It is replaced by one line with the reason and the way to read it back; nothing else changes,
+so that pairs and order stay the same. `nexus_cli.context.window.rewrite_cost` decides if that pays.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.core.wire import canonical
 
 LEAST = 200
-"""Tokens that a result has at least before it is worth a stub."""
+"""Least tokens of a result that deserves a stub."""
 RECENT = 8
-"""So many of the newest groups are never touched: the model is at work on them."""
+"""Newest groups that are never changed, because the model is working on them."""
 CUT = "left out: recall("
-"""Mark of a result that was cut short."""
+"""Mark of a shortened result."""
 NAMED = 120
 """Characters of a call's subject that its stub names."""
 LINES = ("offset", "limit")
@@ -45,12 +45,12 @@ FAILED = (
     "there is no tool",
     "tools are switched off",
 )
-"""How the results of calls begin that could not run, or did not end."""
+"""Beginnings of results of calls that could not run, or did not end."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaleResult:
-    """One result that is no longer needed in the window."""
+    """One result that the window no longer needs."""
 
     item: WindowItem
     call: ToolCall
@@ -66,7 +66,7 @@ class StaleResult:
         return f"{self.call.name} {subject if len(subject) <= NAMED else subject[: NAMED - 3] + '...'}"
 
     def stub(self, drop_id: str, measure: Measure) -> WindowItem:
-        """Return the item with the stub in its place; its preamble stays."""
+        """Return the item with the stub as its text; its preamble stays."""
         text = f'[{self.what}: {self.why}; recall("{drop_id}")]'
         message = replace(self.item.message, content=text)
         return replace(self.item, form=ItemForm.STUB, message=message, tokens=measure(message, self.item.preamble))
@@ -98,7 +98,7 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
 
 
 def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list[WindowItem]:
-    """Return the window's items with the stubs, by entry, in the places of what they replace."""
+    """Return the window's items with the stubs, by entry, in place of the originals."""
     return [stubs.get(item.entry, item) if _is_result(item) else item for group in groups for item in group]
 
 
@@ -124,7 +124,7 @@ class _NamedCall:
 
 
 class _Later:
-    """The calls of a window from some place on, collected from its end."""
+    """The calls of a window from a certain place on, collected from its end."""
 
     def __init__(self) -> None:
         self._reads: dict[Key, set[tuple[int, float, bool]]] = {}

@@ -1,8 +1,8 @@
 """Recall ids at a hole in the window: a drop for each part that was removed together, oldest first. Pure.
 
-A drop holds what left the window then. What had gone before has its own drop, which the marker of the older, smaller
-hole named: the marker that takes its place names it again. Where those would become too many, or one is not known any
-more, one drop holds all of the hole. What is chosen to go is `nexus_cli.context.window.truncation`'s.
+A drop has the messages removed at one time. Earlier ones have their own drop, named by the marker of the older, smaller
+hole; the marker that replaces it names that drop again. If these become too many, or one is unknown, one drop has the
+whole hole. `nexus_cli.context.window.truncation` chooses the messages to remove.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from nexus_cli.context.window.truncation import Hole
 from nexus_cli.core.entry import ItemForm, WindowItem
 
 MOST = 5
-"""So many drops are named by one marker: each takes room, and is one more to read or search."""
+"""Most drops that one marker names: each takes room, and is one more to read or search."""
 _NAMED = re.compile(r'recall\("(d\d{1,18})"\)')
 
 
 @dataclass(frozen=True, slots=True)
 class HolePart:
-    """The part of a hole that one drop holds."""
+    """The part of a hole that one drop contains."""
 
     what: str
     tokens: int
-    """Of what left the window now."""
+    """Tokens that left the window now."""
     entries: EntryRange
-    """The messages that it gives back."""
+    """The messages that it returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecallLinks:
-    """The drops to be made for a hole, and those that there are already."""
+    """The drops to create for a hole, and the existing ones."""
 
     known: tuple[str, ...]
-    """Ids of drops that hold the rest of the hole, oldest first."""
+    """Ids of drops with the rest of the hole, oldest first."""
     new: tuple[HolePart, ...]
 
 
 def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
-    """Return the drops that `hole` needs. Where the model never `recalls`, no older way is named to it."""
+    """Return the drops that `hole` needs. If the model never `recalls`, earlier drops are not named to it."""
     before = join_ranges(hole_ranges(hole.markers))
     went = [item for item in hole.gone if item.form is not ItemForm.SUMMARY]
     spans = join_ranges([*((item.entry, item.entry) for item in went), *subtract_ranges(hole.first, hole.last, before)])
@@ -61,7 +61,7 @@ def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
 
 
 def hole_line(first: int, last: int, ways: Sequence[str]) -> str:
-    """Return the line in place of the messages from `first` to `last` were left out."""
+    """Return the line that replaces the left-out messages from `first` to `last`."""
     how = ", ".join(f'recall("{name}")' for name in ways)
     return f"{HOLE.format(first, last)} Read them with {how}.]" if ways else f"{HOLE.format(first, last)}]"
 
@@ -80,7 +80,7 @@ def _what(*spans: EntryRange) -> str:
 
 
 def _all(hole: Hole, went: Sequence[WindowItem], before: Sequence[EntryRange]) -> HolePart:
-    """Return one drop for the whole hole; it says what of it left the window now, and what had gone before."""
+    """Return one drop for the whole hole, with the tokens that left the window now."""
     now = ranges_of(item.entry for item in went)
     rest = subtract_ranges(hole.first, hole.last, now)
     summed = len(went) < len(hole.gone)

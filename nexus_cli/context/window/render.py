@@ -1,7 +1,7 @@
 """From items to the messages on the wire, and their canonical lines (laws 1 and 8).
 
-Pure and incremental: what was rendered is never rendered again. The wire rules of the epoch insert bridging messages as
-a function of two neighbours; opaque material goes back only to its own provider and model.
+Pure and incremental: no message is rendered twice. The wire rules of the epoch insert bridging messages as a function
+of two neighbours; opaque data is sent back only to its own provider and model.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class Wire:
 
     @property
     def sha256(self) -> str:
-        """Of all lines so far, each ended by a newline."""
+        """SHA-256 of all lines so far, each ended by a newline."""
         return self._hash.hexdigest()
 
     def fork(self) -> Wire:
-        """Return a wire that begins with this one's lines and grows apart."""
+        """Return a wire that begins with this one's lines and grows independently."""
         other = object.__new__(Wire)
         other.__dict__.update(self.__dict__)
         other.messages, other._ids, other._hash = list(self.messages), dict(self._ids), self._hash.copy()
         return other
 
     def extend(self, items: Iterable[WindowItem]) -> list[bytes]:
-        """Append arranged items; returns for each the SHA-256 of the lines that it became."""
+        """Append arranged items; return for each the SHA-256 of its lines."""
         return [self._append(item) for item in items]
 
     def _append(self, item: WindowItem) -> bytes:
@@ -115,7 +115,7 @@ def _user_content(message: Message, preamble: str) -> str | list[dict[str, Any]]
 
 
 def prefix_sha256(epoch: Epoch, items: Sequence[WindowItem]) -> str:
-    """Return the hash of the lines that a request of these arranged items begins with."""
+    """Return the hash of the lines with which a request of these arranged items begins."""
     wire = Wire(epoch)
     wire.extend(items)
     return wire.sha256

@@ -1,7 +1,7 @@
 """Cost and savings of a rewrite of the window, at a model's real prices (law 6: afford).
 
-Pure arithmetic. Who rewrites, and whether it has to be done for other reasons, is the session's affair. Prices are
-those of `ModelInfo`; for long inputs hand in `info.priced(tokens)`.
+Pure arithmetic. The session decides on the rewrite, and may have other reasons. Prices are those of `ModelInfo`; for
+long inputs pass `info.priced(tokens)`.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
 
 READ_RATIO = 0.1
-"""Price of a token read from the cache, in prices of input, where the model's own is unknown."""
+"""Price of a token read from the cache, relative to the input price, if the model's own is unknown."""
 MOST_STEPS = 50
-"""Further steps that are counted on at most."""
+"""Most further steps that are expected."""
 MILLION = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class RewritePrice:
-    """The price of one rewrite, and what it brings."""
+    """The price and the benefit of one rewrite."""
 
     cold: int
     """Tokens that the next request sends uncached because of it."""
     saved: int
-    """Tokens fewer in each later request."""
+    """Tokens saved in each later request."""
     steps: int
-    """Further steps that are expected."""
+    """Number of further steps expected."""
     cost: float | None
-    """Dollars that sending them cold costs more; None when a price is unknown."""
+    """Extra dollars for sending them uncached; None if a price is unknown."""
     gain: float | None
-    """Dollars that the expected steps cost less; None when a price is unknown."""
+    """Dollars saved in the expected steps; None if a price is unknown."""
     pays: bool
     why: str
-    """The sum in one line."""
+    """The calculation in one line."""
     worth: float = 0.0
-    """Gain beyond the cost, to compare rewrites of one window by: millionths of dollars, or where prices are
-    unknown tokens of input."""
+    """Gain minus cost, for comparing rewrites of one window: in millionths of dollars, or in input tokens if prices are
+    unknown."""
 
 
 def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: bool) -> RewritePrice:
-    """Compare what `cold` tokens cost more with `saved` tokens in each of the expected `steps`.
+    """Compare the extra cost of `cold` tokens with `saved` tokens in each of the expected `steps`.
 
-    `steps` are those so far; at most `MOST_STEPS` are counted on. While the cache is `warm` a cold token costs the
-    price of writing it (of input, where writes are not billed) less that of reading it, and a saved one what reading it
-    would have cost. When the cache has expired everything is sent cold anyway: the rewrite costs nothing, and the first
-    of the steps saves the full price. Where a price is unknown the usual ratio of a read to an input decides.
+    `steps` are those so far; as many are expected, at most `MOST_STEPS`. While the cache is `warm`, a cold token costs
+    the write price (the input price if writes are not billed) minus the read price, and a saved token saves the read
+    price. Once the cache has expired everything is sent uncached anyway: the rewrite costs nothing, and the first step
+    saves the full price. If a price is unknown, the usual ratio of read to input price is used.
     """
     cold, saved, steps = max(0, cold), max(0, saved), max(0, min(steps, MOST_STEPS))
     known = info.input_price is not None and info.cache_read_price is not None
@@ -70,8 +70,8 @@ def request_cost(info: ModelInfo, *, cached: int, fresh: int, output: int = 0) -
     """Return the dollars of one request: `cached` tokens read, `fresh` ones sent (and written, where that is billed),
     `output`.
 
-    At the prices of an input of that length. None when a needed price is unknown; an unknown price of reading counts as
-    that of input, as in the accounts of what was used.
+    Uses the prices for an input of that length. None if a needed price is unknown; an unknown read price counts as the
+    input price, as in the usage totals.
     """
     info = info.with_tier_prices(cached + fresh)
     if info.input_price is None or (output and info.output_price is None):
@@ -82,9 +82,9 @@ def request_cost(info: ModelInfo, *, cached: int, fresh: int, output: int = 0) -
 
 
 def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:
-    """Return the dollars that `missed` tokens of a request of this `usage` cost more than reading them from the cache
-    would; None when a price is unknown. Only what was reported as written is billed as such; never more than the
-    request cost."""
+    """Return the extra dollars for `missed` tokens of a request with this `usage`, compared with reading them from the
+    cache; None if a price is unknown. Only tokens reported as written are billed as such; never more than the request
+    cost."""
     info = info.with_tier_prices(usage.input)
     if info.input_price is None or info.cache_read_price is None:
         return None
@@ -96,15 +96,14 @@ def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:
 
 
 def _fresh(info: ModelInfo) -> float:
-    """Return the dollars per million tokens sent uncached: the price of writing the cache where that is billed.
-    Unknown: 1."""
+    """Return the dollars per million tokens sent uncached: the write price if writes are billed. Unknown: 1."""
     if info.input_price is None:
         return 1.0
     return info.input_price if info.cache_write_price is None else info.cache_write_price
 
 
 def _read(info: ModelInfo) -> float:
-    """Return the dollars per million tokens read from the cache, by the usual ratio where unknown."""
+    """Return the dollars per million tokens read from the cache; if unknown, by the usual ratio."""
     if info.input_price is None:
         return READ_RATIO
     return READ_RATIO * info.input_price if info.cache_read_price is None else info.cache_read_price

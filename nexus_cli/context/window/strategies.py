@@ -1,4 +1,4 @@
-"""Truncation strategies (seed A): which groups stay when the window is over its budget. Pure."""
+"""Truncation strategies (seed A): choose the groups that stay when the window is over its budget. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 Strategy: TypeAlias = Callable[[Sequence[int], int, Set[int]], set[int]]
 """`(sizes, budget, required) -> indices`: group sizes in tokens from oldest to newest, the budget for all of them, and
-the indices that stay in any case. The result contains `required` and, beyond it, never exceeds the budget."""
+the indices that always stay. The result contains `required` and, beyond it, never exceeds the budget."""
 
 
 def keep_newest(sizes: Sequence[int], budget: int, required: Set[int]) -> set[int]:
-    """Return the required ones, counted first, then from the newest back to the first that does not fit."""
+    """Return the required ones, counted first, then the newest ones back to the first that does not fit."""
     kept = set(required)
     total = sum(sizes[index] for index in kept)
     for index in reversed(range(len(sizes))):
@@ -25,11 +25,11 @@ def keep_newest(sizes: Sequence[int], budget: int, required: Set[int]) -> set[in
 
 
 def keep_first_and_newest(sizes: Sequence[int], budget: int, required: Set[int]) -> set[int]:
-    """Return the required ones, the first where it fits beside them, then from the newest back."""
+    """Return the required ones, the first one if it fits beside them, then the newest ones."""
     with_first = {*required, 0} if sizes else set(required)
     fits = sum(sizes[index] for index in with_first) <= budget
     return keep_newest(sizes, budget, with_first if fits else required)
 
 
 STRATEGIES: Mapping[str, Strategy] = {"oldest_first": keep_newest, "middle_out": keep_first_and_newest}
-"""By the name of the setting."""
+"""Strategies by the name of the setting."""

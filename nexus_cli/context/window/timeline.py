@@ -1,7 +1,7 @@
 """The log of one lane: append, read by range; nothing in it ever changes (seed C's timeline).
 
-`Timeline` gives entries their ids and times; where they are kept is the `Log`'s affair. `MemoryLog` keeps them in this
-process, for a `ContextManager` without a session.
+`Timeline` gives entries their ids and times; a `Log` stores them. `MemoryLog` stores them in this process, for a
+`ContextManager` without a session.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from nexus_cli.core.usage import Usage
 
 
 class MemoryLog:
-    """A `Log` in lists; does not keep what only a ledger needs."""
+    """A `Log` in lists, without the records that only a ledger needs."""
 
     def __init__(self, start: int = 0, drops: int = 0, epochs: int = 0) -> None:
-        """Continue after so many entries, drops and epochs of another log."""
+        """Continue after the given numbers of entries, drops and epochs of another log."""
         self._entries: list[Entry] = []
         self._start = start
         self._last_drop, self._next_epoch = drops, epochs
@@ -109,7 +109,7 @@ class MemoryLog:
 
 
 class Timeline:
-    """Everything that happened in one lane, in order."""
+    """All entries of one lane, in order."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         self.log = log
@@ -129,7 +129,7 @@ class Timeline:
         return self.log.read(first, last) if first <= last else ()
 
     def memo(self, kind: str, value: Mapping[str, Any]) -> None:
-        """Record something about the lane that is no entry, see `Memo`."""
+        """Record a note about the lane, see `Memo`."""
         self.log.record_memo(Memo(kind, self.now(), self.last, value))
 
     def memos(self, kind: str) -> Sequence[Memo]:

@@ -1,8 +1,8 @@
 """Cut a window to a budget (seed A, laws 2 to 4): a pure function from groups to the items that stay.
 
-The current request with its steering and the newest group always stay; where even they do not fit, results inside the
-newest group are elided first, then the request down to its floor. What else stays is the strategy's choice. Groups
-before the first user message that stays are left out.
+The current request with its steering and the newest group always stay. If even they do not fit, results inside the
+newest group are elided first, then the request down to its floor. The strategy chooses the other groups that stay.
+Groups before the first kept user message are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REQUEST_SHARE = 2 / 3
 """Share of the messages' room that an oversized request is cut to, a little more than when it was recorded: the run
 needs the rest for its steps."""
 TRIES = 4
-"""How often a height is guessed, before everything is cut down to its markers."""
+"""Attempts at a size before everything is cut down to its markers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +31,20 @@ class Hole:
     """Index in `Truncation.groups` of the kept group that follows."""
     first: int
     last: int
-    """Entries left out, both included."""
+    """First and last left-out entry."""
     tokens: int
-    """Of `gone`."""
+    """Tokens of `gone`."""
     gone: tuple[WindowItem, ...] = ()
-    """Items that left the window now."""
+    """Items that leave the window now."""
     markers: tuple[WindowItem, ...] = ()
-    """Lines for what was left out earlier."""
+    """Markers of items left out earlier."""
     marker: WindowItem | None = None
-    """The line that is already there, if nothing new was left out."""
+    """The existing marker, if no more items were left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """The result of a truncation: what stays, what does not, which items were shortened (original, elided)."""
+    """The result of a truncation: kept groups, holes, and shortened items (original, elided)."""
 
     groups: tuple[Group, ...]
     holes: tuple[Hole, ...]
@@ -65,7 +65,7 @@ def truncate_window(
     """Cut `groups` to `soft` tokens, never above `hard` (tokens for messages alone).
 
     `floor` is the least that the request keeps; with `summaries`, summaries stay as long as they fit. The current run
-    began with entry `run` (0: with the newest user message).
+    began with entry `run` (0: the newest user message).
     """
     places = [index for index, group in enumerate(groups) if group[0].form is not ItemForm.MARKER]
     everything, groups = groups, [groups[index] for index in places]
@@ -92,9 +92,9 @@ def truncate_window(
 def _shrink_requests(
     groups: list[Group], requests: Sequence[int], hard: int, floor: int, elider: MessageElider
 ) -> list[Group]:
-    """Return `groups` with the newest one, then the requests before it, elided so far that all of them fit `hard`.
+    """Return `groups` with the newest one, and then the requests before it, elided until all of them fit `hard`.
 
-    Where there is no room at all they stay as they are.
+    If there is no room at all they stay unchanged.
     """
     tail = len(groups) - 1
     earlier = [index for index in requests if index != tail]
@@ -110,7 +110,7 @@ def _shrink_requests(
 
 
 def _level_requests(groups: list[Group], requests: Sequence[int], budget: int, elider: MessageElider) -> list[Group]:
-    """Return `groups` with the words of these requests cut to one size, so that with their preambles they have `budget`
+    """Return `groups` with the words of these requests cut to one size, so that with their preambles they take `budget`
     tokens: none loses all its words to another one."""
     words = [sum(elider.count(item.message.content) for item in groups[index]) for index in requests]
     around = [group_tokens(groups[index]) - size for index, size in zip(requests, words, strict=True)]
@@ -130,7 +130,7 @@ def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
         over = group_tokens(short) - budget
         if over <= 0:
             return short
-        aim -= max(over, WORTH)  # a cut that saves less is not made at all
+        aim -= max(over, WORTH)  # a cut that saves less is not made
         if aim <= 0:
             break
     return _level_items(group, 0, elider)
@@ -142,8 +142,8 @@ def _level_items(group: Group, budget: int, elider: MessageElider) -> Group:
 
 
 def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
-    """Return the holes before each kept group. One names all that went: an old request may stand behind what came
-    later."""
+    """Return the holes before each kept group. One hole covers all removed groups if an old request comes after later
+    messages."""
     holes = []
     previous = -1
     for position, index in enumerate(kept):

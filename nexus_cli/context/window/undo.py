@@ -1,7 +1,7 @@
 """Undo a compaction: the epoch that it replaced, and the window without it. Pure.
 
-A summary links to the epoch that it replaced (`Epoch.parent`), and the log has everything since: so nothing has to be
-kept for it, and it works after a restart and several times over.
+A summary links to the epoch that it replaced (`Epoch.parent`), and the log has everything since. So no extra data is
+needed, and undo works after a restart and repeatedly.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ UNDO = "undo"
 
 
 def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
-    """Return the epoch that the newest compaction in force began; None where there is none.
+    """Return the epoch of the newest compaction that is not undone; None if there is none.
 
-    `find` gives an epoch by its id. Every undo takes back the newest compaction before it that was not taken back yet.
+    `find` returns an epoch by its id. Every undo reverts the newest earlier compaction that is not undone yet.
     """
     undone = 0
     while epoch.parent is not None:
@@ -34,9 +34,9 @@ def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | N
 
 
 def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:
-    """Return the head of `old` and everything that happened `since`: a head for the epoch of cause `undo`.
+    """Return the head of `old` and all items `since`: the head of an epoch with the cause `undo`.
 
-    What the present `window` shows whole stays as it is there, with what we added to it.
+    Items that the current `window` shows completely stay as they are there, with their preambles.
     """
     shown = {item.entry: item for item in window if item.form is ItemForm.FULL and not is_placeholder(item)}
     return (*old.head, *(shown.get(entry.id) or item_of(entry) for entry in since))

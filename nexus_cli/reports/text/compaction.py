@@ -1,4 +1,4 @@
-"""Text of compactions: what one kept, what one would do, and pins."""
+"""Text of compactions: what the last one kept, what the next one would do, and pins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCES = {
 }
 FATES = {"whole": "word for word", "part": "in part", "no": "summarized only"}
 NAMED, SHOWN = 3, 12
-"""Messages that are named as staying in the midst of what goes, and of the person that are shown."""
+"""Most messages named as staying among the summarized ones, and most of the person's messages shown."""
 PLACES = {
     "window": "stays where it is",
     "summary": "below the summary",
@@ -23,7 +23,7 @@ PLACES = {
 
 
 def compaction_text(value: Value, width: int) -> str:
-    """Return what `/compact` would do now."""
+    """Describe the effect of `/compact` now."""
     if not value["possible"]:
         text = f"Nothing to compact: {value['why']} ({number(value['before'])} tokens are used)."
         return "\n".join([*filled(text, width), *_pin_rows(value["pins"], width)])
@@ -47,7 +47,7 @@ def compaction_text(value: Value, width: int) -> str:
 
 
 def pins_text(value: Value, width: int) -> str:
-    """Return the pins, then the person's newest messages, which can be pinned by number."""
+    """List the pins, then the person's newest messages, which can be pinned by number."""
     messages, pins = value.get("messages") or (), value["pins"]
     text = "Nothing is pinned. /pin TEXT pins words"
     text += f", /pin {messages[-1]['entry']} your newest message." if messages else ", /pin NUMBER a message."
@@ -65,7 +65,7 @@ def _row(name: str, part: Value) -> tuple[str, ...]:
 
 
 def _goes(goes: Value) -> str:
-    """Return which messages go, by number, how they are read then, and which stay in their midst."""
+    """List the messages to be summarized by number, the way to read them afterwards, and those among them that stay."""
     how = "recalled" if goes["recall"] else "read with /drops"
     text = f"Messages {goes['first']} to {goes['last']} are replaced, and can be {how}"
     inside = [str(entry) for entry in goes["without"]]
@@ -77,7 +77,7 @@ def _goes(goes: Value) -> str:
 
 
 def _words(rows: Sequence[Value], width: int) -> list[str]:
-    """Return what the person said in the part that goes, with what becomes of it."""
+    """List the person's messages in the summarized part, each with its outcome."""
     newest = rows[-SHOWN:]
     shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
     title = f"your messages{shown}"
@@ -109,7 +109,7 @@ def _cost(cost: Value, width: int) -> list[str]:
 
 
 def _sum(cost: Value) -> str:
-    """Return what it costs as the cache is now and when that is earned, in one sentence."""
+    """Describe the cost with the current cache and when it pays off, in one sentence."""
     state, at = ("warm", "warm") if cost["warm_now"] else ("cold, or not known to be warm", "cold")
     (one, several), price = cost["next"][:2], cost["now"][at]
     parts = price, one["with"][at], one["without"][at], several["with"][at], several["without"][at]

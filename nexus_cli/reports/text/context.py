@@ -1,4 +1,4 @@
-"""`nexus context` and `nexus drops`: the window as bars, its sections, the cached part, what was left out."""
+"""`nexus context` and `nexus drops`: the window as bars, its sections, the cached part, the drops."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from nexus_cli.text.cells import cells
 LAYERS = (("system", "S"), ("tools", "T"), ("history", "H"), ("event", "E"))
 """Layers and their letters in the bar of the whole window."""
 FREE, KEPT = ".", "="
-"""Marks of free tokens, and of those kept free for the reply and for tool results."""
+"""Marks of free tokens, and of those reserved for the reply and for tool results."""
 WIDEST = 60
 """Cells of the longest bar."""
 BAR = 10
 """Cells of a section's bar: its share of its layer."""
 ROOM = 90
-"""Columns from which on there is room for bars."""
+"""Least columns for bars."""
 LETTERS = {"system": "S", "history": "H", "event": "E"}
 BACK = "back in the window"
 """Note for a drop whose messages are in the window again."""
 
 
 def context_text(value: Value, width: int) -> str:
-    """Return the window with a bar per layer, its largest items, sections, tools, drops and limits."""
+    """Draw the window with a bar per layer, its largest items, sections, tools, drops and limits."""
     budget = value["budget"]
     state = "next request" if value.get("pending") else "sent request"
     used, available = int(budget["used"]["total"]), int(budget["available"])
@@ -53,7 +53,7 @@ def context_text(value: Value, width: int) -> str:
         head.append(f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message")
     lines = [*paragraphs(head, width), "", *_window(budget, width), "", *_bars(budget, width), *_cached(value, width)]
     if value.get("rewrite"):
-        text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be taken out earlier"
+        text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
         lines += filled(text, width, "  ", "")
     largest = value.get("largest", [])
     rows = [(number(item["tokens"]), _place(item), str(item["what"])) for item in largest]
@@ -78,7 +78,7 @@ def context_text(value: Value, width: int) -> str:
 
 
 def _window(budget: Value, width: int) -> list[str]:
-    """Return one bar of the whole window: a letter for each layer, what is free, what is kept free."""
+    """Draw one bar of the whole window: a letter for each layer, the free part, the reserved part."""
     whole = max(1, int(budget["window"]))
     size = max(10, min(WIDEST, width - 4))
     parts = [(letter, int(budget["used"].get(layer, 0))) for layer, letter in LAYERS]
@@ -94,8 +94,7 @@ def _window(budget: Value, width: int) -> list[str]:
 
 
 def _bars(budget: Value, width: int) -> list[str]:
-    """Return a bar for each layer and for what is free, of the budget; where there is no room for bars, figures
-    alone."""
+    """Draw a bar of the budget for each layer and for the free part; figures alone if there is no room for bars."""
     available = max(1, int(budget["available"]))
     rows = [(letter, layer, int(budget["used"].get(layer, 0))) for layer, letter in LAYERS]
     rows.append((FREE, "free", max(0, int(budget["remaining"]))))
@@ -119,14 +118,14 @@ def _cached(value: Value, width: int) -> list[str]:
     total = int(value["budget"]["used"]["total"])
     tokens = int(cached["tokens"])
     if not tokens:
-        text = "cache: none of it has been sent before"
+        text = "cache: nothing was sent before"
     else:
         text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
     return ["", *filled(text, width, "  ", "")]
 
 
 def describe_rewrite(rewrite: Value) -> str:
-    """Return when the window is rewritten next, and how."""
+    """Describe the next rewrite of the window: when and by what."""
     if rewrite["by"] == "epoch":
         return f"with your next message, which misses the cache: {rewrite['why']}"
     at = f"at {number(rewrite['at'])} tokens"
@@ -151,7 +150,7 @@ def _history(value: Value, width: int) -> list[str]:
 
 
 def section_rows(value: Value, width: int) -> list[str]:
-    """Return every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
+    """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
     sections, told = value.get("sections", []), value.get("told", [])
     fixed = [one for one in sections if one["layer"] == "system"]
     rows = [_row(one, _layer(value, one), width) for one in fixed]
@@ -160,7 +159,7 @@ def section_rows(value: Value, width: int) -> list[str]:
     rows += [_row(one, _layer(value, one), width) for one in sections if one["layer"] != "system"]
     lines = block("sections", [_heading(width), *rows], width)
     if rows and (plan := value.get("section_budget")):
-        raised = "; raised for what is always sent" if plan.get("raised") else ""
+        raised = "; raised for sections that are always sent" if plan.get("raised") else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         text = f"{part} of the section budget (estimated){raised}"
         lines += filled(text, width, "  ")
@@ -169,7 +168,7 @@ def section_rows(value: Value, width: int) -> list[str]:
 
 
 def _reasons(sections: list[Value], width: int) -> list[str]:
-    """Return why what is not whole is not, and where the whole is."""
+    """Return the reasons that sections are not whole, and the places of the whole texts."""
     lines: list[str] = []
     for one in sections:
         why = str(one.get("reason") or "")
@@ -191,7 +190,7 @@ def _blank(name: str, tokens: str, width: int) -> tuple[str, ...]:
 
 
 def _layer(value: Value, section: Value) -> int:
-    """Return tokens of the section's layer."""
+    """Return the tokens of the section's layer."""
     return int(value["budget"]["used"].get(str(section["layer"]), 0))
 
 
@@ -214,8 +213,11 @@ def _score(section: Value) -> str:
 
 
 def drops_text(value: Value, width: int, session: str | None = None) -> str:
-    """Return every drop of a session. It is read there, or in a shell: of the newest `session` of the folder with "",
-    else of the one with this id, which what is advised must name."""
+    """List every drop of a session, with the command that reads it.
+
+    `session` is None inside the session. In a shell, "" means the folder's newest session; any other id must be part of
+    the command.
+    """
     drops = value.get("drops", [])
     if not drops:
         return "\n".join(filled("Nothing was left out.", width))
@@ -247,19 +249,19 @@ def drops_text(value: Value, width: int, session: str | None = None) -> str:
 
 
 def asked_again(again: int, out: int, drops: int) -> str:
-    """Return how many of those that are still left out were asked for again, and how many of all `drops` are back."""
+    """Count the drops still left out that were recalled, and those of all `drops` that are back."""
     if not out:
-        return f"nothing is left out any more: {'it is' if drops == 1 else f'all {drops:,} are'} {BACK}"
-    return f"{again:,} of {out:,} asked for again" + (f", {drops - out:,} {BACK}" if drops > out else "")
+        return f"nothing is left out now: {'it is' if drops == 1 else f'all {drops:,} are'} {BACK}"
+    return f"{again:,} of {out:,} recalled" + (f", {drops - out:,} {BACK}" if drops > out else "")
 
 
 def what(drop: Value) -> str:
-    """Return what was left out; or that it is back, and what."""
+    """Describe a drop, or that it is back in the window."""
     return f"{BACK}: {drop['what']}" if drop.get("back") else str(drop["what"])
 
 
 def drop_text(value: Value, width: int) -> str:
-    """Return one drop: which characters of it these are, then they."""
+    """Show one drop: the range of characters, then the text."""
     start, end, total = int(value["start"]), int(value["end"]), int(value["total"])
     head = f"{value['id']}: {value['what']}"
     if value.get("tokens") is not None:
@@ -267,5 +269,5 @@ def drop_text(value: Value, width: int) -> str:
     lines = [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
     lines += folded(str(value["text"]).removesuffix("\n"), width)
     if end < total:
-        lines += ["", *filled(f"/drops {value['id']} {end}: shows what follows.", width)]
+        lines += ["", *filled(f"/drops {value['id']} {end}: shows the rest.", width)]
     return "\n".join(lines)

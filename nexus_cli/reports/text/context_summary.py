@@ -1,4 +1,4 @@
-"""`/context`: the next request in twelve rows: what fills the window, what was left out, when it is rewritten."""
+"""`/context`: the next request in twelve rows: the contents of the window, the drops, the next rewrite."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nexus_cli.reports.text.context import describe_rewrite
 from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, plural, short
-from nexus_cli.reports.text.look import PLAIN, Look
+from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.text.cells import cells
 
 ROLES = ("system", "tools", "history", "dim")
@@ -14,14 +14,14 @@ ROLES = ("system", "tools", "history", "dim")
 LABEL = 10
 """Cells of the column of labels."""
 NARROW = 70
-"""Below this width labels have no column of their own."""
+"""Width below which labels have no column of their own."""
 WIDEST = 60
 """Cells of the longest bar."""
 LARGEST = ATTACHED = 5
 
 
-def context_summary_text(value: Value, width: int, look: Look = PLAIN) -> str:
-    """Return the window as one bar, its largest items, what was left out, the next rewrite, and where the rest is."""
+def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
+    """Draw the window as one bar, with its largest items, drops, the next rewrite, and a hint to the full report."""
     indent = LABEL if width >= NARROW else 2
     room = max(8, width - indent)
     lines = _labelled("Context", _size(value), width)
@@ -36,7 +36,7 @@ def context_summary_text(value: Value, width: int, look: Look = PLAIN) -> str:
 
 
 def _titled(label: str, rows: Sequence[str], width: int) -> list[str]:
-    """Return rows with a label before the first one, or above it where there is no room."""
+    """Return rows with a label before the first one, or above it if there is no room."""
     if not rows:
         return []
     if width < NARROW:
@@ -45,7 +45,7 @@ def _titled(label: str, rows: Sequence[str], width: int) -> list[str]:
 
 
 def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:
-    """Return the first of `texts` that fits on one line behind its label, or the last one on several lines."""
+    """Return the first of `texts` that fits on one line after its label, or else the last one on several lines."""
     first, indent = (f"{label}: ", "  ") if width < NARROW else (label.ljust(LABEL), " " * LABEL)
     text = next((text for text in texts if cells(first + text) <= width), texts[-1])
     return filled(text, width, indent, first)
@@ -61,14 +61,14 @@ def _size(value: Value) -> Sequence[str]:
 
 
 def _parts(value: Value) -> list[tuple[str, int]]:
-    """Return the parts of the bar with their tokens; what we add to a message counts as history here."""
+    """Return the parts of the bar with their tokens; text that we add to a message counts as history here."""
     budget, used = value["budget"], value["budget"]["used"]
     history = int(used["history"]) + int(used["event"])
     free = max(0, int(budget["remaining"]))
     return [("system", int(used["system"])), ("tools", int(used["tools"])), ("history", history), ("free", free)]
 
 
-def _bar(value: Value, room: int, look: Look) -> list[str]:
+def _bar(value: Value, room: int, look: ReportStyle) -> list[str]:
     """Return the bar, and below it a mark for the cached part, if there is one."""
     parts = _parts(value)
     whole, size = max(1, sum(tokens for _, tokens in parts)), min(WIDEST, room)
@@ -87,8 +87,8 @@ def _bar(value: Value, room: int, look: Look) -> list[str]:
     return [bar, look.paint("dim", told if cells(told) <= room else marks)]
 
 
-def _legend(value: Value, room: int, look: Look) -> Iterator[str]:
-    """Return the parts of the bar by their shades."""
+def _legend(value: Value, room: int, look: ReportStyle) -> Iterator[str]:
+    """Yield the parts of the bar by their shades."""
     line, end = "", 0
     for role, shade, (name, tokens) in zip(ROLES, look.shades, _parts(value), strict=True):
         text = f" {name} {short(tokens)}"
@@ -101,7 +101,7 @@ def _legend(value: Value, room: int, look: Look) -> Iterator[str]:
 
 
 def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
-    """Return the labels and texts behind the largest items; several texts say the same, the longest first."""
+    """Yield the labels and texts below the largest items. Several texts are variants of one, longest first."""
     waiting = value.get("waiting") or {}
     if waiting.get("texts"):
         goes = "goes" if waiting["texts"] == 1 else "go"
@@ -115,7 +115,7 @@ def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
     if rewrite:
         text = describe_rewrite(rewrite)
         now = [f"{text}; /compact does it now"] if rewrite["by"] == "summary" else []
-        notices = notices[:-1] if rewrite["by"] == "epoch" else notices  # the last one says the same in more words
+        notices = notices[:-1] if rewrite["by"] == "epoch" else notices  # the last one repeats it in more words
         yield "Next", [*now, text]
     yield "More", ["/context all: sections, tools, drops, limits"]
     for notice in notices:
@@ -123,7 +123,7 @@ def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _left_out(drops: Sequence[Value]) -> Sequence[str]:
-    """Return what is not in the window, and how it is read."""
+    """Describe the drops and the way to read them."""
     if not drops:
         return ["nothing"]
     tokens = number(sum(int(drop["tokens"]) for drop in drops))

@@ -1,7 +1,7 @@
-"""The one text form of each report: a JSON value in, lines for people out, at a width in columns.
+"""The text form of each report: converts a JSON value to lines for people at a width in columns.
 
-The values are made in `nexus_cli.reports`; texts are sanitized where they are printed. None is wider than asked
-from 20 columns on. The forms of `PAINTED` take a `Look` and sanitize themselves; all others have no colours.
+The values are made in `nexus_cli.reports`; texts are sanitized when they are printed. No line is wider than asked, from
+20 columns on. The forms of `PAINTED` take a `ReportStyle` and sanitize their text; all others have no colours.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nexus_cli.reports.text import (
     worktrees,
 )
 from nexus_cli.reports.text.lines import Value
-from nexus_cli.reports.text.look import Look
+from nexus_cli.reports.text.look import ReportStyle
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 _MODULES = (
@@ -52,14 +52,14 @@ _MODULES = (
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     {name.removesuffix("_text"): form for one in _MODULES for name, form in vars(one).items() if name.endswith("_text")}
 )
-"""Every form by the name under which a command shows it: that of its function, without `_text`."""
-PAINTED: Mapping[str, Callable[[Value, int, Look], str]] = MappingProxyType(
+"""Every form by the name under which a command shows it: the name of its function without `_text`."""
+PAINTED: Mapping[str, Callable[[Value, int, ReportStyle], str]] = MappingProxyType(
     {"context_summary": context_summary.context_summary_text, "cost": usage.cost_text}
 )
-"""Forms whose text is sanitized, with the codes of a look in it."""
+"""Forms that sanitize their text and add the codes of a look."""
 
 
-def draw_report(form: str, value: Value, width: int, look: Look) -> str:
+def draw_report(form: str, value: Value, width: int, look: ReportStyle) -> str:
     """Return a report as text that cannot harm a terminal, without a newline at its end."""
     text = PAINTED[form](value, width, look) if form in PAINTED else sanitize(FORMS[form](value, width))
     return text.rstrip("\n")

@@ -1,4 +1,4 @@
-"""Lay out lines: text filled, folded and cut to a width in cells, tables, figures. All text is sanitized here."""
+"""Lay out text: filled, folded and cut to a width in cells, tables, figures. All text is sanitized here."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 
 Value = Mapping[str, Any]
 ENOUGH = 16
-"""Cells that the last column of a table needs to say something."""
+"""Least useful width of a table's last column, in cells."""
 LEAST = 20
-"""The narrowest width that a form keeps to."""
+"""Least width that forms keep to."""
 SHORT_ID = 13
-"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
+"""Characters of a session's id that identify it in a hint: its time in milliseconds and three random ones."""
 
 
 def number(value: Any) -> str:
-    """Return a number with thousands separated, `-` when it is unknown."""
+    """Format a number with thousands separators, `-` if it is unknown."""
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
 def short(tokens: int) -> str:
-    """Return a number of tokens in few characters: 312, 12.3k, 112k, 1.2M."""
+    """Format a number of tokens in few characters: 312, 12.3k, 112k, 1.2M."""
     if tokens < 1000:
         return str(tokens)
     for unit, size in (("k", 1000), ("M", 1_000_000)):
@@ -39,7 +39,7 @@ def short(tokens: int) -> str:
 
 
 def describe_attached(value: Value) -> str:
-    """Return the record of an attached file (`AttachedFile.to_json`) for a person: `a.py, 12 lines`."""
+    """Describe an attached file (`AttachedFile.to_json`) for a person: `a.py, 12 lines`."""
     path = str(value["path"])
     if "names" in value:
         return f"{path}, {plural(value['names'], 'name')}"
@@ -51,7 +51,7 @@ def describe_attached(value: Value) -> str:
 
 
 def measure_attached(value: Value) -> str:
-    """Return the same with its size: `a.py, 12 lines, 340 bytes`."""
+    """Describe an attached file with its size: `a.py, 12 lines, 340 bytes`."""
     return f"{describe_attached(value)}, {plural(value['bytes'], 'byte')}"
 
 
@@ -65,29 +65,29 @@ CAUSES = {
     "pruned": "old result",
     "limit": "over a limit",
 }
-"""Why something was left out, in words, by `nexus_cli.core.entry.Cause`."""
+"""Reasons for a drop in words, by `nexus_cli.core.entry.Cause`."""
 
 
 def name_cause(cause: Any) -> str:
-    """Return a cause in words; one that is not known as it is."""
+    """Return a cause in words; an unknown one unchanged."""
     return CAUSES.get(str(cause), str(cause))
 
 
 BASES = {
-    "reported": "as the provider counted them",
+    "reported": "reported by the provider",
     "estimate": "estimated",
-    "reported+estimate": "as the provider counted them, the newest ones estimated",
+    "reported+estimate": "reported by the provider, the newest ones estimated",
 }
-"""Where a count comes from."""
+"""Bases of a token count."""
 
 
 def name_basis(basis: Any) -> str:
-    """Return in words where a count of tokens comes from."""
+    """Return the basis of a token count in words."""
     return BASES.get(str(basis), str(basis))
 
 
 def limit(value: Any, name: str = "") -> str:
-    """Return the value of the limit `name` in words: `yes`, `no`, names after each other, a number, a level."""
+    """Format the value of the limit `name`: `yes`, `no`, a list of names, a number, a level."""
     if name == "allow":
         return name_level(str(value))
     if isinstance(value, bool):
@@ -98,32 +98,32 @@ def limit(value: Any, name: str = "") -> str:
 
 
 def dollars(value: Any) -> str:
-    """Return an amount of US dollars, `-` when it is unknown; below one dollar always with four decimals, as columns
-    need."""
+    """Format an amount of US dollars, `-` if it is unknown; below one dollar always with four decimals, to align
+    columns."""
     if value is None:
         return "-"
     return f"${value:,.4f}" if round(value, 4) < 1 else f"${value:,.2f}"
 
 
 def short_dollars(cost: float) -> str:
-    """Return a price for a person: four decimals below a dollar, two above."""
+    """Format a price for a person: four decimals below a dollar, two above."""
     return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:.2f}"
 
 
 def known_dollars(cost: float | None, known: float) -> str:
-    """Return a price for a person, `$0.0070+` where only so much of it is known, "" where none is."""
+    """Format a price for a person: `$0.0070+` if only that part is known, "" if none is."""
     if cost is not None:
         return short_dollars(cost)
     return f"{short_dollars(known)}+" if known else ""
 
 
 def share(part: Any, whole: Any) -> str:
-    """Return `part` of `whole` in percent, `-` where there is no whole."""
+    """Format `part` of `whole` in percent, `-` if `whole` is zero."""
     return f"{part / whole:.1%}" if whole and part is not None else "-"
 
 
 def when(at: Any) -> str:
-    """Return a time of the ledger as local time, to the minute."""
+    """Format a time of the ledger as local time, to the minute."""
     return format_local_minute(str(at or ""))
 
 
@@ -133,11 +133,11 @@ def cut_line(text: Any, room: int) -> str:
 
 
 DENSE = 8
-"""Characters of no width that one cell can hold before a line counts as full."""
+"""Most zero-width characters of one cell before a line counts as full."""
 
 
 def filled(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
-    """Return `text` as lines of words in at most `width` cells, `indent` before each (`first` before the first).
+    """Fill words into lines of at most `width` cells, with `indent` before each (`first` before the first).
 
     A word that is too long for a line is broken.
     """
@@ -160,7 +160,7 @@ def filled(text: str, width: int, indent: str = "", first: str | None = None) ->
 
 
 def folded(text: str, width: int, indent: str = "") -> list[str]:
-    """Return `text` line by line as it is, only long lines broken: for code, output and what people wrote."""
+    """Return the lines of `text` unchanged, except that long ones are broken: for code, output and typed text."""
     lines = expand_tabs(sanitize(text + "\n")).split("\n")[:-1]
     return [(indent + piece).rstrip() for line in lines for piece in fold(line, width - cells(indent))]
 
@@ -193,7 +193,7 @@ def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (
 
 
 def aligns(rows: Sequence[Sequence[str]], width: int) -> bool:
-    """True if `table` makes aligned lines of `rows` at this width, not paragraphs."""
+    """True if `table` aligns `rows` at this width, False if it makes paragraphs."""
     columns = list(zip(*rows, strict=True))
     return _roomy(columns[-1], width - sum(max(map(cells, column)) + 2 for column in columns[:-1]))
 
@@ -203,7 +203,7 @@ def _roomy(last: Sequence[str], room: int) -> bool:
 
 
 def _paragraph(names: Sequence[str], row: Sequence[str], width: int, whole: bool) -> list[str]:
-    """Return a row below its label; a column without a name (a mark) goes before the label, or without a name."""
+    """Return a row below its label. A column without a name (a mark) goes before the label, or has no name."""
     label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
     head = " ".join(filter(None, row[: label + 1]))
     if label > 1:
@@ -232,5 +232,5 @@ NUMBERS = frozenset(
 
 
 def paragraphs(texts: Iterable[str], width: int) -> list[str]:
-    """Return each of `texts` filled by itself."""
+    """Return each of `texts` filled separately."""
     return [line for text in texts for line in filled(text, width)]

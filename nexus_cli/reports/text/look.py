@@ -1,4 +1,4 @@
-"""How a report may look where there is more than plain text: colours by their role, and the characters of bars."""
+"""The style of a report on a terminal: colours by role, and the characters of bars."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ def _unpainted(role: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Colours and characters of a terminal; without them plain ASCII."""
+class ReportStyle:
+    """Colours and characters of a terminal; by default plain ASCII."""
 
     paint: Callable[[str, str], str] = _unpainted
     """Returns a sanitized text in the colours of a role."""
     levels: str = " .:#"
     """A cell of a plot, from empty to full."""
     shades: str = "#+-."
-    """Cells of a bar of four parts; the last one is what is free."""
+    """Cells of a bar of four parts; the last one means free."""
     below: str = "^"
     """Marks a cell of the bar above it."""
 
 
-PLAIN = Look()
+PLAIN = ReportStyle()
 
 
-def plot(values: Sequence[float], width: int, look: Look) -> tuple[list[str], int]:
-    """Return `values` as bars of `PLOT_ROWS` rows in at most `width` columns, and how many of them each bar sums."""
+def plot(values: Sequence[float], width: int, look: ReportStyle) -> tuple[list[str], int]:
+    """Draw `values` as bars of `PLOT_ROWS` rows in at most `width` columns; return the rows and the number of values
+    per bar."""
     per_bar = math.ceil(len(values) / max(1, width)) or 1
     sums = [sum(values[start : start + per_bar]) for start in range(0, len(values), per_bar)]
     steps = len(look.levels) - 1

@@ -1,15 +1,16 @@
-"""`nexus memory`, `/memory`, `/goal` and `/reflect`: proposals in full, so that nothing is accepted unread; goals."""
+"""`nexus memory`, `/memory`, `/goal` and `/reflect`. Proposals are shown in full, so that nothing is accepted
+unread."""
 
 from __future__ import annotations
 
 from nexus_cli.reports.text.lines import Value, filled, table, when
 
-HERE = "  # this session: once you have left it"
-"""Behind the command that deletes the session in which it is shown: still one that can be pasted."""
+HERE = "  # this session: after you have left it"
+"""Comment after the command that deletes the session in which it is shown: the line can still be pasted."""
 
 
 def memory_text(value: Value, width: int) -> str:
-    """Return the facts of a listing, or what a search found."""
+    """List the facts of a listing or a search."""
     facts = value.get("facts", [])
     waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
     kept = [fact for fact in facts if fact["state"] == "kept"]
@@ -22,7 +23,7 @@ def memory_text(value: Value, width: int) -> str:
     if value.get("whole"):
         lines += _whole(kept, width)
         if value.get("more"):
-            lines += ["", *filled(f"The best {len(facts)}; more fit these words.", width)]
+            lines += ["", *filled(f"The best {len(facts)}; more match.", width)]
     elif kept:
         rows = [("id", "slot", "since", "from", "text")]
         rows += [
@@ -33,7 +34,7 @@ def memory_text(value: Value, width: int) -> str:
 
 
 def fact_text(value: Value, width: int) -> str:
-    """Return what was just done with facts, and they; what was forgotten is gone, so that this is its last line."""
+    """Describe the action on facts, and list them. A forgotten fact is gone, so that this is its last line."""
     facts, done = value.get("facts", []), str(value.get("done", "kept"))
     gone = facts if done == "forgotten" else value.get("forgotten", [])
     if not facts and not gone:
@@ -45,7 +46,7 @@ def fact_text(value: Value, width: int) -> str:
 
 
 def _forgotten(fact: Value, width: int, here: str) -> list[str]:
-    """Return the fact, and every session in which it stays readable until that is deleted: no later look could name
+    """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
     held = fact.get("told_in", [])
     done = "Forgotten" if held else "Forgotten for good"
@@ -73,11 +74,11 @@ def _whole(facts: list[Value], width: int) -> list[str]:
         worded = fact["state"] == "kept" and fact.get("waits")
         lines += [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
         if worded:
-            how = f"counts in your own words; the model's wording waits (/memory accept {fact['id']}): {fact['text']}"
+            how = f"active in your own words; the model's wording waits (/memory accept {fact['id']}): {fact['text']}"
             lines += filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             own = fact["actor"] == "agent"
-            ground = "the model gives as its ground" if own else f"rests on {fact['actor']}"
+            ground = "the model's reason" if own else f"based on {fact['actor']}"
             lines += filled(f'{ground}: "{fact["quote"]}"', width, "    ")
         if fact["state"] == "proposed" and fact.get("replaces"):
             lines += filled(f"replaces {', '.join(fact['replaces'])}", width, "    ")
@@ -85,16 +86,16 @@ def _whole(facts: list[Value], width: int) -> list[str]:
 
 
 def _statement(fact: Value) -> str:
-    """Return a kept fact as requests state it, a proposal in the wording that is to be accepted."""
+    """Return a kept fact as requests state it, or a proposal in the wording to be accepted."""
     return str(fact["text"] if fact["state"] == "proposed" else fact.get("statement") or fact["text"])
 
 
 SHOWN = 5
-"""Facts that are named by their ids."""
+"""Most facts that are named by their ids."""
 
 
 def goals_text(value: Value, width: int) -> str:
-    """Return each goal, and its steps below it; what is done has a mark."""
+    """List each goal and its steps, with a mark for done ones."""
     if not value["goals"]:
         return "\n".join(filled("This session has no goal. /goal TEXT sets one.", width))
     lines = []
@@ -106,7 +107,7 @@ def goals_text(value: Value, width: int) -> str:
 
 
 def reflection_text(value: Value, width: int) -> str:
-    """Return what the model said (nothing where that is shown already: None), and which of its lessons wait."""
+    """Show the model's review (None if it is shown already), and the lessons that wait."""
     lines = [line for text in (value["text"] or "").splitlines() for line in filled(text, width)]
     lines = lines if lines or value["text"] is None else ["(no answer)"]
     if new := value.get("waiting"):

@@ -1,4 +1,4 @@
-"""Text of decisions on calls, and of what runs without asking."""
+"""Text of decisions on calls, and of the permissions that need no question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONFINED = {
     "net": "confined: writes in the project, with network",
     "none": "not confined",
 }
-"""What a command in a profile may do, for a person."""
+"""What a command in a profile may do, for people."""
 SAID = {"allow": "allowed", "ask": "asked", "deny": "refused", None: "not decided"}
 ANSWERS = {
     "yes": "you said yes",
@@ -21,11 +21,11 @@ ANSWERS = {
     "no": "you said no",
     "none": "no answer came",
 }
-NO_DECISIONS = "No decisions yet: what the level lets through by itself is not listed."
+NO_DECISIONS = "No decisions yet: calls that the level allows are not listed."
 
 
 def decisions_text(value: Value, width: int) -> str:
-    """Return a line for each decision, the newest last."""
+    """Return a line for each decision, newest last."""
     rows = value["decisions"]
     if not rows:
         return "\n".join(filled(NO_DECISIONS, width))
@@ -38,7 +38,7 @@ def decisions_text(value: Value, width: int) -> str:
 
 
 def decision_text(value: Value, width: int) -> str:
-    """Return one decision whole: what was decided, why, by what, for which parts, and what the person answered."""
+    """Show one decision in full: verdict, reason, origin, the parts of the call, and the person's answer."""
     lines = filled(f"{value['id']}  {value['tool']} {value['subject']}", width, "  ")
     why = f": {value['why']}" if value["why"] else ""
     rows = [("", f"{describe_verdict(value)}{why}")]
@@ -65,16 +65,16 @@ def _part(part: Value, width: int) -> list[str]:
 
 
 def describe_verdict(row: Value) -> str:
-    """Return what was decided, and what came of a question."""
+    """Describe the verdict, and the outcome of a question."""
     said = SAID[row["decision"]]
     if row["decision"] == "ask":
-        nobody = "before anybody was asked it failed" if row["ran"] else "nobody could be asked"
+        nobody = "it failed before anybody was asked" if row["ran"] else "nobody could be asked"
         said += f", {ANSWERS.get(row['answer'], nobody)}"
     return said
 
 
 def _source(row: Value) -> str:
-    """Return where a decision comes from: the rule with file and line, or a level or limit and who set it."""
+    """Describe the origin of a decision: the rule with file and line, or a level or limit and its setter."""
     if row["rule"]:
         return f"{row['rule']} ({row['from']})"
     layer = row.get("bound_by")
@@ -82,13 +82,13 @@ def _source(row: Value) -> str:
 
 
 def name_origin(origin: str) -> str:
-    """Return where a decision comes from, a level by its word: `level ask`."""
+    """Name the origin of a decision; a level by its word: `level ask`."""
     kind, _, level = origin.partition(" ")
     return f"level {name_level(level)}" if kind == "level" else origin
 
 
 def permissions_text(value: Value, width: int) -> str:
-    """Return the levels, the one in force, the sandbox, the rules, and what was allowed for the session."""
+    """List the levels, the current one, the sandbox, the rules, and the permissions granted for the session."""
     lines = []
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "
@@ -110,7 +110,7 @@ def permissions_text(value: Value, width: int) -> str:
 
 
 def sandbox_line(value: Value) -> str:
-    """Return the backend, or why there is none, in one line without a full stop."""
+    """Describe the sandbox backend, or the reason that there is none, in one line without a full stop."""
     if value["backend"] == "none":
         return f"none, so every command asks below all ({value['why']})"
     return str(value["backend"])

@@ -21,7 +21,7 @@ LAYERS = ("system", "tools", "history", "event")
 
 
 def plan_lines(plan: Value, drops: Iterable[Value]) -> list[str]:
-    """Return the plan of a request: budget, each section with its form and reason, what is left out, the limits."""
+    """List the plan of a request: budget, each section with its form and reason, drops, limits."""
     sections = plan.get("sections", [])
     lines = [brief(plan)]
     lines += [_section(one) for one in sections]
@@ -33,7 +33,7 @@ def plan_lines(plan: Value, drops: Iterable[Value]) -> list[str]:
 
 
 def brief(plan: Value) -> str:
-    """Return a request in one line."""
+    """Describe a request in one line."""
     budget = plan["budget"]
     used, available = int(budget["used"]["total"]), max(1, int(budget["available"]))
     layers = ", ".join(f"{layer} {number(budget['used'][layer])}" for layer in LAYERS)
@@ -45,7 +45,7 @@ def brief(plan: Value) -> str:
 
 
 def told_lines(plan: Value) -> list[str]:
-    """Return the event sections of this request."""
+    """List the event sections of this request."""
     return [_section(one) for one in plan.get("sections", []) if one["layer"] == "event"]
 
 
@@ -56,7 +56,7 @@ def _section(one: Value) -> str:
 
 
 def between_text(value: Value, width: int) -> str:
-    """Return sections, entries and tools that came, went or changed, and what began a new epoch."""
+    """List the sections, entries and tools that were added, removed or changed, and the cause of a new epoch."""
     step, before = value["step"], value.get("before")
     tokens, epoch, model = value["tokens"], value["epoch"], value["model"]
     change = int(tokens["after"]) - int(tokens["before"])

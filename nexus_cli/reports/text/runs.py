@@ -1,4 +1,4 @@
-"""Runs: the list, and one with what it waits for and what came of it."""
+"""Text of runs: the list, and one with its wait and its outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDEST = 60
 
 
 def runs_text(value: Value, width: int) -> str:
-    """Return a line for each run, the newest first."""
+    """Return a line for each run, newest first."""
     found = value["runs"]
     if not found:
         return "\n".join(
@@ -32,7 +32,7 @@ def _what(one: Value) -> str:
 
 
 def run_text(value: Value, width: int) -> str:
-    """Return one run after what was done with it."""
+    """Show one run after an action on it."""
     return "\n".join(line for part in _parts(value) for line in (filled(part, width) if part else [""]))
 
 

@@ -1,4 +1,4 @@
-"""Plans: the list, and one that was just made or changed."""
+"""Text of plans: the list, and one that was just made or changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nexus_cli.reports.text.lines import Value, cut_line, filled, table
 
 
 def plans_text(value: Value, width: int) -> str:
-    """Return the plans, those whose time comes first at the beginning."""
+    """List the plans, sorted by their next time."""
     found = value["plans"]
     if not found:
         return "\n".join(filled("Nothing is scheduled: add PROMPT with --at, --in or --cron adds work.", width))
@@ -21,7 +21,7 @@ def plans_text(value: Value, width: int) -> str:
 
 
 def plan_text(value: Value, width: int) -> str:
-    """Return one plan after what was done with it, in a sentence or two."""
+    """Show one plan after an action on it, in a sentence or two."""
     (one,) = value["plans"]
     done = str(value["done"])
     if done == "removed":

@@ -1,4 +1,4 @@
-"""Sessions: the list, one whole, a search, the last exchange, and whether requests were rebuilt as sent."""
+"""Text of sessions: the list, one whole, a search, the last exchange, and the result of a replay."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ HEAD = (
     "cost_usd",
 )
 TITLE = 200
-"""Columns of a title at most, where the lines are as long as what they hold."""
+"""Most columns of a title on lines that are otherwise as long as their content."""
 WIDE = 1000
-"""Columns that no terminal has: from there on ids are whole, for scripts."""
+"""Wider than any terminal: from here on ids are whole, for scripts."""
 
 
 def sessions_text(value: Value, width: int) -> str:
@@ -48,19 +48,19 @@ def sessions_text(value: Value, width: int) -> str:
 
 
 def describe_more_sessions(value: Value) -> str:
-    """Return how many older sessions a list leaves out, and what shows them; "" for none."""
+    """Return the number of older sessions that a list leaves out, with the command that lists them; "" for none."""
     total = int(value.get("total", 0))
     more = total - len(value.get("sessions", []))
     return f"{more:,} older not shown: `nexus sessions list --limit {total}`." if more > 0 else ""
 
 
 def title_of(text: object) -> str:
-    """Return the beginning of a session as its title: the person's words without what went along with them."""
+    """Return the beginning of a session as its title: the person's text without attachments."""
     return str(text or "").split("\n\n<", 1)[0]
 
 
 def session_text(value: Value, width: int) -> str:
-    """Return one session: its head, then what happened as it happened: a result names the call that it answers."""
+    """Show one session: its head, then its entries in order; a result names the call that it answers."""
     head = {**value, **{key: when(value.get(key)) for key in ("created", "updated")}}
     lines = [cut_line(f"{key:<8}  {head[key]}", width) for key in HEAD if head.get(key) not in (None, "")]
     lines += worker_lines(value, width)
@@ -75,13 +75,13 @@ def session_text(value: Value, width: int) -> str:
 
 
 def _arguments_line(arguments: Any) -> str:
-    """Return the arguments of a call in one line: a single text as it is, else as JSON."""
+    """Return the arguments of a call on one line: a single text unchanged, else JSON."""
     values = list(arguments.values()) if isinstance(arguments, Mapping) else [arguments]
     return values[0] if len(values) == 1 and isinstance(values[0], str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def search_text(value: Value, width: int) -> str:
-    """Return where a text occurs: session and entry, then the words around it."""
+    """List the matches: session and entry, then the text around each."""
     hits = value.get("hits", [])
     where = "any folder" if value.get("folder") is None else "the sessions of this folder"
     if not hits:
@@ -101,12 +101,12 @@ def search_text(value: Value, width: int) -> str:
 
 ONE_LINE = 1 << 20
 FEW = 5
-"""Steps that are named."""
+"""Most steps that are named."""
 
 
 def replay_text(value: Value, width: int = ONE_LINE) -> str:
-    """Return one sentence, and for each thing that `--wire` found one more; on the command line each on a line of its
-    own, for `grep`."""
+    """Return one sentence, and one more for each finding of `--wire`; on the command line each on its own line, for
+    `grep`."""
     session, count = value["session"], int(value["requests"])
     if not value["ok"]:
         text = f"Session {session} differs from what was sent: {value['first_difference']}"
@@ -119,7 +119,7 @@ def replay_text(value: Value, width: int = ONE_LINE) -> str:
 
 
 def _wire(value: Value) -> list[str]:
-    """Return what `--wire` found, in one or a few sentences; what was asked beside the conversation is named by its
+    """Return the findings of `--wire` in one or a few sentences; requests beside the conversation are named by their
     lane."""
     lanes = [("", value), *((f" of a side request ({one['agent']})", one) for one in value.get("beside", ()))]
     equal = sum(int(one["equal"]) for _, one in lanes)

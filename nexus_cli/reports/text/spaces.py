@@ -1,4 +1,4 @@
-"""Spaces for people: which there are, and what was said in one, with names and local times."""
+"""Text of spaces for people: the list, and the messages of one, with names and local times."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 NONE = "There are no spaces. nexus space create NAME makes one."
 SILENT = "No messages yet."
 NEW = "new"
-"""Between what was read and what is new."""
+"""Text of the line between read and new messages."""
 MOST_NAMED = 20
-"""Members that are named."""
+"""Most members that are named."""
 LONGEST = 60
-"""Characters of the names of members in a list."""
+"""Characters of the members' names in a list."""
 
 
 def spaces_text(value: Value, width: int) -> str:
@@ -31,7 +31,7 @@ def spaces_text(value: Value, width: int) -> str:
 
 
 def space_messages_text(value: Value, width: int) -> str:
-    """Return the messages of a space below its name, with a line where the new ones begin."""
+    """List the messages of a space below its name, with a line where the new ones begin."""
     space, messages = value["space"], value["messages"]
     lines = filled(f"{space['name']}: {_names(space)}", width)
     if not messages:
@@ -51,13 +51,13 @@ def space_messages_text(value: Value, width: int) -> str:
 
 
 def new_line(width: int) -> str:
-    """Return the line between what was read and what is new."""
+    """Return the line between read and new messages."""
     side = "-" * max(2, min(width, 60) // 2 - 3)
     return f"{side} {NEW} {side}"[:width]
 
 
 def message_lines(one: Value, width: int) -> list[str]:
-    """Return a message: time and name, then its text, on the same line where it fits."""
+    """Return a message: time and name, then its text, on the same line if it fits."""
     sender = one["sender"]
     kind = " (agent)" if sender["type"] == "agent" else ""
     head = f"{format_local_minute(one['at'], '%H:%M')} {one_line(sender['name'])}{kind}"

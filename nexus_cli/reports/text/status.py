@@ -17,19 +17,19 @@ WIDE = 50
 """Least width at which names have a column of their own."""
 TRUST = {
     "trusted": "trusted",
-    "changed": "trusted in part: something is new or has changed (`nexus trust`)",
+    "changed": "trusted in part: some files are new or have changed (`nexus trust`)",
     "untrusted": "not trusted: its configuration is not in effect (`nexus trust`)",
     "nothing": "has no configuration of its own",
 }
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 STANDS = {
     "trusted": "Trusted.",
-    "changed": "What is new or has changed is not in effect; the rest is.",
+    "changed": "New and changed files are not in effect; the others are.",
     "untrusted": "It is not in effect.",
     "nothing": "There is no configuration of this project: nothing to trust.",
 }
 FRONTS = ("ask", "chat")
-"""Recipes that everybody has: of `nexus ask`, and of sessions."""
+"""Recipes that everybody has: those of `nexus ask` and of sessions."""
 SINCE = {
     "changed": "Changed since it was trusted",
     "new": "New since this was trusted",
@@ -46,7 +46,7 @@ PRICES = (
 
 
 def status_text(value: Value, width: int) -> str:
-    """Return a line for each kind of thing, skills with one line each."""
+    """Return a line for each kind of information; each skill has its own line."""
     lines = [line for name, said in _status_rows(value) for line in _line(name, said, width)]
     for skill in value["skills"]:
         lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
@@ -88,7 +88,7 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
 
 
 def _broken(value: Value) -> Iterator[str]:
-    """Yield what is configured and cannot be used, with the reason."""
+    """Yield the configured features that cannot be used, with the reason."""
     for category in value.get("capabilities", ()):
         for one in category["items"]:
             if one["state"] == "broken":
@@ -100,7 +100,7 @@ def _names(names: list[str]) -> str:
 
 
 def warm_line(value: Value) -> str:
-    """Return whether one-shots start from a warm process, in one line."""
+    """Describe the warm start of one-shots in one line."""
     if not value["running"]:
         return "not running; the next nexus ask starts it" if value["minutes"] else "off"
     size = f", {number(round(value['memory'] / 1e6))} MB" if value["memory"] else ""
@@ -109,12 +109,12 @@ def warm_line(value: Value) -> str:
 
 
 def warm_text(value: Value, width: int) -> str:
-    """Return the same as a report of its own."""
+    """Describe the warm start as a report of its own."""
     return "\n".join(filled(f"Warm start: {warm_line(value)}", width))
 
 
 def doctor_text(value: Value, width: int) -> str:
-    """Return what works here, what does not."""
+    """List the checks that pass and those that fail."""
     indent = " " * 8 if width >= 40 else "  "
     lines = []
     for check in value["checks"]:
@@ -128,8 +128,7 @@ def doctor_text(value: Value, width: int) -> str:
 
 
 def trust_text(value: Value, width: int) -> str:
-    """Return each setting with what it does, each file by its kind, what is different since the last time, the
-    state."""
+    """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
     lines = filled(value["project"], width, "  ")
     for setting in value["settings"]:
         shown = shown_value(setting["key"], setting["value"])
@@ -151,14 +150,14 @@ def trust_text(value: Value, width: int) -> str:
                 lines += [f"  {first}", *(f"    {piece}" for piece in rest)]
     stands = STANDS[value["state"]]
     if value["state"] == "trusted":
-        stands += f" Active: {_names(value['active'])}{', but for what is named above' * bool(value['problems'])}."
+        stands += f" Active: {_names(value['active'])}{', except for the files named above' * bool(value['problems'])}."
     if value["unsupported"]:
         stands += f" Not supported yet: {_names(value['unsupported'])}."
     return "\n".join([*lines, "", *filled(stands, width)])
 
 
 def tools_text(value: Value, width: int) -> str:
-    """Return each tool with what it does to the world, what its schema costs, and whether it asks."""
+    """List each tool with its effect, the tokens of its schema, and when it asks."""
     tools = value["tools"]
     if not tools:
         return "\n".join(filled("This session has no tools.", width))
@@ -171,7 +170,7 @@ def tools_text(value: Value, width: int) -> str:
 
 
 def skills_text(value: Value, width: int) -> str:
-    """Return the skills by name."""
+    """List the skills by name."""
     rows = [("name", "from", "what")]
     for skill in value["skills"]:
         said = skill["description"]
@@ -190,7 +189,7 @@ def skills_text(value: Value, width: int) -> str:
 
 
 def models_text(value: Value, width: int) -> str:
-    """Return the models that are usable now."""
+    """List the models that are usable now."""
     models = value["models"]
     if not models:
         return "\n".join(filled(NO_MODEL, width))
@@ -204,7 +203,7 @@ def models_text(value: Value, width: int) -> str:
 
 
 def model_text(value: Value, width: int) -> str:
-    """Return one model: where it goes, its window, its prices."""
+    """Show one model: its address, its window, its prices."""
     rows = [
         ("model", value["name"] + (" (the default)" if value.get("chosen") else "")),
         ("provider", value.get("provider") or "unknown"),
@@ -231,14 +230,15 @@ def _window(model: Value) -> str:
 
 
 def _origin(model: Value) -> str:
-    """Return where a window comes from that the table does not have."""
+    """Describe the origin of a window that is not in the table."""
     if model["window_told"]:
         return f', as the provider reported; [models."{model["name"]}"] window in config.toml overrides it'
     return "" if model["known"] else ", assumed: it is not in the table"
 
 
 def why_text(value: Value, width: int) -> str:
-    """Return each limit with its value, who bound it and what each layer said; signals only if they bind limits."""
+    """List each limit with its value, the layer that bound it and the value of each layer; signals only if they may
+    bind."""
     limits = value["limits"]
     if not limits:
         return "\n".join(filled(f"{value['name'] or 'Nothing'} has no limit.", width))
@@ -247,19 +247,19 @@ def why_text(value: Value, width: int) -> str:
         name = bound["name"]
         lines += filled(f"{name} = {limit(bound['value'], name)} (from {bound['bound_by']})", width, "  ")
         for layer, said in bound["said"].items():
-            lines += filled(f"{layer} said {limit(said, name)}", width, " " * 6, "    ")
+            lines += filled(f"{layer}: {limit(said, name)}", width, " " * 6, "    ")
     signals = value["signals"]
     if not signals["bind"]:
         return "\n".join(lines)
     failed = plural(signals["recent_errors"], "call")
     state = f"Pressure is {signals['token_pressure']}, {failed} in a row could not run"
     state += f", the run is {signals['event_class']}" if signals["event_class"] else ""
-    ends = f"The recipe {value['recipe']} tightens its limits by this."
+    ends = f"The recipe {value['recipe']} tightens its limits accordingly."
     return "\n".join([*lines, "", *filled(f"{state}. {ends}", width)])
 
 
 def settings_text(value: Value, width: int) -> str:
-    """Return each setting as TOML has it, with where it comes from unless that is the package."""
+    """List each setting as TOML, with its origin unless that is the package."""
     lines = []
     for setting in value["settings"]:
         origin = "" if setting["origin"] == "default" else f"  # {setting['origin']}"
@@ -269,7 +269,7 @@ def settings_text(value: Value, width: int) -> str:
 
 
 def toml_literal(value: str | bool | int | float | Sequence[str]) -> str:
-    """Return `value` as TOML writes it."""
+    """Return `value` as a TOML literal."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, Sequence):
@@ -278,7 +278,7 @@ def toml_literal(value: str | bool | int | float | Sequence[str]) -> str:
 
 
 def help_text(value: Value, width: int) -> str:
-    """Return every command with its line, or one with all of its help."""
+    """List every command with its summary, or show one with its whole help."""
     if value.get("command"):
         return _one(value["command"], width)
     lines: list[str] = []
@@ -306,7 +306,7 @@ def _call(command: Value) -> str:
 
 
 def _columns(left: str, text: str, size: int, width: int) -> list[str]:
-    """Return a name and its explanation side by side; one below the other where there is no room."""
+    """Return a name and its explanation side by side, or below each other if there is no room."""
     if size + 20 > width or len(left) + 2 > size:
         return [*filled(left.strip(), width, "    ", "  "), *filled(text, width, "      ")]
     return filled(text, width, " " * size, left.ljust(size))
@@ -320,5 +320,5 @@ def _one(command: Value, width: int) -> str:
     for paragraph in str(command["help"]).split("\n\n"):
         lines += [*filled(paragraph, width), ""]
     if command.get("idle"):
-        lines += filled("During a turn it waits, and runs when that has ended.", width)
+        lines += filled("During a turn it waits until the turn has ended.", width)
     return "\n".join(lines).rstrip("\n")

@@ -1,7 +1,7 @@
-"""`nexus timeline`, `/timeline`: what happened, when, by whom, why, and what is new.
+"""`nexus timeline`, `/timeline`: the events of a session with time, actor and reason, and the new ones marked.
 
-`nexus timeline` has the marks that models and programs read, `/timeline` is for the person. In both, marks stand before
-the words of a message, which come last: no text can pass for a mark.
+`nexus timeline` has the marks that models and programs read; `/timeline` is for the person. In both, marks come before
+the text of a message, which is last, so that no text can pass for a mark.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from nexus_cli.reports.text.usage import FOR
 from nexus_cli.text.cells import cells, one_line
 
 COLUMNS = 60
-"""Cells from which on the words stand beside time and name."""
+"""Least width at which the text is beside time and name."""
 NAME = 12
 """Cells of the column of names."""
 KIND = 14
-"""Cells of the type of a trigger."""
+"""Cells of a trigger's type."""
 MARKS = {True: "[SEEN]", False: "[NEW]", None: ""}
 CAUSES = {
     "compaction": "compaction",
@@ -44,17 +44,17 @@ CAUSES = {
     "restore": "restored",
     "waiting_reply": "waiting",
 }
-"""Kinds of rows by the name that people read; others are named as they are."""
+"""Kinds of rows by their name for people; other kinds keep their name."""
 STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
-"""Kinds of rows with the words of somebody, cut to one line; all others are whole."""
+"""Kinds of rows whose text is somebody's words, cut to one line; all others are whole."""
 
 
 SPOKEN = ("user", "steer", "assistant", "instruction")
-"""Those of them that are read as `NAME: words`."""
+"""Kinds that are shown as `NAME: words`."""
 LONGEST_NAME = 24
-"""Cells of a name in front of words."""
+"""Most cells of a name before words."""
 TYPED = ("repl", "ask")
-"""Types of triggers that say no more than that the person typed."""
+"""Types of triggers that only mean that the person typed."""
 
 
 def timeline_text(value: Value, width: int) -> str:
@@ -63,7 +63,7 @@ def timeline_text(value: Value, width: int) -> str:
 
 
 def told_timeline_text(value: Value, width: int) -> str:
-    """Return the same for a person: `You: fix it`, `nexus: done`."""
+    """Return the same lines in the form for people: `You: fix it`, `nexus: done`."""
     return _listed(value, width, _told_row)
 
 
@@ -110,7 +110,7 @@ def _totals(total: Value) -> str:
 
 
 def _row(row: Value, width: int) -> list[str]:
-    """Return a row: time, mark, name, trigger, then what was said or done; below that where it is too narrow."""
+    """Return a row: time, mark, name, trigger, then the text, which is below them on a narrow terminal."""
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     mark, name = MARKS[row["seen"]], cut_line(_name(row), max(NAME, width // 4))
     trigger = _trigger(row) if row["trigger"] else ""
@@ -126,7 +126,8 @@ def _row(row: Value, width: int) -> list[str]:
 
 
 def _told_row(row: Value, width: int) -> list[str]:
-    """Return a row without the marks of a model: of what is new that it was not sent, of a trigger what started it."""
+    """Return a row for people: without the marks of a model, except for entries that it has not seen and causes of
+    triggers."""
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
     kind = cut_line((row["trigger"] or {}).get("type", name), KIND)
@@ -141,7 +142,7 @@ def _told_row(row: Value, width: int) -> list[str]:
 
 
 def _spoken(row: Value) -> Iterator[str]:
-    """Yield what somebody said, and what the model called."""
+    """Yield the words of somebody, and the calls of the model."""
     if row.get("recalled"):
         yield f"recalled {', '.join(row['recalled'])}"
     yield row["text"]
@@ -149,20 +150,20 @@ def _spoken(row: Value) -> Iterator[str]:
 
 
 def _trigger(row: Value) -> str:
-    from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a plain session does without runs)
+    from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a plain session needs no runs)
 
     kind = "" if _is_posted(row) else cut_line(row["trigger"]["type"], KIND)
     return f"{TRIGGER_MARK} {kind}".rstrip()
 
 
 def _is_posted(row: Value) -> bool:
-    """True for a message of a space; an entry of SPACE HISTORY, of the same kind, tells of several."""
+    """True for one message of a space. An entry of SPACE HISTORY has the same kind, and several messages."""
     return row["kind"] == "message" and "runs" in row
 
 
 def _below(row: Value) -> Iterator[str]:
-    """Yield what stands below a message: the files that it took along; of one of a space why it was carried there, whom
-    it triggered and which runs."""
+    """Yield the lines below a message: its files; for a message of a space its origin, the agents it triggered and
+    their runs."""
     if row.get("attached"):
         yield f"with {'; '.join(one_line(measure_attached(one)) for one in row['attached'])}"
     if not _is_posted(row):
@@ -183,7 +184,7 @@ def _said(row: Value, said: str, width: int, indent: str, head: str) -> list[str
 
 
 def _name(row: Value) -> str:
-    """Return who, or of a row that is no entry what."""
+    """Return the actor; for a row that is not an entry, its kind."""
     if row["kind"] in STATED:
         return str(row["actor"]["name"]).replace("←", "<-")
     named = {"request": "step", "drop": "drop", "worker": "worker"}.get(row["kind"], "")
@@ -191,7 +192,7 @@ def _name(row: Value) -> str:
 
 
 def _facts(row: Value) -> Iterator[str]:
-    """Yield what a row says, the most important first."""
+    """Yield the facts of a row, the most important first."""
     if row.get("recalled") and row["kind"] != "tool":
         yield f"recalled {', '.join(row['recalled'])}"
     match row["kind"]:
@@ -248,7 +249,7 @@ def _quoted(row: Value) -> str:
 
 
 def _decided(row: Value) -> str:
-    """Return the decision on a call that was refused or asked about, and why; else ""."""
+    """Return the decision on a call that was refused or asked about, with the reason; else ""."""
     if row["decision"] not in ("ask", "deny"):
         return ""
     said = describe_verdict({**row, "ran": row["outcome"] not in ("refused", "not run")})

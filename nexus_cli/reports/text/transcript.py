@@ -1,4 +1,4 @@
-"""A whole session as a person reads it: what was said, what was called, and each output to its last line."""
+"""A whole session for a person: every message, every call, and each output in full."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nexus_cli.reports.text.lines import Value, cut_line, folded, plural
 
 INDENT = "    "
 CUT = "[cut off, asked again]"
-"""Below an answer whose stream was cut; the whole one follows."""
+"""Shown below an answer whose stream broke off; the complete one follows."""
 
 
 def transcript_text(value: Value, width: int) -> str:
-    """Return the session in order, an empty line between its messages; outputs of `!` lines stand among them."""
+    """Show the session in order, with an empty line between messages; outputs of `!` lines are among them."""
     entries, shell = list(value.get("entries", ())), list(value.get("shell", ()))
     if not entries and not shell:
         return cut_line("No messages in this session yet.", width)
@@ -67,7 +67,7 @@ def _title(call: Value, subjects: Value) -> str:
 
 
 def _arguments(call: Value, subject: str, width: int) -> list[str]:
-    """Return the arguments beside the main one, texts as they are."""
+    """Return the other arguments besides the main one, texts unchanged."""
     lines: list[str] = []
     for name, value in dict(call.get("arguments") or {}).items():
         if name == subject and "\n" not in str(value):
@@ -82,7 +82,7 @@ def _output(title: str, text: Any, width: int) -> list[str]:
 
 
 def _local(at: Any) -> str:
-    """Return a time of the ledger as the clock on the wall showed it."""
+    """Format a time of the ledger as the local time."""
     try:
         return f"{datetime.fromisoformat(str(at)).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""`/cache`, `/cost`, `nexus usage`: use of the provider's cache, why a request missed it, tokens and dollars."""
+"""`/cache`, `/cost`, `nexus usage`: use of the provider's cache, causes of misses, tokens and dollars."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.reports.text.lines import Value, aligns, block, dollars, filled, number, plural, share, when
-from nexus_cli.reports.text.look import PLAIN, Look, plot
+from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 
 HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
 LEAVES = ("written", "expected", "input")
-"""Columns that leave in this order where the width is too small."""
+"""Columns to leave out, in this order, if the width is too small."""
 FOR = {
     "compact": "for summaries",
     "pre_compaction": "for facts before a summary",
@@ -19,18 +19,18 @@ FOR = {
     "goal_decompose": "for goals",
     "title": "for the title",
 }
-"""Purposes of lanes beside the conversation, by their agent; others have the agent's name."""
+"""Purposes of lanes beside the conversation, by agent; other lanes have the agent's name."""
 FIGURES = ("requests", "input", "cached", "output", "cost")
 BARS = 60
 """Columns of the widest plot."""
 BAR, WITH_BARS = 20, 80
-"""Cells of a day's bar, and the width from which there is room for one."""
+"""Cells of a day's bar, and the least width for it."""
 DAYS, PROJECTS = 30, 20
-"""Days and projects that are listed at most."""
+"""Most days and projects that are listed."""
 
 
 def cache_text(value: Value, width: int) -> str:
-    """Return a row per request of the conversation, a line for those beside it, and what the misses cost."""
+    """Return a row per request of the conversation, a line for those beside it, and the cost of the misses."""
     rows = value["requests"]
     if not rows:
         return "\n".join(filled("This session has sent no request yet.", width))
@@ -47,7 +47,7 @@ def cache_text(value: Value, width: int) -> str:
 
 
 def miss_text(value: Value, width: int) -> str:
-    """Return one request: what it had, what it missed, and what is to blame."""
+    """Describe one request: its cached part, the missed part, and the cause."""
     head = f"Request {value['step']} ({when(value['at'])}, {value['model']}): "
     if value["read"] is None:
         return "\n".join(filled(f"{head}{value['why']}.", width))
@@ -68,7 +68,7 @@ def miss_text(value: Value, width: int) -> str:
 
 def _blame(value: Value) -> str:
     if not value["missed"]:
-        return f"Nothing was missed{': ' + value['why'] if value['why'] else ''}."
+        return f"No miss{': ' + value['why'] if value['why'] else ''}."
     whose = {True: "Ours", False: "Not ours"}.get(value["ours"], "Unknown")
     cost = f" for {dollars(value['cost_usd'])}" if value["cost_usd"] is not None else ""
     return f"{number(value['missed'])} tokens missed the cache{cost}. {whose}: {value['why']}."
@@ -94,8 +94,8 @@ def _summary(total: Value) -> str:
 
 
 def _fit_table(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
-    """Return the table of some requests, without the columns for which `width` has no room; all of them where there is
-    none for a table."""
+    """Return the table of some requests without the columns that do not fit into `width`; all columns if no table
+    fits."""
     made = every = [HEADING, *map(_row, rows)]
     for name in ("", *LEAVES):
         place = made[0].index(name) if name else len(HEADING)
@@ -106,7 +106,7 @@ def _fit_table(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
 
 
 def _beside(rows: Sequence[Value], width: int) -> list[str]:
-    """Return what was sent beside the conversation: one line for each purpose."""
+    """Sum up the requests beside the conversation: one line for each purpose."""
     lines: list[str] = []
     for lane in dict.fromkeys(row["lane"] for row in rows):
         these = [row for row in rows if row["lane"] == lane]
@@ -140,8 +140,8 @@ def _rewrite(one: Value) -> tuple[str, ...]:
     return number(one["cold"]), number(one["saved"]), dollars(one["cost"]), f"{one['cause']}: {one['why']}{pays}"
 
 
-def cost_text(value: Value, width: int, look: Look = PLAIN) -> str:
-    """Return what the session used so far, with a plot of its requests."""
+def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
+    """Show the usage of the session so far, with a plot of its requests."""
     total = value["total"]
     if not total["requests"]:
         return "\n".join(filled("This session has sent no request yet.", width))
@@ -160,7 +160,7 @@ def cost_text(value: Value, width: int, look: Look = PLAIN) -> str:
 
 
 def usage_text(value: Value, width: int) -> str:
-    """Return what all sessions used, by day, model and project."""
+    """Show the usage of all sessions by day, model and project."""
     total, since = value["total"], str(value.get("since") or "")
     if not total["requests"]:
         return "\n".join(filled("No session has sent a request" + (" since then." if since else " yet."), width))
@@ -189,15 +189,14 @@ def _used(total: Value, requests: str) -> str:
 
 
 def _cost(row: Value) -> str:
-    """Return what is known of a cost: `$0.0070`, `$0.0070+` where a part has no known price; "" where all of it has
-    none."""
+    """Format the known part of a cost: `$0.0070`, `$0.0070+` if another part has no known price, "" if none has."""
     if not row["unpriced"]:
         return dollars(row["cost_usd"])
     return f"{dollars(row['known_usd'])}+" if row["known_usd"] else ""
 
 
-def _plot_requests(series: Sequence[Value], width: int, look: Look) -> list[str]:
-    """Return the cost of each request as a bar, or its tokens where a price is unknown; [] for less than two."""
+def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> list[str]:
+    """Draw the cost of each request as a bar, or its tokens if a price is unknown; [] for fewer than two."""
     if len(series) < 2:
         return []
     costs = [one["cost_usd"] for one in series]
@@ -211,14 +210,14 @@ def _plot_requests(series: Sequence[Value], width: int, look: Look) -> list[str]
 
 
 def _with_bars(days: Sequence[Value]) -> list[Value]:
-    """Return days with a bar behind each: its share of the dearest, or of the one with the most tokens."""
+    """Append a bar to each day: its share of the most expensive day, or of the one with the most tokens."""
     key = "known_usd" if any(day["known_usd"] for day in days) else "input"
     most = max(day[key] for day in days) or 1
     return [{**day, "day": f"{day['day']}  {'#' * math.ceil(BAR * day[key] / most)}"} for day in days]
 
 
 def _price_hint(models: Sequence[str], width: int) -> list[str]:
-    """Return how to set the price of models that have no known one; the command has a line of its own."""
+    """Return the way to set the price of models without a known one; the command is on its own line."""
     if not models:
         return []
     others = f" (and of {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
@@ -227,7 +226,7 @@ def _price_hint(models: Sequence[str], width: int) -> list[str]:
 
 
 def _rows(name: str, rows: Sequence[Value]) -> list[tuple[str, ...]]:
-    """Return the table of some sums with its heading; without a column of costs where none is known."""
+    """Return the table of some sums with its heading, without the column of costs if none is known."""
     table = [(*FIGURES, name), *((*_figures(row), str(row.get(name, row.get("name")))) for row in rows)]
     if any(map(_cost, rows)):
         return table

@@ -1,4 +1,4 @@
-"""The workers of a session: what each was given, how far it is, what it did and cost."""
+"""Text of a session's workers: task, progress, figures and cost."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plura
 
 NONE = "No worker was started in this session."
 TASK = 200
-"""Characters of a task at most."""
+"""Most characters of a task."""
 
 
 def workers_text(value: Value, width: int) -> str:
-    """Return a line for each worker, and how one is opened."""
+    """Return a line for each worker, and the command that opens one."""
     rows = [("id", "state", "steps", "tokens", "cost", "task")]
     for one in value.get("workers", ()):
         task = cut_line(one["task"], TASK)
@@ -24,7 +24,7 @@ def workers_text(value: Value, width: int) -> str:
 
 
 def worker_lines(value: Value, width: int) -> list[str]:
-    """Return a line for each worker of a session that is shown whole."""
+    """Return a line for each worker of a session that is shown in full."""
     lines = []
     for one in value.get("workers", ()):
         figures = [plural(one["steps"], "step"), f"{one['tokens']:,} tokens", dollars(one["cost_usd"])]

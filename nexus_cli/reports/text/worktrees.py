@@ -1,4 +1,4 @@
-"""Worktrees: the list, and what became of changes that were applied."""
+"""Text of worktrees: the list, and the outcome of an apply."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from nexus_cli.reports.text.lines import Value, filled, folded, plural, table
 
 
 def worktrees_text(value: Value, width: int) -> str:
-    """Return the worktrees of a project or of all."""
+    """List the worktrees of a project or of all."""
     found = value["worktrees"]
     if not found:
         return "\n".join(filled("No worktrees here: nexus -w NAME works in one.", width))
@@ -31,7 +31,7 @@ def _changes(one: Value) -> str:
 
 
 def applied_text(value: Value, width: int) -> str:
-    """Return what was done with each path."""
+    """List the outcome for each path."""
     if value["nothing_new"]:
         text = f"Nothing to apply: every change of worktree {value['name']} is in the project or was applied before."
         return "\n".join(filled(text, width))

@@ -1,7 +1,7 @@
-"""Files that go along with a message: named by `--file`, or mentioned as `@path` in the words themselves.
+"""Read files that are attached to a message: named by `--file`, or mentioned as `@path` in its text.
 
-Owns how a file becomes a block or an image part, and which words are mentions. Who names files, and what else a message
-is made of, is up to the caller.
+Owns the recognition of mentions, and the conversion of a file to a block or an image part. Callers name the files and
+build the rest of the message.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from nexus_cli.reports.text.lines import describe_attached, plural
 from nexus_cli.ui.input.piped import KEPT, Input, Reader
 
 NAMES = 200
-"""Names of a mentioned folder that are listed."""
+"""Most names of a mentioned folder that are listed."""
 _MOST = 1000
-"""Words with an `@` that are looked at in one message."""
+"""Most words with an `@` that are checked in one message."""
 
 _MENTION = re.compile(
     r"""(?<![\w.@+/\\-])@(?:"(?P<quoted>(?:[^"\\\n]|\\.){1,4096})(?:"|$)|(?P<plain>[^\s"'`<>|]{1,4096}))""",
     re.MULTILINE,
 )
 _BEHIND = ".,;:!?)]}*_"
-"""Characters that may follow a path in a sentence and are no part of it."""
+"""Characters that may follow a path in a sentence without being part of it."""
 _LONGEST = 200
-"""Characters of a word that may look like a path."""
+"""Most characters of a word that may look like a path."""
 _RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})-(?P<last>\d{1,9})", re.DOTALL)
-"""Matches `a.py:3-5`: lines of a file, where no file has that name."""
+"""Matches `a.py:3-5`: lines of a file, unless a file has that name."""
 _PATH = re.compile(r"[~\w./ -]*(?:/[~\w. -]|\.[A-Za-z]\w{0,4}\Z)[~\w./ -]*")
-"""Matches text that looks like a path although no file is there: with a slash, or with the ending of a file."""
+"""Matches text that looks like a path although no such file exists: with a slash, or with a file suffix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """The additions of mentioned files to a message."""
+    """The parts that mentioned files add to a message."""
 
     blocks: tuple[str, ...] = ()
-    """To stand behind the words, a blank line between."""
+    """Text blocks to append after the text, separated by a blank line."""
     parts: tuple[Part, ...] = ()
     """Images."""
     notices: tuple[str, ...] = ()
-    """Notes for the person on how files were read, or why not."""
+    """Notes for the person about the reading of files, and failures."""
     uncounted: int = 0
     """Bytes beyond the hard limit: counted, not kept."""
     files: tuple[AttachedFile, ...] = ()
-    """Records of what they add, in order."""
+    """Records of the attached files, in order."""
     missing: tuple[str, ...] = ()
-    """Words that look like a path and name nothing."""
+    """Words that look like a path to no existing file."""
 
     @property
     def along(self) -> tuple[str, ...]:
@@ -64,19 +64,19 @@ class Mentions:
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """A file that is attached: a block of the message or an image."""
+    """An attached file: a block of the message or an image."""
 
     record: AttachedFile
     block: str = ""
     part: Part | None = None
     notice: str = ""
-    """Note for the person on how it was read."""
+    """Note for the person about the reading."""
     uncounted: int = 0
     """Bytes beyond the hard limit: counted, not kept."""
 
 
 def quote_mention(path: str) -> str:
-    """Return `path` as it is mentioned: `@a.py`, or `@"a b.txt"` where it would not be read back otherwise."""
+    """Return `path` as a mention: `@a.py`, or `@"a b.txt"` if it needs quotes to be recognized."""
     bare = _MENTION.fullmatch("@" + path)
     if bare and bare["plain"] == path and path[-1:] not in _BEHIND:
         return "@" + path
@@ -84,11 +84,11 @@ def quote_mention(path: str) -> str:
 
 
 def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
-    """Read a file (also a pipe), an image, or `a.py:3-5`: these lines of a file, where none is called like that.
+    """Read a file (also a pipe), an image, or `a.py:3-5`: these lines, unless a file has that name.
 
-    `name` is relative to `folder`, else to the working folder; `what` names it in errors. Raises
-    `NexusError("usage", ...)` for what is missing, unreadable, a folder, a device, binary, too large an image, and for
-    lines that a file does not have.
+    `name` is relative to `folder`, else to the working folder; `what` names it in errors. Raises `NexusError("usage",
+    ...)` for a path that is missing, unreadable, a folder, a device or binary, for too large an image, and for lines
+    that the file does not have.
     """
     folder = folder or os.getcwd()
     try:
@@ -120,7 +120,7 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
 def find_attached(
     name: str, folder: str, resolve: Callable[[str, str], str] = resolve_spelling
 ) -> tuple[str, tuple[int, int] | None]:
-    """Return the absolute path that `name` means, and the lines of it that it chooses, None for the whole file."""
+    """Return the absolute path of `name`, and the lines that it selects, None for the whole file."""
     path, chosen = resolve(folder, name), _RANGE.fullmatch(name)
     if chosen is None or os.path.lexists(path):
         return path, None
@@ -128,12 +128,12 @@ def find_attached(
 
 
 def _resolve_mention(folder: str, path: str) -> str:
-    """Return the absolute path that `path` means, where an `@` is a part of the name."""
+    """Return the absolute path of `path`, in which an `@` is part of the name."""
     return find_spelling(os.path.join(folder, os.path.expanduser(path)))
 
 
 def _whole_text(read: Input, name: str, size: int) -> ReadFile:
-    """Return a text as a block; `size` is that of its file, 0 of a pipe."""
+    """Return a text as a block; `size` is the size of its file, 0 for a pipe."""
     size = size or len(read.text.encode(errors="replace")) + read.uncounted
     record = AttachedFile(name, TEXT, size, 1, _count_lines(read.text))
     return ReadFile(record, _block(name, read.text), None, read.notice, read.uncounted)
@@ -143,7 +143,7 @@ def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> 
     """Return these lines of a text as a block."""
     (first, last), count = lines, _count_lines(read.text)
     if not 1 <= first <= last:
-        raise NexusError("usage", what, f"{first}-{last} is no range of lines", "Write FIRST-LAST, counted from 1")
+        raise NexusError("usage", what, f"{first}-{last} is not a range of lines", "Write FIRST-LAST, counted from 1")
     if last > count:
         known = f"only its first {count:,} lines were read" if read.uncounted else f"it has {plural(count, 'line')}"
         raise NexusError("usage", what, known, "Choose lines that it has")
@@ -157,12 +157,12 @@ def _count_lines(text: str) -> int:
 
 
 def _block(name: str, text: str, chosen: str = "") -> str:
-    """Return the content of a file as it stands in a message."""
+    """Return the content of a file in the form that a message has."""
     return f'<file path="{_safe(name)}"{chosen}>\n{text.removesuffix(chr(10))}\n</file>'
 
 
 def _hint(name: str, error: OSError | ValueError, folder: str) -> str:
-    """Return what to do about a file that is not there: the nearest name where there is one."""
+    """Return the hint for a missing file: the nearest name if there is one."""
     near = ""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         with contextlib.suppress(OSError):
@@ -190,7 +190,7 @@ class _Gathering:
     seen: set[tuple[int, int, tuple[int, int] | None]] = field(default_factory=set)
 
     def mention(self, written: str, *, exact: bool) -> None:
-        """Add the file or folder that `written` names; nothing when it names none."""
+        """Add the file or folder `written`; nothing if it does not exist."""
         named = written if exact else written.rstrip(_BEHIND)
         while written:
             path, lines = find_attached(written, str(self.folder), _resolve_mention)
@@ -229,15 +229,15 @@ class _Gathering:
 
 
 def read_mentions(text: str, folder: Path) -> Mentions:
-    """Return what every `@path` and `@"path with spaces"` of `text` adds that names a file or a folder; each once.
+    """Read every file or folder that `text` mentions as `@path` or `@"path with spaces"`; each once.
 
-    Paths are relative to `folder`, `~` is expanded. A word that names nothing (an address, a decorator) stays a word,
-    and so does a device. Reads at most 64 MiB of each file; blocking.
+    Paths are relative to `folder`, `~` is expanded. Other words with an `@` (addresses, decorators) and devices stay
+    text. Reads at most 64 MiB of each file; blocking.
     """
     found = _Gathering(folder)
     for number, match in enumerate(_MENTION.finditer(text)):
         if number >= _MOST:
-            found.notices.append(f"only the first {_MOST:,} words with an @ were looked at")
+            found.notices.append(f"only the first {_MOST:,} words with an @ were checked")
             break
         if match["quoted"] is not None:
             found.mention(re.sub(r"\\(.)", r"\1", match["quoted"]), exact=True)

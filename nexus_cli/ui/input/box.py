@@ -1,7 +1,7 @@
-"""The input box: the text that is typed, from its first key to the message that it becomes.
+"""The input box, from the first key to the finished message.
 
-Puts together the buffer, the completion menu, the history and the pastes, and gives the screen one container, its keys,
-and `take`. Where the box stands, and when a message leaves it, is decided by the screen.
+Combines buffer, completion menu, history and pastes, and gives the screen one container, its keys, and `take`. The
+screen places the box and decides when a message is sent.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ from nexus_cli.ui.input.piped import KEPT
 Outside = Callable[[Callable[[], Awaitable[str]]], Awaitable[str]]
 
 LONG = 20_000
-"""Characters that are put into the box as they are; more of them stand there folded."""
+"""Most characters that are inserted unfolded."""
 SOON = 0.1
-"""Seconds until a completion that is on its way is looked at again."""
+"""Seconds before a pending completion is checked again."""
 NARROW = 12
-"""Columns below which the prompt leaves its room to the text."""
+"""Columns below which the prompt is left out."""
 _WITH_KEY = re.compile(r"(?s)(\s*/(?:login|connect))\b.*")
-"""A line behind which a key may stand: the history remembers its command."""
+"""A line that may contain a key: the history keeps only its command."""
 _MODES = {InputMode.NAVIGATION: "n", InputMode.REPLACE: "r", InputMode.REPLACE_SINGLE: "r"}
 
 
@@ -85,7 +85,7 @@ async def _no_image() -> str:
 
 
 class _Control(BufferControl):
-    """Tells the box which application draws it."""
+    """Tells the box the application that draws it."""
 
     drawn: Callable[[], None]
 
@@ -95,7 +95,7 @@ class _Control(BufferControl):
 
 
 class InputBox:
-    """The box that a person types into. Everything is called in the loop's thread."""
+    """The input box. All methods must be called in the loop's thread."""
 
     def __init__(
         self,
@@ -110,16 +110,16 @@ class InputBox:
         environ: Mapping[str, str] = os.environ,
         names: Callable[[], Sequence[str]] | None = None,
     ) -> None:
-        """Files are completed from `project` and written relative to `folder`. Without `save` nothing is written.
+        """Complete files of `project`, written relative to `folder`. Without `save`, write no history.
 
-        With `names` these are completed behind `@`, and no files.
+        With `names`, complete these after `@` instead of files.
         """
         self.outside: Outside = _directly
-        """Gives the terminal away while an editor runs."""
+        """Suspends the app while an editor has the terminal."""
         self.clipboard_image: Callable[[], Awaitable[str]] = _no_image
         """Saves the image on the clipboard and returns its path, or ""."""
         self.notice: Callable[[str], None] = self.hint
-        """Tells the person one line; until it is replaced, below the box up to the next change."""
+        """Shows the person one line; by default below the box until the next change."""
         self._environ = environ
         self._commands = commands
         self._vi = vi
@@ -137,15 +137,15 @@ class InputBox:
         )
         self._toolbar = SearchToolbar(vi_mode=vi, ignore_case=True, backward_search_prompt="search: ")
         self.search_buffer = self._toolbar.search_buffer
-        """Field of a history search; it has the focus meanwhile."""
+        """Field of a history search; focused during the search."""
         self.container = self._container()
-        """The text, and below it the search, a hint, the menu: as high as it needs, at least one row."""
+        """The text, and below it the search, a hint, the menu: as high as needed, at least one row."""
         self.bindings = box_bindings(self)
-        """The keys of the box; but not those that send, stop or leave."""
+        """The keys of the box, except those that send, stop or leave."""
 
     @property
     def empty(self) -> bool:
-        """True if nothing stands in the box, not even a space."""
+        """True if the box has no text, not even a space."""
         return not self.buffer.text
 
     @property
@@ -155,13 +155,13 @@ class InputBox:
 
     @property
     def menu_open(self) -> bool:
-        """True if the menu has something to choose."""
+        """True if the menu has entries."""
         state = self.buffer.complete_state
         return state is not None and bool(state.completions)
 
     @property
     def completing(self) -> bool:
-        """True if Enter takes an entry of the menu (`accept_completion`): one is highlighted, and is not typed yet."""
+        """True if Enter accepts a menu entry (`accept_completion`): one is highlighted that is not typed in full."""
         state, marked = self.buffer.complete_state, self._highlighted()
         if state is None or marked is None:
             return False
@@ -171,7 +171,7 @@ class InputBox:
         return not any(typed.endswith(one.text) and len(one.text) == -one.start_position for one in state.completions)
 
     def _highlighted(self) -> int | None:
-        """Return the number of the highlighted entry: the selected one, else the first of commands and of files."""
+        """Return the index of the highlighted entry: the selected one, else the first for commands and files."""
         state = self.buffer.complete_state
         if state is None or not state.completions or state.complete_index is not None:
             return state.complete_index if state is not None else None
@@ -181,13 +181,13 @@ class InputBox:
 
     @property
     def searching(self) -> bool:
-        """True if the history is searched: Enter, Esc and Ctrl+C end the search."""
+        """True during a history search, which Enter, Esc and Ctrl+C end."""
         return self._app is not None and self._app.layout.has_focus(self.search_buffer)
 
     def accept_completion(self) -> bool:
-        """Take the highlighted entry: the menu closes; that of a folder opens again on what is in it.
+        """Accept the highlighted entry and close the menu. For a folder, open it again with the folder's content.
 
-        Return True if what stands in the box is a command that needs no argument: it can be sent.
+        Return True if the box then has a command without required arguments, which can be sent.
         """
         number, state = self._highlighted(), self.buffer.complete_state
         if state is not None and state.complete_index is None and number is not None:
@@ -204,7 +204,7 @@ class InputBox:
         return False
 
     def _runs_alone(self, text: str) -> bool:
-        """True if `text` is a command, and none of its arguments has to be given."""
+        """True if `text` is a command without required arguments."""
         parsed = parse(text)
         try:
             command = find(parsed[0], self._commands()) if parsed is not None and not parsed[1] else None
@@ -213,14 +213,14 @@ class InputBox:
         return command is not None and (not command.usage or command.usage.startswith("["))
 
     def space_after(self) -> None:
-        """Go on behind a word that was completed."""
+        """Add a space after a completed word."""
         if not self.buffer.document.current_char.isspace():
             self.buffer.insert_text(" ")
         elif self.buffer.document.current_char == " ":
             self.buffer.cursor_right()
 
     def break_line(self) -> bool:
-        """Make a new line of the backslash before the cursor; False if there is none that stands for itself."""
+        """Replace the backslash before the cursor by a newline; False if there is none, or it is escaped."""
         before = self.buffer.document.current_line_before_cursor
         if not (len(before) - len(before.rstrip("\\"))) % 2:
             return False
@@ -229,7 +229,7 @@ class InputBox:
         return True
 
     def take(self) -> TypedMessage:
-        """Return what was typed; the box is empty afterwards, and the history remembers it."""
+        """Return the typed message, add it to the history, and empty the box."""
         text = self.buffer.text
         whole = self._pastes.expand(text)
         pasted = tuple(map(replace_surrogates, self._pastes.take_inserted(whole)))
@@ -242,14 +242,14 @@ class InputBox:
         return typed
 
     def fill(self, text: str) -> None:
-        """Put `text` into the box instead of what stands there, which undo brings back; a long one is folded.
+        """Replace the text of the box by `text`, which is folded if long; undo restores the former one.
 
-        An empty one drops what stands there: the history has it then, too.
+        With an empty `text` the former one is also added to the history.
         """
         text = normalize_newlines(text)
         if not text:
             self._history.append_string(self._pastes.for_history(self.buffer.text))
-            # The history is gone through from its end again.
+            # The history starts again from its end.
             self.buffer.reset(self.buffer.document)
             self._insert()
         if len(text) > LONG:
@@ -260,7 +260,7 @@ class InputBox:
         self.buffer.document = Document(text, len(text))
 
     def paste(self, data: str) -> None:
-        """Insert what was pasted at the cursor: as it is, or folded when it is long. It never submits."""
+        """Insert a paste at the cursor, folded if it is long. Never submits."""
         kept = clip_to_bytes(data)
         cut = len(kept) < len(data)
         self.buffer.save_to_undo_stack()
@@ -269,7 +269,7 @@ class InputBox:
             self.notice(f"the paste has more than {KEPT >> 20} MiB: the rest was left out")
 
     async def paste_image(self) -> None:
-        """Mention the image on the clipboard at the cursor; say so where there is none."""
+        """Mention the image on the clipboard at the cursor; show a hint if there is none."""
         try:
             path = await self.clipboard_image()
         except OSError as error:
@@ -281,13 +281,13 @@ class InputBox:
             self.hint("no image on the clipboard")
 
     def hint(self, text: str) -> None:
-        """Show one line below the box, until the text changes; "" takes it away."""
+        """Show one line below the box until the text changes; "" removes it."""
         self._hint = sanitize(text)
         if text and self._app is not None:
             self._app.invalidate()
 
     async def edit(self) -> None:
-        """Open the text in the external editor; what fails is shown in one line and leaves it as it was."""
+        """Open the text in the external editor. A failure is shown in one line and leaves the text unchanged."""
         if self._editing:
             return
         self._editing = True
@@ -303,11 +303,11 @@ class InputBox:
             self._editing = False
 
     def close(self) -> None:
-        """Give up what runs in the background."""
+        """Cancel background work."""
         self._index.close()
 
     def _insert(self) -> None:
-        """Switch vi to insert mode: every message begins in it."""
+        """Switch vi to insert mode, in which every message begins."""
         if self._app is not None:
             self._app.vi_state.input_mode = InputMode.INSERT
 
@@ -320,7 +320,7 @@ class InputBox:
                 DisplayMultipleCursors(),
                 VisibleCharacters(self._pastes.label),
             ],
-            # prompt-toolkit's own would go on marking what a search has found after it.
+            # prompt-toolkit's own version would keep search matches highlighted afterwards.
             include_default_input_processors=False,
             search_buffer_control=self._toolbar.control,
             preview_search=True,
@@ -358,11 +358,11 @@ class InputBox:
             read_in_bursts(app.input)
 
     def _listed(self) -> None:
-        """The first list of files is there, which may have taken longer than a completion waits; in its thread."""
+        """Called in the index's thread when the first list is ready, which may be later than a completion waits."""
         app = self._app
         if app is None or app.loop is None or app.context is None:
             return
-        with suppress(RuntimeError):  # the loop has ended meanwhile
+        with suppress(RuntimeError):  # the loop has ended
             app.loop.call_soon_threadsafe(self._offer_files, context=app.context.copy())
 
     def _offer_files(self) -> None:
@@ -370,7 +370,7 @@ class InputBox:
         if place is None or place.kind != "file" or self.completing:
             return
         if state is not None and not state.completions:
-            # A completion is on its way, perhaps without the list: look again when it has come.
+            # A completion is pending, perhaps without the list: complete again afterwards.
             asyncio.get_running_loop().call_later(SOON, self._offer_files)
             return
         self.buffer.complete_state = None
@@ -387,11 +387,11 @@ class InputBox:
 
 
 SEARCHED = 200
-"""Characters of a paste that a search takes."""
+"""Most characters of a paste that are used as a search."""
 
 
 def box_bindings(box: InputBox) -> KeyBindings:
-    """Return the keys that work while `box` has the focus, or while its history is searched."""
+    """Return the keys that work while `box` has the focus or its history is searched."""
     keys = KeyBindings()
     _completion(keys, box)
     _search(keys, box)
@@ -423,14 +423,14 @@ def _completion(keys: KeyBindings, box: InputBox) -> None:
     def _down(event: KeyPressEvent) -> None:
         state = buffer.complete_state
         if state is not None and state.complete_index is None and box.completing and len(state.completions) > 1:
-            buffer.complete_next()  # the first is highlighted without being selected
+            buffer.complete_next()  # the first entry is highlighted without being selected
         buffer.complete_next()
 
     @keys.add("escape", filter=here & emacs_mode & menu)
     def _close(event: KeyPressEvent) -> None:
         buffer.cancel_completion()
 
-    # prompt-toolkit offers completions for what is inserted; here also for what a deletion leaves.
+    # prompt-toolkit offers completions after insertions; this does so after deletions too.
     offered = Condition(lambda: offers_completion(buffer.document.text_before_cursor))
 
     @keys.add("backspace", filter=inserting & offered & ~has_selection, save_before=lambda event: not event.is_repeat)

@@ -1,7 +1,7 @@
-"""Read from a terminal in big pieces where much comes at once: pastes take time linear in their size.
+"""Read large pastes from a terminal in big pieces, in time linear in their size.
 
-Owns the reading of pastes, with bracketed paste and without; every other key is prompt-toolkit's. What becomes of a
-paste is done by `box`.
+Owns the reading of pastes, with bracketed paste and without; prompt-toolkit reads all other keys. `box` handles the
+pasted text.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from prompt_toolkit.keys import Keys
 from nexus_cli.ui.input.piped import KEPT
 
 BURST = 256
-"""Characters in one read that nobody types: without control characters they are a paste."""
+"""Characters in one read that cannot be typed: without control characters they are a paste."""
 LINES = 48
-"""The same where an Enter stands among them; fewer may be typed ahead of a program that is slow to read."""
+"""The same limit for text with an Enter; fewer may be typed ahead of a slow program."""
 _READ = 64 * 1024
 _MOST = 1024 * 1024
-"""Characters that are read before other things get their turn."""
+"""Characters that are read before other events are handled."""
 _LULL = 0.002
-"""Seconds without a character that end a burst."""
+"""Seconds without input that end a burst."""
 _END = "\x1b[201~"
 MODIFIED_ENTER: dict[str, Keys | tuple[Keys, ...]] = {
     "\x1b[13;2u": Keys.ControlJ,
@@ -35,16 +35,16 @@ MODIFIED_ENTER: dict[str, Keys | tuple[Keys, ...]] = {
     "\x1b[13;3u": (Keys.Escape, Keys.ControlM),
     "\x1b[27;3;13~": (Keys.Escape, Keys.ControlM),
 }
-"""Shift+Enter and Alt+Enter, as terminals tell them apart from Enter: kitty's protocol, xterm's modifyOtherKeys."""
+"""Shift+Enter and Alt+Enter as terminals encode them: kitty's protocol, xterm's modifyOtherKeys."""
 ANSI_SEQUENCES |= MODIFIED_ENTER
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class BurstReader(PosixStdinReader):
-    """Reads on while much comes at once."""
+    """Keeps reading as long as much input arrives at once."""
 
     def read(self, count: int = _READ) -> str:
-        """Return what has arrived, in at most about a million characters."""
+        """Return the input that has arrived, at most about a million characters."""
         data = super().read(count)
         if len(data) < BURST:
             return data
@@ -56,19 +56,19 @@ class BurstReader(PosixStdinReader):
 
 
 class PasteParser(Vt100Parser):
-    """Gathers a paste in pieces; prompt-toolkit's own copies all of it with each piece."""
+    """Collects a paste in pieces; prompt-toolkit's own parser copies the whole paste with each piece."""
 
     _pieces: list[str]
     _size: int
     _tail: str
 
     def reset(self, request: bool = False) -> None:
-        """Forget what was begun."""
+        """Discard partial input."""
         self._pieces, self._size, self._tail = [], 0, ""
         super().reset(request)
 
     def feed(self, data: str) -> None:
-        """Take what was read; a paste becomes one key, of which little more than `KEPT` characters are kept."""
+        """Parse `data`. A paste becomes one key, of which little more than `KEPT` characters are kept."""
         if self._in_bracketed_paste:
             self._paste(data)
             return
@@ -106,7 +106,7 @@ class PasteParser(Vt100Parser):
 
 
 def read_in_bursts(source: Input) -> None:
-    """Let a terminal's input read pastes in big pieces; other inputs stay as they are."""
+    """Make a terminal's input read pastes in big pieces; other inputs stay unchanged."""
     if isinstance(source, Vt100Input) and not isinstance(source.vt100_parser, PasteParser):
         source.vt100_parser = PasteParser(source.vt100_parser.feed_key_callback)
         reader = source.stdin_reader

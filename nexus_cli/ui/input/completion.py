@@ -1,7 +1,7 @@
-"""Complete commands and paths in the input box; draw the menu that offers them.
+"""Complete commands and paths in the input box, and draw the completion menu.
 
-Completes commands and their arguments, `@files`, programs and paths behind `!`. Owns which of these a place calls for,
-their order, and the rows of the menu. Names come from `file_index`.
+Completes commands and their arguments, `@files`, programs and paths after `!`. Owns the choice among these, their
+order, and the rows of the menu. Names come from `file_index`.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ _ARGUMENT = re.compile(r"/(\S+) +(.*)")
 _SHELL = re.compile(r"!!?\s*(?:(?P<before>.*\s))?(?P<word>\S*)", re.DOTALL)
 _MENTION = re.compile(r"""(?<![\w.@+/\\-])@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>[^\s"'`<>|]*))\Z""")
 COMMONEST = ("help", "plan", "clear", "compact", "context", "model", "resume", "diff", "init", "permissions", "exit")
-"""Commands that the menu shows first."""
+"""Commands that the menu lists first."""
 _FAR = ("/", "~", "./", "../")
-"""How a path begins that is looked up in its folder, not in the project's list."""
+"""Prefixes of paths that are looked up in their folder, not in the project's list."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionTarget:
-    """A place where something can be completed."""
+    """A place in the text that can be completed."""
 
     kind: str
     """`command`, `argument`, `file`, `program` or `path`."""
     text: str
     """Its text, up to the cursor."""
     length: int
-    """Characters before the cursor that a completion takes the place of."""
+    """Number of characters before the cursor that a completion replaces."""
     name: str = ""
     """For an argument: the command."""
 
 
 def find_spot(before: str) -> CompletionTarget | None:
-    """Return the place at the end of `before`, all the text up to the cursor; None where nothing is completed."""
+    """Return the place at the end of `before`, which is the text up to the cursor; None if nothing can be completed."""
     if before.startswith("/"):
         if found := _COMMAND.fullmatch(before):
             return CompletionTarget("command", found[1], len(before))
@@ -69,13 +69,13 @@ def find_spot(before: str) -> CompletionTarget | None:
 
 
 def offers_completion(before: str) -> bool:
-    """True if the place at the end of `before` is offered something while somebody types, without being asked."""
+    """True if the place at the end of `before` is completed while typing, without a Tab."""
     place = find_spot(before)
     return place is not None and (bool(place.text) or place.kind in ("command", "argument", "file"))
 
 
 class Completions(Completer):
-    """Completes for one input box. The loop is never held up: what takes time happens in threads."""
+    """Completes one input box. Never blocks the loop: slow work is done in threads."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Completions(Completer):
         environ: Mapping[str, str],
         names: Callable[[], Sequence[str]] | None = None,
     ) -> None:
-        """`names` are those that a mention may be of, in the place of files."""
+        """`names` replace files in mentions."""
         self._mentioned = names
         self._folder = folder
         self._index = index
@@ -96,7 +96,7 @@ class Completions(Completer):
         self._programs: list[str] | None = None
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Return what can be told at once: commands and arguments."""
+        """Return the completions that need no waiting: commands and arguments."""
         place = find_spot(document.text_before_cursor)
         if place is not None and place.kind in ("command", "argument"):
             yield from self._of_commands(place)
@@ -104,7 +104,7 @@ class Completions(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        """Return everything that fits the place of the cursor, best first."""
+        """Yield all completions for the cursor's place, best first."""
         place = find_spot(document.text_before_cursor)
         if place is None:
             return
@@ -159,12 +159,12 @@ class Completions(Completer):
             return []
         try:
             return _fitting(text, command.complete(desk))[:SHOWN]
-        except Exception:  # a seam: whatever fails in a command, the prompt stays, and running it will tell
+        except Exception:  # a seam: a failing command must not break the prompt; running it shows the error
             return []
 
 
 def _fitting(text: str, names: Iterable[str]) -> list[str]:
-    """Return the names that begin with `text`, then those that have it somewhere, whatever the case."""
+    """Return the names that begin with `text`, then those that contain it, ignoring case."""
     low = text.lower()
     known = list(names)
     first = [name for name in known if name.lower().startswith(low)]
@@ -177,12 +177,12 @@ def _rank(name: str) -> int:
 
 def _mention(name: str) -> str:
     written = quote_mention(name)
-    # An open quote lets a folder's name be typed on.
+    # An open quote allows further typing after a folder's name.
     return written.removesuffix('"') if written.endswith('/"') else written
 
 
 def list_programs(path: str) -> list[str]:
-    """Return names of what can be run from the absolute folders of a `PATH`, by letters; blocking."""
+    """Return the names of programs in the absolute folders of a `PATH`, sorted; blocking."""
     found: set[str] = set()
     for folder in path.split(os.pathsep):
         if not os.path.isabs(folder):
@@ -197,15 +197,15 @@ def list_programs(path: str) -> list[str]:
 
 
 ROWS = 8
-"""Rows of the menu at most; a third of a low terminal."""
+"""Most rows of the menu; on a low terminal a third of its height."""
 _NAME = 0.6
-"""Share of the columns that a name takes at most beside an explanation."""
+"""Largest share of the columns for a name that has an explanation."""
 
 
 def completion_menu(
     buffer: Buffer, wanted: Callable[[], bool], highlighted: Callable[[], int | None]
 ) -> ConditionalContainer:
-    """Return the menu of `buffer` as a container that is there while `wanted` and there is something to choose."""
+    """Return the menu of `buffer` as a container that is shown while `wanted` and not empty."""
 
     def most() -> int:
         state = buffer.complete_state
@@ -228,9 +228,9 @@ def completion_menu(
 
 
 def menu_rows(completions: list[Completion], selected: int | None, columns: int, most: int) -> StyleAndTextTuples:
-    """Return at most `most` rows with the selected one among them, each of at most `columns` columns.
+    """Return at most `most` rows including the selected one, each of at most `columns` columns.
 
-    Names keep their end, explanations their beginning. Where entries are missing the last row says how many.
+    Names keep their end, explanations their beginning. If entries are left out, the last row has their number.
     """
     room = most - 1 if len(completions) > most > 1 else most
     start = max(0, min((selected or 0) - room + 1, len(completions) - room))

@@ -1,6 +1,7 @@
-"""A text in the person's own editor: which program that is, the file it is given, and what it left there.
+"""Edit a text in the person's own editor.
 
-Owns the file and its folder, which are private and gone afterwards. Whoever calls gives the terminal away meanwhile.
+Owns the temporary file and its folder, which are private and deleted afterwards. The caller suspends its use of the
+terminal meanwhile.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from nexus_cli.tools.files import ToolError, read_regular_file
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 
 FALLBACKS = ("vi", "nano", "pico")
-"""Tried in this order where neither VISUAL nor EDITOR names an editor."""
+"""Editors to try in this order if neither VISUAL nor EDITOR is set."""
 _HINT = "Set VISUAL or EDITOR to one that works"
 
 
 async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.md") -> str:
-    """Return `text` as the person leaves it in their editor, in a file of this name, without one newline at its end.
+    """Open `text` in the person's editor as a file of this name; return the edited text without its final newline.
 
-    `$VISUAL`, else `$EDITOR` (both may have arguments), else what is there of `FALLBACKS`. Raises
-    `NexusError("usage", ...)` when there is none, when it fails, and when it leaves no file, no text or no UTF-8.
+    Uses `$VISUAL`, else `$EDITOR` (both may have arguments), else the first of `FALLBACKS` that exists. Raises
+    `NexusError("usage", ...)` if there is no editor, if it fails, or if the file is missing, empty or not UTF-8
+    afterwards.
     """
     named, *arguments = find_editor(environ)
     command = [_find(named, environ), *arguments]
@@ -46,7 +48,7 @@ async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.
 
 
 def find_editor(environ: Mapping[str, str]) -> list[str]:
-    """Return the editor's program and arguments; `NexusError("usage", ...)` when none is named and none is found."""
+    """Return the editor's program and arguments; raise `NexusError("usage", ...)` if none is set and none is found."""
     for name in ("VISUAL", "EDITOR"):
         value = environ.get(name, "").strip()
         if not value:
@@ -102,12 +104,12 @@ def _left(path: Path, name: str, before: str) -> str:
         why = getattr(error, "strerror", None) or str(error)
         raise NexusError("usage", what, f"the file cannot be read ({why}); your text is unchanged") from error
     if content.beyond:
-        raise NexusError("usage", what, "it left more than 64 MiB; your text is unchanged", "Attach it as a file")
+        raise NexusError("usage", what, "the file has more than 64 MiB; your text is unchanged", "Attach it as a file")
     try:
         text = content.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise NexusError("usage", what, "it left no UTF-8; your text is unchanged", "Save it as UTF-8") from error
+        raise NexusError("usage", what, "the file is not UTF-8; your text is unchanged", "Save it as UTF-8") from error
     text = text.replace("\r\n", "\n").removesuffix("\n")
     if not text.strip() and before.strip():
-        raise NexusError("usage", what, "it left nothing; your text is unchanged", "Ctrl+C clears the box")
+        raise NexusError("usage", what, "the file is empty; your text is unchanged", "Ctrl+C clears the box")
     return text

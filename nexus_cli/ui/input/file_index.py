@@ -1,7 +1,7 @@
-"""The names of a project's files and folders, listed beside the typing and searched while somebody types.
+"""The names of a project's files and folders, listed in the background and searched during typing.
 
-Owns the list, how old it may grow, and the fuzzy search. Which files are worth listing is decided in `tools.listing`;
-where names are typed and how they look is done by `completion`.
+Owns the list, its refreshing, and the fuzzy search. `tools.listing` selects the files; `completion` uses and formats
+the names.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.listing import list_files
 
 SHOWN = 50
-"""Names that one search gives at most."""
+"""Most names that one search returns."""
 FRESH = 5.0
-"""Seconds for which a list is taken as it is; a list that took long is taken for longer."""
+"""Seconds for which a list counts as fresh; a list that took long counts for longer."""
 LIMIT = 20.0
-"""Seconds after which listing is given up: no project, but somebody's whole disk."""
+"""Time limit for listing: a folder that takes longer is not a project."""
 PATIENCE = 1.5
 """Seconds that a search waits for the first list."""
 
@@ -33,10 +33,10 @@ Lister = Callable[[Path, Path, StopFlag], Sequence[str]]
 
 
 class NameIndex:
-    """A list of names to search in: the shorter first, those of one length by letters."""
+    """A list of names to search: shorter ones first, those of the same length sorted."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        # By length first, without one long sort: that would hold every other thread up.
+        # By length first, without one long sort, which would block every other thread.
         lengths: dict[int, list[str]] = {}
         for name in names:
             lengths.setdefault(len(name), []).append(name)
@@ -49,14 +49,14 @@ class NameIndex:
         self._turn = threading.Lock()
 
     def matching(self, query: str) -> list[str]:
-        """Return every name that has the letters of `query` in this order, whatever their case."""
+        """Return every name that has the letters of `query` in this order, ignoring case."""
         return [self.names[i] for i in self._matching(query.lower())]
 
     def best(self, query: str, most: int = SHOWN) -> list[str]:
-        """Return the best of `matching`: hits at the beginning of the last part, in it, in the whole; then scattered
-        letters.
+        """Return the best of `matching`: matches at the beginning of the last part, then in it, then in the whole name,
+        then scattered letters.
 
-        Among equals the shorter name. A search for more letters of the last query looks only at what that one found.
+        Shorter names win ties. A query that extends the last one searches only the last result.
         """
         query = query.lower()
         found = self._matching(query)
@@ -94,7 +94,8 @@ class NameIndex:
 
 
 def _scattered(query: str) -> Callable[[str], object]:
-    """Tells whether a name has the letters of `query` in this order; in time linear in the name's length."""
+    """Return a test for names that have the letters of `query` in this order; it takes time linear in the name's
+    length."""
     return re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in query)).match
 
 
@@ -110,7 +111,7 @@ class FileIndex:
         clock: Callable[[], float] = time.monotonic,
         listed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`listed` is called, in another thread, when the first list is there."""
+        """`listed` is called in another thread when the first list is ready."""
         self._folder = Path(os.path.realpath(folder))
         self._project = Path(os.path.realpath(project))
         self._lister = lister
@@ -123,9 +124,9 @@ class FileIndex:
         self._ready = threading.Event()
 
     async def search(self, query: str) -> list[str] | None:
-        """Return the best names for `query`, relative to the folder; None when there is no list (yet).
+        """Return the best names for `query`, relative to the folder; None if there is no list (yet).
 
-        A list that grew old is made anew in the background and serves the searches after this one.
+        An old list is refreshed in the background, for later searches.
         """
         self.refresh()
         if self._names is None and not await asyncio.to_thread(self._ready.wait, PATIENCE):
@@ -134,14 +135,14 @@ class FileIndex:
         return None if names is None else await asyncio.to_thread(names.best, query)
 
     def refresh(self) -> None:
-        """Make the list anew in the background, unless it is fresh or in the making."""
+        """Refresh the list in the background, unless it is fresh or a refresh is running."""
         if self._clock() < self._due or (self._thread is not None and self._thread.is_alive()):
             return
         self._thread = threading.Thread(target=self._build, name="file index", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Give up what is in the making."""
+        """Cancel a running refresh."""
         self._due = float("inf")
         self._stop.press()
 
@@ -156,7 +157,7 @@ class FileIndex:
             found = self._lister(real, real, stop)
             self._names = NameIndex(_seen_from(self._folder, self._project, found))
         except (ThreadStopped, OSError):
-            # Too much to list, or not to be listed: names are completed folder by folder, for a good while.
+            # Too much to list, or unreadable: complete folder by folder for a long while.
             began -= LIMIT
         finally:
             timer.cancel()
@@ -170,7 +171,7 @@ class FileIndex:
 
 
 def _seen_from(folder: Path, project: Path, found: Sequence[str]) -> Iterable[str]:
-    """Return files and the folders above them, as they are written in `folder`; without names that cannot be typed."""
+    """Yield files and their parent folders, relative to `folder`, without names that cannot be typed."""
     inside = folder.is_relative_to(project) and folder != project
     here = folder.relative_to(project).as_posix() + "/" if inside else ""
     up = "../" * here.count("/")
@@ -190,8 +191,7 @@ def _seen_from(folder: Path, project: Path, found: Sequence[str]) -> Iterable[st
 
 
 def list_folder(written: str, folder: Path) -> list[str]:
-    """Return names that go on where the path `written` ends, looked up in its folder alone; `~` allowed. Blocking,
-    quick."""
+    """Return names that continue the path `written`, looked up only in its folder; `~` allowed. Blocking, quick."""
     parent, slash, start = written.rpartition("/")
     place = os.path.join(folder, os.path.expanduser(parent + slash))
     low = start.lower()

@@ -1,8 +1,7 @@
-"""Keep over sessions what was typed at the prompt: one file of JSON lines, of which each project sees its own.
+"""Keep the prompt history across sessions in one file of JSON lines; each project sees only its own entries.
 
-Owns the file: reading its end, appending in one step beside other processes, keeping it small. It never stands in the
-way: what cannot be read or written is told once and done without. What is remembered of a message is decided in
-`box`.
+Owns the file: reading its end, atomic appending beside other processes, limiting its size. A failure is reported once
+and otherwise ignored. `box` decides which part of a message is kept.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.message import replace_surrogates
 
 TAIL = 2 * 1024 * 1024
-"""Bytes at the end of the file that are read."""
+"""Bytes that are read at the end of the file."""
 LARGEST = 10 * 1024 * 1024
-"""Bytes above which the file is cut down to the newest half of it."""
+"""Size above which the file is cut to its newest half."""
 ENTRIES = 1000
-"""Entries that can be called up."""
+"""Most entries that can be recalled."""
 LONGEST = 256 * 1024
-"""Characters of an entry that is written; a longer one is remembered while the process lives."""
+"""Most characters of an entry that is written; longer ones are kept only while the process lives."""
 _WAIT = 0.1
-"""Seconds that a lock is waited for. Without it the line is appended all the same: one write, never mixed."""
+"""Seconds to wait for the lock. Without it the line is appended anyway: one write is never mixed with others."""
 
 
 class ProjectHistory(History):
@@ -47,7 +46,7 @@ class ProjectHistory(History):
         save: bool = True,
         notice: Callable[[str], None] | None = None,
     ) -> None:
-        """`notice` gets at most one line about the file, in the loop's thread. Without `save` nothing is written."""
+        """`notice` gets at most one line about the file, in the loop's thread. Without `save`, write nothing."""
         super().__init__()
         self._path = path
         self._project = str(project)
@@ -56,11 +55,11 @@ class ProjectHistory(History):
         self._told = False
         self._earlier: list[str] | None = None
         self._own: list[str] = []
-        # What other processes and this one write from now on is not read: this one's own is known.
+        # Lines written from now on are not read; this process knows its own.
         self._end = _size(path)
 
     async def load(self) -> AsyncGenerator[str, None]:
-        """Return entries, newest first; the file is read once, in a thread."""
+        """Yield entries, newest first; the file is read once, in a thread."""
         if self._earlier is None:
             try:
                 self._earlier = await asyncio.get_running_loop().run_in_executor(None, self.read)
@@ -74,7 +73,7 @@ class ProjectHistory(History):
             before = text
 
     def read(self) -> list[str]:
-        """Return this project's entries of the file as it was at the beginning, newest first; `OSError` but for no
+        """Return this project's entries from before the start, newest first; raise `OSError`, except for a missing
         file."""
         found: list[str] = []
         for text in reversed(list(_texts(_tail(self._path, self._end), self._project))):
@@ -85,11 +84,11 @@ class ProjectHistory(History):
         return found
 
     def get_strings(self) -> list[str]:
-        """Return what is loaded so far, oldest first."""
+        """Return the entries loaded so far, oldest first."""
         return [*reversed(self._earlier or []), *self._own]
 
     def append_string(self, string: str) -> None:
-        """Remember an entry, and write it; the same one twice in a row counts once."""
+        """Add an entry and write it; a repeated one counts once."""
         text = replace_surrogates(string)
         newest = self._own[-1:] or (self._earlier or [])[:1]
         if not text.strip() or [text] == newest:
@@ -119,9 +118,9 @@ class ProjectHistory(History):
 
 
 def append(path: Path, line: bytes) -> None:
-    """Add a line (ended by a newline) to a file of mode 0600 that other processes write too; `OSError` if it cannot be.
+    """Append a line, which ends in a newline, to a file of mode 0600 that other processes write too. Raises `OSError`.
 
-    A torn last line is ended first. A file above `LARGEST` is replaced by its newest half.
+    An incomplete last line gets a newline first. A file above `LARGEST` is replaced by its newest half.
     """
     real = Path(os.path.realpath(path))
     private_dir(real.parent)
@@ -139,7 +138,7 @@ def append(path: Path, line: bytes) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """A descriptor of the file that is at `path` while it is locked; it may have been replaced while we waited."""
+    """Yield a locked descriptor of the file at `path`, which may have been replaced while we waited."""
     while True:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
         descriptor = os.open(path, flags, 0o600)
@@ -195,7 +194,7 @@ def _size(path: Path) -> int:
 
 
 def _tail(path: Path, end: int) -> bytes:
-    """Return the last whole lines of the first `end` bytes; empty when there is no file."""
+    """Return the last complete lines of the first `end` bytes; empty if the file does not exist."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (FileNotFoundError, NotADirectoryError):
@@ -212,7 +211,7 @@ def _tail(path: Path, end: int) -> bytes:
 
 
 def _whole_lines(data: bytes) -> bytes:
-    """Return `data` without its first line, the beginning of which is missing."""
+    """Return `data` without its incomplete first line."""
     return data.partition(b"\n")[2]
 
 

@@ -1,7 +1,7 @@
-"""Big pastes stand in the input box as one character each, which is drawn as `[pasted 214 lines]`.
+"""Fold big pastes: the input box has one character for each, drawn as `[pasted 214 lines]`.
 
-Owns those characters, their labels and texts, and how special characters of the box are drawn. Each is one unit to
-every key: it is moved over, deleted, killed, yanked and undone as a whole.
+Owns these characters, their labels and texts, and the drawing of special characters in the box. Each is one unit for
+every key: moving, deleting, killing, yanking and undoing.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from nexus_cli.ui.input.piped import KEPT
 
 FOLDED_LINES = 10
 FOLDED_CHARACTERS = 1000
-"""A paste with more lines or characters is folded."""
+"""Lines or characters above which a paste is folded."""
 REMEMBERED = 64 * 1024
-"""Characters of a folded paste that the history keeps; of a longer one it keeps the label."""
+"""Most characters of a folded paste that the history keeps; for longer ones it keeps the label."""
 RETAINED = 1024 * 1024
-"""Characters of pastes that are kept after their message has left, for undo and yank."""
+"""Characters of pastes that are kept after their message was sent, for undo and yank."""
 
-# The last private plane: no font has signs of its own there.
+# The last private-use plane: no font has glyphs there.
 _FIRST, _LAST = 0x100000, 0x10FFFD
 MARKS = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
-"""Every character that may stand for a paste."""
+"""Matches the characters that may represent a paste."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypedMessage:
-    """One message as it left the input box."""
+    """One message taken from the input box."""
 
     text: str
-    """All of it, with folded pastes unfolded."""
+    """The whole text, with pastes unfolded."""
     shown: str
-    """As it stood in the box: `[pasted 214 lines]` for a folded paste."""
+    """The text as shown in the box: `[pasted 214 lines]` for a folded paste."""
     pasted: tuple[str, ...] = ()
-    """The pastes in it, folded or not."""
+    """Its pastes, folded or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Paste:
     label: str
     text: str | None
-    """None when it was let go."""
+    """None after it was released."""
 
 
 def normalize_newlines(data: str) -> str:
-    """Return `data` with every line ended by a newline alone."""
+    """Return `data` with `\n` as the only line ending."""
     return data.replace("\r\n", "\n").replace("\r", "\n") if "\r" in data else data
 
 
 def clip_to_bytes(data: str, most: int = KEPT) -> str:
-    """Return the beginning of `data` that takes at most `most` bytes."""
+    """Return the longest beginning of `data` that takes at most `most` bytes."""
     if len(data) * 4 <= most:
         return data
     if data.isascii():
@@ -72,11 +72,11 @@ class Pastes:
         self._pastes: dict[str, _Paste] = {}
         self._next = _FIRST
         self._inserted: list[str] = []
-        """Every paste since the last message."""
+        """All pastes since the last message."""
 
     def fold_if_long(self, text: str, beside: str, *, cut: bool = False) -> str:
-        """Return what to put into a box that holds `beside` for a pasted `text`: the text itself, or the character for
-        it."""
+        """Return the text to insert for a pasted `text` into a box that has `beside`: the text itself, or a character
+        for it."""
         self._inserted.append(text)
         lines = text.count("\n") + (not text.endswith("\n"))
         small = lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS
@@ -86,8 +86,7 @@ class Pastes:
         return self.fold(text, f"pasted {size}" + (f", cut at {KEPT >> 20} MiB" if cut else ""), beside)
 
     def fold(self, text: str, what: str, beside: str) -> str:
-        """Return the character that stands for `text` and is shown as `[what]`, with a number where `beside` has one
-        such."""
+        """Return a character for `text`, shown as `[what]`, with a number if `beside` has one with that label."""
         there = {self._pastes[mark].label for mark in self._marks(beside)}
         labels = (f"[{what}]" if number == 1 else f"[{what} #{number}]" for number in range(1, len(there) + 2))
         mark = self._mark(beside)
@@ -95,20 +94,20 @@ class Pastes:
         return mark
 
     def label(self, mark: str) -> str | None:
-        """Return how a character of `MARKS` is shown, None when it stands for nothing."""
+        """Return the label of a character of `MARKS`, None if it represents no paste."""
         paste = self._pastes.get(mark)
         return paste.label if paste else None
 
     def expand(self, text: str) -> str:
-        """Return `text` with every paste whole."""
+        """Return `text` with all pastes unfolded."""
         return self._replaced(text, lambda paste: paste.label if paste.text is None else paste.text)
 
     def label_pastes(self, text: str) -> str:
-        """Return `text` as it stands in the box."""
+        """Return `text` with the labels of its pastes."""
         return self._replaced(text, lambda paste: paste.label)
 
     def for_history(self, text: str) -> str:
-        """Return `text` for the history: with pastes whole, but for the long ones, of which the size is left."""
+        """Return `text` for the history: pastes unfolded, except for long ones, whose size is given."""
 
         def kept(paste: _Paste) -> str:
             if paste.text is not None and len(paste.text) <= REMEMBERED:
@@ -120,12 +119,13 @@ class Pastes:
         return self._replaced(text, kept)
 
     def take_inserted(self, text: str) -> tuple[str, ...]:
-        """Return the pastes since the last message that `text` holds, and forget them all."""
+        """Return the pastes since the last message that `text` contains, and forget them all."""
         inserted, self._inserted = self._inserted, []
         return tuple(dict.fromkeys(one for one in inserted if one.strip() and one in text))
 
     def release(self) -> None:
-        """Forget old pastes of sent messages: keep the newest `RETAINED` characters, of the others the label."""
+        """Release old pastes of sent messages: keep the newest `RETAINED` characters, and only the labels of the
+        others."""
         room = RETAINED
         for mark, paste in reversed(self._pastes.items()):
             room -= len(paste.text or "")
@@ -157,17 +157,17 @@ TAB = "    "
 _SPECIAL = re.compile(
     f"{MARKS.pattern}|[\t\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
-"""Characters not drawn as themselves. Other controls are made visible by prompt-toolkit."""
+"""Characters with a different drawing. prompt-toolkit makes other control characters visible."""
 
 
 class VisibleCharacters(Processor):
-    """Draws special characters as something longer; comes after every other processor."""
+    """Draws special characters as longer text; must be the last processor."""
 
     def __init__(self, label: Callable[[str], str | None]) -> None:
         self._label = label
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
-        """Return the fragments of one line, and the ways between its characters and its columns."""
+        """Return the fragments of one line, and the mappings between its characters and its columns."""
         fragments = transformation_input.fragments
         if not any(_SPECIAL.search(fragment[1]) for fragment in fragments):
             return Transformation(fragments)

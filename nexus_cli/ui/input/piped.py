@@ -1,4 +1,4 @@
-"""Read piped stdin: up to a bound, counted beyond it, decoded. The use of the text is up to the caller."""
+"""Read piped stdin up to a bound, count the rest, and decode it. The caller uses the text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from nexus_cli.core.errors import NexusError
 
 KEPT = 64 * 1024 * 1024
-"""Bytes of one input that are kept."""
+"""Most bytes of one input that are kept."""
 COUNTED = 1024 * 1024 * 1024
-"""Bytes after which an input counts as endless and is not read on."""
+"""Bytes after which an input counts as endless and reading stops."""
 _CHUNK = 64 * 1024
-"""Bytes asked for at once: what a pipe holds; more would be made and thrown away at every read."""
+"""Bytes per read: the capacity of a pipe; a larger buffer would only be allocated in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class Input:
 
     text: str
     uncounted: int = 0
-    """Bytes beyond `KEPT`: counted, not kept."""
+    """Number of bytes beyond `KEPT`, which are not kept."""
     notice: str = ""
-    """Note for the person on how it was read, or ""."""
+    """Note for the person about the reading, or ""."""
 
 
 class Reader:
-    """Reads a descriptor once; `empty` looks at its first bytes without waiting for the rest."""
+    """Reads a descriptor once; `empty` checks its first bytes without waiting for the rest."""
 
     def __init__(self, descriptor: int, name: str) -> None:
         self._descriptor = descriptor
@@ -47,7 +47,7 @@ class Reader:
 
     @property
     def empty(self) -> bool:
-        """True if it ends before anything but white space; waits for the first bytes."""
+        """True if the input ends with nothing but white space; waits for the first bytes."""
         while not self._ended and not b"".join(self._pieces[-1:]).strip():
             if sum(map(len, self._pieces)) > _CHUNK:
                 return False
@@ -55,7 +55,7 @@ class Reader:
         return self._ended and not b"".join(self._pieces).strip()
 
     def read(self) -> Input:
-        """Return all of it as text; `NexusError("usage", ...)` when it is binary."""
+        """Return the whole input as text; raise `NexusError("usage", ...)` if it is binary."""
         kept = sum(map(len, self._pieces))
         while not self._ended and kept < KEPT:
             self._pieces.append(self._read())
@@ -76,11 +76,11 @@ class Reader:
 
 
 def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
-    """Return `data` as text (see `nexus_cli.tools.files`), and a notice when that was no matter of course.
+    """Return `data` as text (see `nexus_cli.tools.files`), and a notice if the encoding is unusual.
 
-    It may end in the middle of a character when `cut`. Binary raises `NexusError("usage", ...)`.
+    With `cut` it may end in the middle of a character. Raises `NexusError("usage", ...)` for binary data.
     """
-    from nexus_cli.tools.files import NUL, decode_stream  # noqa: PLC0415  (the tools, once there is something to read)
+    from nexus_cli.tools.files import NUL, decode_stream  # noqa: PLC0415  (the tools, only if there is input)
 
     read = decode_stream(data, cut=cut)
     if read is None:

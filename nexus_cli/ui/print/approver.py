@@ -1,7 +1,7 @@
-"""Asks the person whether calls may run: one question at a time, those of one step as one list.
+"""Ask the person for permission to run calls: one question at a time, those of one step as one list.
 
-Owns what an answer means. Where it is typed is the business of an `AnswerSource`; what is shown is that of
-`render/question_text`. Whether a call needs asking is decided elsewhere.
+Owns the meaning of an answer. An `AnswerSource` reads it, and `render/question_text` formats the question. The decision
+that a call needs a question is made elsewhere.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, ask_text, 
 TRIES = 5
 NO_ANSWER, CLOSED = "no clear answer", "the question was closed without an answer"
 YES = frozenset({"ok", "okay", "sure", "yep", "yeah"})
-"""Words that mean yes perhaps, and are no instruction."""
+"""Words that may mean yes, and are not an instruction."""
 FEWEST = 3
-"""Words behind a yes that make it an instruction: "yes please" is none."""
+"""Least number of words after a yes that make an instruction: "yes please" is none."""
 SHORTEST = 4
-"""Letters of the shortest word that is an instruction, not a slip of the finger."""
+"""Letters of the shortest word that is an instruction and not a typing error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,19 @@ class ParsedAnswer:
 
     answer: Answer
     everything: bool = False
-    """It answers every question of the step that has no answer yet."""
+    """True if it answers every open question of the step."""
 
 
 def is_command_line(line: str) -> bool:
-    """Return True if the REPL takes a line for a command or a shell line: it is never words for the model."""
+    """Return True if the REPL treats a line as a command or a shell line, so that it is never sent to the model."""
     return parse(line) is not None or line.startswith("!")
 
 
 def parse_answer(line: str, listed: bool = False, stores: bool = False) -> ParsedAnswer | None:
-    """Return what a line means, or None when that is not clear: an empty line is never a yes, nor is a command.
+    """Parse a line; return None if its meaning is unclear. An empty line is never a yes, nor is a command.
 
-    Words that are no answer say what to do instead; a no without words stops the turn. `A`, `N`, `all` and `none` are
-    for several questions (`listed`). `always` is stored where the question names rules for it (`stores`), else it is
-    `session`.
+    Other words are an instruction to the model; a no without words stops the turn. `A`, `N`, `all` and `none` answer
+    several questions (`listed`). `always` stores rules if the question names some (`stores`), else it means `session`.
     """
     words = line.strip()
     if is_command_line(words):
@@ -71,25 +70,25 @@ def parse_answer(line: str, listed: bool = False, stores: bool = False) -> Parse
 
 
 class AnswerSource(Protocol):
-    """The place where the person reads a question and types the answer: a `ReplView`, or a terminal."""
+    """The place where the person reads and answers a question: a `ReplView`, or a terminal."""
 
     @property
     def width(self) -> int:
-        """Columns that text may take now."""
+        """Columns available for text."""
 
     async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        """Show `text` and read one of `keys`, or a line behind `prompt`; None where there is none. See `ReplView`."""
+        """Show `text` and read one of `keys`, or a line after `prompt`; None without an answer. See `ReplView`."""
 
 
 @dataclass
 class WaitingQuestion:
-    """A question without an answer."""
+    """An unanswered question."""
 
     question: Question
     number: int = 0
-    """Its place in the list that is shown, 0 before it is."""
+    """Its number in the shown list, 0 before it is shown."""
     answer: Answer | None = None
-    """Given together with that to another one."""
+    """Its answer, if it was given together with another one."""
 
 
 class PersonApprover:
@@ -98,8 +97,8 @@ class PersonApprover:
     def __init__(
         self, source: AnswerSource, describe: Callable[[Question, int], str], closed: str = CLOSED, stops: bool = True
     ) -> None:
-        """`describe` gives the block of a call with its number in the list; `closed` is why a call is denied that
-        gets no answer; with `stops` a no without words ends the turn."""
+        """`describe` returns the block of a call with its number in the list; `closed` is the reason for denying a call
+        that gets no answer; with `stops`, a no without words ends the turn."""
         self._stops = stops
         self._source = source
         self._describe = describe
@@ -107,14 +106,14 @@ class PersonApprover:
         self._turn = asyncio.Lock()
         self._waiting: list[WaitingQuestion] = []
         self._listed = 0
-        """Questions of the list that is shown."""
+        """Number of questions in the shown list."""
 
     async def ask(self, question: Question) -> Answer:
-        """Return the person's answer. Without one the call does not run."""
+        """Return the person's answer. The call does not run without one."""
         one = WaitingQuestion(question)
         self._waiting.append(one)
         try:
-            await asyncio.sleep(0)  # the questions of a step come in one moment
+            await asyncio.sleep(0)  # the questions of a step arrive at the same moment
             async with self._turn:
                 answer = one.answer or await self._ask(one)
             return answer if self._stops or not isinstance(answer, Deny) else replace(answer, stops=False)
@@ -137,7 +136,7 @@ class PersonApprover:
         return Deny(NO_ANSWER, said=False)
 
     def _show_list(self) -> str:
-        """Return the blocks of all questions that wait, which are a list from now on."""
+        """Return the blocks of all open questions, which form a list from now on."""
         self._listed = len(self._waiting)
         for number, one in enumerate(self._waiting, 1):
             one.number = number

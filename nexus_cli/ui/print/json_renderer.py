@@ -23,7 +23,7 @@ class JsonRenderer:
         self._stream = stream
 
     def feed(self, event: Event) -> None:
-        """Do nothing: the result has it all."""
+        """Do nothing: the result contains everything."""
 
     def end(self, result: Mapping[str, Any]) -> None:
         """Print the result on one line."""
@@ -34,7 +34,7 @@ class JsonRenderer:
 
 
 class JsonLinesRenderer(JsonRenderer):
-    """Prints every event as it comes."""
+    """Prints every event as it arrives."""
 
     def __init__(self, stream: Writable, clock: Callable[[], datetime] = local_now) -> None:
         super().__init__(stream)

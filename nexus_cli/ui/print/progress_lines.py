@@ -1,6 +1,6 @@
 """Write to stderr while a session runs: notices and errors always, progress only in a terminal.
 
-The answer itself is done by the renderer on stdout. Every line is sanitized and stays one line.
+The renderer prints the answer on stdout. Every message is sanitized and stays on one line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WAITS = "waits for"
 
 
 class Writable(Protocol):
-    """The stream that is written to."""
+    """The stream to write to."""
 
     terminal: bool
     colour: bool
@@ -65,18 +65,18 @@ class ProgressLines:
     """Prints progress on stderr."""
 
     def __init__(self, stream: Writable, *, verbose: bool = False, quiet: bool = False, live: bool = False) -> None:
-        """With `live` calls, thinking and retries are shown by others (`terminal_turn`)."""
+        """With `live`, calls, thinking and retries are shown elsewhere (`terminal_turn`)."""
         self._stream = stream
         self._elsewhere = (Thinking, ToolCallEvent, ToolResultEvent, Retry, CompactionStart, AgentEvent) if live else ()
         self._mark = ""
-        """Of the worker that a line is about."""
+        """Prefix with the worker that a line is about."""
         self._verbose = verbose and not quiet
         self._quiet = quiet
         self._progress = (stream.terminal or self._verbose) and not quiet
         self._thinking = StreamSanitizer()
         self._in_thought = False
         self.session: DropOwner | None = None
-        """The session that hints name, so that a command finds it from any folder; set by who runs it."""
+        """The session that hints name, so that their commands work in any folder; set by the caller."""
         self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self.session))
 
     def notice(self, text: str) -> None:
@@ -85,21 +85,21 @@ class ProgressLines:
         self._noted(text)
 
     def error(self, line: str) -> None:
-        """Print an error, also when quiet."""
+        """Print an error, even if quiet."""
         self._show_held_drops()
         self._line(line, "31")
 
     def last(self, line: str) -> None:
-        """Print what a person can do next, also when quiet."""
+        """Print the person's next possible action, even if quiet."""
         self._show_held_drops()
         self._line(line)
 
     def break_silence(self, seconds: float) -> None:
-        """Say that work goes on after so long without a line."""
+        """Print that work continues after so long without a line."""
         self._step(f"  still working, {seconds:.0f} s")
 
     def feed(self, event: Event) -> None:
-        """Print `event` if it is worth a line."""
+        """Print `event` if it deserves a line."""
         if self._in_thought and not isinstance(event, Thinking):
             self._in_thought = False
             self._stream.write(self._thinking.flush() + "\n")
@@ -160,7 +160,7 @@ class ProgressLines:
                 assert_never(event)
 
     def _feed_worker(self, marked: AgentEvent) -> None:
-        """Print when a worker starts and ends, with `verbose` also its calls."""
+        """Print the start and end of a worker, with `verbose` also its calls."""
         inner = marked.event
         if isinstance(inner, Notice):
             self.notice(f"{marked.agent}: {inner.text}")

@@ -1,6 +1,6 @@
 """Print the answer of `nexus ask` on stdout. Its JSON is `json_renderer`, progress on stderr `progress_lines`.
 
-Into a pipe goes the text as the model wrote it, into a terminal only sanitized text.
+A pipe gets the model's text unchanged, a terminal only sanitized text.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from nexus_cli.ui.print.progress_lines import Writable
 
 
 class Renderer(Protocol):
-    """Shows one turn on stdout. `Gone` from any method: the reader has left."""
+    """Shows one turn on stdout. Every method may raise `ReaderClosed`."""
 
     def feed(self, event: Event) -> None:
-        """Show `event`, or keep what it says for the end."""
+        """Show `event`, or keep its text for the end."""
 
     def end(self, result: Mapping[str, Any]) -> None:
         """End the turn; `result` is the object of `nexus docs json`."""
@@ -29,12 +29,12 @@ class PlainRenderer:
         self._stream = stream
         self._markdown: Any = None
         if stream.terminal:
-            from nexus_cli.ui.render.markdown import Markdown  # noqa: PLC0415  (rich is for terminals only)
+            from nexus_cli.ui.render.markdown import Markdown  # noqa: PLC0415  (rich is only needed on terminals)
 
             self._markdown = Markdown(stream.width, colour=stream.colour)
 
     def feed(self, event: Event) -> None:
-        """Show the text of `event` (only text is shown here)."""
+        """Show the text of `event`; other events are ignored."""
         if self._markdown is not None:
             if isinstance(event, Text):
                 self._write(self._markdown.feed(event.text))

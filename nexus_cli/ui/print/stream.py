@@ -1,6 +1,6 @@
-"""An output stream as bytes on a descriptor: nothing is buffered, so nothing is lost at the end.
+"""An unbuffered output stream on a descriptor, so that nothing is lost at the end.
 
-Knows whether it is a terminal, how wide, and whether colours are wanted. What is written is up to the caller.
+Detects a terminal, its width, and the use of colours. The caller decides on the text.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 
 
 class ReaderClosed(Exception):
-    """The reader has closed its end: nobody wants more. Shown to nobody."""
+    """The reader has closed its end. Not reported to anybody."""
 
 
 _writing = 0
 
 
 def is_writing() -> bool:
-    """True while the program waits for a reader to take what is written. For any thread."""
+    """True while the program waits for a reader to take its output. For any thread."""
     return _writing > 0
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, waiting for the reader where that is needed; `OSError` when it cannot be written."""
+    """Write all of `data`, waiting for the reader if needed; raise `OSError` if that fails."""
     rest = memoryview(data)
     while rest:
         try:
@@ -37,7 +37,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def write_stderr_line(line: str) -> None:
-    """Write `line` to stderr as one sanitized line; a closed stderr is no error."""
+    """Write `line` to stderr as one sanitized line; a closed stderr is not an error."""
     text = sanitize(" ".join(line.split())) + "\n"
     try:
         os.write(2, text.encode("utf-8", "replace"))
@@ -53,13 +53,13 @@ class Stream:
         self._descriptor = descriptor
         self._environ = environ
         self.terminal = os.isatty(descriptor)
-        """Progress and rendering are wanted."""
+        """True if progress and rendering are wanted."""
         self.colour = self.terminal and not environ.get("NO_COLOR") and environ.get("TERM", "") not in ("", "dumb")
-        """Control codes are wanted."""
+        """True if control codes are wanted."""
 
     @property
     def width(self) -> int:
-        """Columns, at least 10: `COLUMNS`, else what the terminal says, else 80."""
+        """Columns, at least 10: from `COLUMNS`, else from the terminal, else 80."""
         columns = self._environ.get("COLUMNS", "")
         if columns.isascii() and columns.isdigit() and int(columns):
             return max(10, int(columns))
@@ -69,7 +69,7 @@ class Stream:
             return 80
 
     def write(self, text: str) -> None:
-        """Write all of `text` as UTF-8; raises as `write_bytes`."""
+        """Write all of `text` as UTF-8; raises as `write_bytes` does."""
         self.write_bytes(replace_surrogates(text).encode())
 
     def write_bytes(self, data: bytes) -> None:
@@ -93,7 +93,7 @@ class Stream:
 
 
 class QuietStream:
-    """A stream whose failures are nobody's concern: stderr, where there is no third place to complain."""
+    """A stream that ignores failures: stderr, since they cannot be reported anywhere else."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream

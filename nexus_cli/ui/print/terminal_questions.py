@@ -1,6 +1,6 @@
 """Questions outside the REPL: shown on a stream, answered by single keys of the terminal that is stdin.
 
-The terminal gives keys one by one while a question is open, and is as it was afterwards, however it ends.
+The terminal is in single-key mode while a question is open; its former mode is always restored.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
 from nexus_cli.ui.render.question_text import OR_WORDS, AnswerKey, choice_rows, find_key, line_prompt
 
 ESCAPE_SECONDS = 0.05
-"""How long an Esc may be the beginning of another key."""
+"""Seconds in which an Esc may be the beginning of another key."""
 LONGEST = 4096
-"""Characters of a line that are kept."""
+"""Most characters of a line."""
 _KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])|.", re.DOTALL)
 _BEGUN_KEY = re.compile(r"\x1b(?:\[[0-9;]*|O)?\Z")
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
@@ -49,15 +49,15 @@ class TerminalQuestions:
         cycle_level: Callable[[], object] = _ignore,
         marked: bool = False,
     ) -> None:
-        """`stop` is what Esc does, `cycle_level` what Shift+Tab does; either may cancel the question. With `marked`
-        Enter alone takes the first key."""
+        """`stop` handles Esc, `cycle_level` Shift+Tab; either may cancel the question. With `marked`, Enter alone takes
+        the first key."""
         self._marked = marked
         self._stream = stream
         self._descriptor = descriptor
         self._stop = stop
         self._cycle_level = cycle_level
         self._before: list[Any] | None = None
-        """How the terminal was, while it gives single keys."""
+        """The terminal's former mode while it is in single-key mode."""
 
     @property
     def width(self) -> int:
@@ -79,7 +79,7 @@ class TerminalQuestions:
         return answer
 
     def restore(self) -> None:
-        """Give the terminal back as it was. Safe to call at any time, from any thread."""
+        """Restore the terminal's mode. Safe to call at any time, from any thread."""
         before, self._before = self._before, None
         if before is not None:
             with suppress(termios.error, OSError):  # the terminal is gone
@@ -89,13 +89,13 @@ class TerminalQuestions:
 
     @contextmanager
     def _single_keys(self) -> Iterator[None]:
-        """Let the terminal give each key at once and show none; where it is no terminal nothing changes."""
+        """Switch the terminal to single keys without echo. Without a terminal, change nothing."""
         with suppress(termios.error):
             self._before = termios.tcgetattr(self._descriptor)
             self._set_mode()
         loop = asyncio.get_running_loop()
         with suppress(ValueError, RuntimeError):  # not in the main thread
-            # A shell gives its own mode to a job that it continues.
+            # A shell sets its own mode for a job that it continues.
             loop.add_signal_handler(signal.SIGCONT, self._set_mode)
         try:
             yield
@@ -122,7 +122,7 @@ class TerminalQuestions:
                 async with asyncio.timeout(wait):
                     piece = await data.get()
             except TimeoutError:
-                if not data.empty():  # a key came in the same moment
+                if not data.empty():  # a key came at the same moment
                     continue
                 if not rest:
                     return field.key
@@ -151,17 +151,17 @@ class TerminalQuestions:
                 elif press == _ESCAPE:
                     self._stop()
                     rest = ""
-                    break  # what came with it answers nothing any more
+                    break  # the rest of this read answers nothing any more
                 else:
                     field.press(press)
 
     def _goes_on(self, presses: Sequence[str]) -> bool:
-        """True if an Enter before `presses` is that of a paste: what came with it in one piece goes on behind it."""
+        """True if an Enter before `presses` is part of a paste: the rest arrived with it at once."""
         return self._before is not None and any(press not in _ENTER for press in presses)
 
 
 class _Field:
-    """The rows of a question and the line that is typed below them, or behind them where nothing can be redrawn."""
+    """The rows of a question and the line typed below them, or after them if nothing can be redrawn."""
 
     def __init__(self, stream: Writable, prompt: str, keys: Sequence[AnswerKey], marked: bool) -> None:
         self._stream = stream
@@ -173,9 +173,9 @@ class _Field:
         self._pasted = False
         self._lone = LoneKey()
         self.key = ""
-        """The answer that the letter in the field is if nothing follows."""
+        """The answer of the letter in the field if nothing follows."""
         self.pasting = False
-        """A paste has begun, and not ended."""
+        """True during a paste."""
         self.words = ""
         if self._drawn:
             self._draw()
@@ -184,25 +184,25 @@ class _Field:
             stream.write(f"{asked} ")
 
     def note_keys(self, now: float, count: int) -> None:
-        """Note that keys come, before they do anything: one that follows a letter makes it the beginning of words, and
-        of several at once none stands alone."""
+        """Record that keys arrive, before they act. A key after a letter makes the letter the beginning of words; of
+        several keys at once, none stands alone."""
         self.key = ""
         for _ in range(count):
             self._lone.press(now)
 
     def enter(self) -> str | None:
-        """Return what is typed, else the chosen key; None where none can be seen to be chosen."""
+        """Return the typed text, else the chosen key; None if no choice is visible."""
         if self.words or self._chosen is None:
             return self.words if self.words or not self._drawn else None
         return self._keys[self._chosen].key
 
     def paste(self, text: str) -> None:
-        """A character of a paste, which is words."""
+        """Add a character of a paste, which is always words."""
         self.press(text)
         self._pasted = True
 
     def press(self, press: str) -> None:
-        """One key that neither answers nor ends."""
+        """Handle one key that neither answers nor ends."""
         before = self.words
         self._pasted = self._pasted and bool(before)
         if press in _MOVES and not before:
@@ -226,7 +226,7 @@ class _Field:
             self._stream.write("\b \b" * cells(before[len(self.words) :]))
 
     def close(self) -> None:
-        """Take rows and line away where that is possible, else end the line."""
+        """Erase rows and line if possible, else end the line."""
         self._stream.write(self._erase() if self._drawn else "\n")
 
     def _erase(self) -> str:
@@ -246,7 +246,7 @@ class _Field:
 
 @contextmanager
 def read_bytes(descriptor: int) -> Iterator[asyncio.Queue[bytes]]:
-    """Give what can be read from `descriptor` meanwhile; b"" at its end."""
+    """Yield a queue of the bytes that can be read from `descriptor`; b"" at its end."""
     queue: asyncio.Queue[bytes] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -269,10 +269,10 @@ def read_bytes(descriptor: int) -> Iterator[asyncio.Queue[bytes]]:
 
 
 async def read_terminal_line() -> str:
-    """Return the next line of stdin with its newline, "" at the end of input; reads only what belongs to the line."""
+    """Return the next line of stdin with its newline, "" at the end of input; reads nothing beyond the line."""
     collected = piece = b""
     with read_bytes(0) as data:
-        while not piece.endswith(b"\n"):  # a terminal in line mode gives at most one line per read
+        while not piece.endswith(b"\n"):  # a terminal in line mode returns at most one line per read
             piece = await data.get()
             if not piece:
                 break
@@ -281,7 +281,7 @@ async def read_terminal_line() -> str:
 
 
 async def _wait_for_quiet(data: asyncio.Queue[bytes]) -> None:
-    """Drop what was typed ahead, until no key has come for `QUIET` seconds; an end of input stays in the queue."""
+    """Discard text typed ahead, until no key has come for `QUIET` seconds. An end of input stays in the queue."""
     with suppress(TimeoutError):
         while True:
             async with asyncio.timeout(QUIET):

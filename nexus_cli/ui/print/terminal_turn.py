@@ -1,6 +1,6 @@
-"""One turn of `nexus ask` in a terminal: what was said and done scrolls up, below it a few lines show what runs now.
+"""One turn of `nexus ask` in a terminal: finished text scrolls up, and a few live lines below show running work.
 
-The assistant's text goes to stdout, everything else to stderr. Notices and errors are those of `progress_lines`.
+The assistant's text goes to stdout, everything else to stderr. `progress_lines` prints notices and errors.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.rows import fit_row
 
 RATE = 8
-"""Frames a second."""
+"""Frames per second."""
 STOP_KEY = "ctrl+c to stop"
 LEAST_ROWS = 6
-"""Rows of a terminal from which on running calls and open text are shown above the spinner."""
+"""Least rows of a terminal for showing running calls and open text above the spinner."""
 _SHOWN = (
     e.TurnStart,
     e.StepStart,
@@ -43,11 +43,11 @@ _SHOWN = (
     e.AgentEvent,
 )
 _OF_QUESTION = (e.ApprovalRequest, e.ApprovalAnswer, e.TurnEnd)
-"""Events of a worker by which its question begins or ends."""
+"""Events of a worker that begin or end its question."""
 
 
 class LiveLines:
-    """Lines at the end of a terminal that are drawn anew in their place, on `stream`."""
+    """Lines at the end of a terminal that are redrawn in place on `stream`."""
 
     def __init__(self, stream: Writable, lines: Callable[[], list[str]]) -> None:
         self._stream = stream
@@ -57,7 +57,7 @@ class LiveLines:
         self._over = False
 
     def write_above(self, stream: Writable, text: str) -> None:
-        """Write `text` to `stream`; the lines are drawn below it if it ends its line."""
+        """Write `text` to `stream`; the lines are redrawn below it if it ends its line."""
         erased = self._erased()
         if stream is self._stream:
             stream.write(erased + text)
@@ -69,34 +69,34 @@ class LiveLines:
         self.draw()
 
     def note_line_start(self) -> None:
-        """Draw again: the person has ended the line in which a question was asked."""
+        """Redraw: the person has ended the line with the question."""
         self._at_line_start = True
 
     def draw(self) -> None:
-        """Draw the lines as they are now."""
+        """Draw the lines in their current state."""
         lines = self._lines() if self._at_line_start and not self._over else []
         if lines != self._drawn:
             self._stream.write(self._erased() + "\n".join(lines))
             self._drawn = lines
 
     def erase(self) -> None:
-        """Take the lines off the terminal, until they are drawn again."""
+        """Erase the lines until they are drawn again."""
         if self._drawn:
             self._stream.write(self._erased())
             self._drawn = []
 
     def close(self) -> None:
-        """Take them off for good."""
+        """Erase them for good."""
         self._over = True
         self.erase()
 
     def _erased(self) -> str:
-        """Return what takes the lines off; where a narrower terminal has broken them, a copy of a row stays."""
+        """Return the codes that erase the lines. If a narrower terminal has wrapped them, a copy of a row stays."""
         return "\r\x1b[K" + "\x1b[A\x1b[K" * (len(self._drawn) - 1) if self._drawn else ""
 
 
 class _Above:
-    """A stream whose text stands above the live lines."""
+    """A stream whose text is written above the live lines."""
 
     def __init__(self, stream: Writable, live: LiveLines) -> None:
         self._stream = stream
@@ -115,19 +115,19 @@ class _Above:
 
 
 class _Notices(_Above):
-    """The same for whole lines, which are set off from text."""
+    """Writes whole lines above the live lines, set off from text."""
 
     def __init__(self, stream: Writable, live: LiveLines, renderer: RichRenderer) -> None:
         super().__init__(stream, live)
         self._renderer = renderer
 
     def write(self, text: str) -> None:
-        """Write the lines of `text`, which are sanitized."""
+        """Write the lines of `text`, which must be sanitized."""
         self._renderer.add_lines(text.removesuffix("\n").split("\n"))
 
 
 def _height() -> int:
-    """Return the rows of the terminal that stderr is; 0 where it does not say."""
+    """Return the rows of the terminal that stderr is; 0 if unknown."""
     try:
         return os.get_terminal_size(2).lines
     except OSError:
@@ -148,7 +148,7 @@ class TerminalTurn:
         folder: Path,
         height: Callable[[], int] = _height,
     ) -> None:
-        """Without `text` the answer is not shown here: whoever prints it does so through `out`."""
+        """Without `text`, the answer is not shown here: the caller prints it through `out`."""
         self._height = height
         self._theme = theme
         self._live = LiveLines(err, self._lines)
@@ -165,12 +165,12 @@ class TerminalTurn:
         )
         self.notices: Writable = _Notices(err, self._live, self._renderer)
         self._held: list[e.Event] = []
-        """What came while a question about a call of a worker was open, which stands where the cursor is."""
+        """Events that arrived while a question about a worker's call was open at the cursor."""
         if thinking:
             self._renderer.toggle_thinking()
 
     def feed(self, event: e.Event) -> None:
-        """Show `event`, unless `ProgressLines` has a line for it."""
+        """Show `event`, unless `ProgressLines` prints a line for it."""
         if not isinstance(event, _SHOWN):
             return
         inner = event.event if isinstance(event, e.AgentEvent) else event
@@ -194,16 +194,16 @@ class TerminalTurn:
         self._renderer.feed(event)
 
     def end(self, result: Mapping[str, Any]) -> None:
-        """Do nothing: all is shown already."""
+        """Do nothing: everything is shown already."""
 
     async def run(self) -> None:
-        """Draw the live lines until this is cancelled."""
+        """Redraw the live lines until this is cancelled."""
         while True:
             await asyncio.sleep(1 / RATE)
             self._live.draw()
 
     def close(self) -> None:
-        """Take the live lines off the terminal. Safe to call twice, and from a signal handler."""
+        """Erase the live lines. Safe to call twice, and from a signal handler."""
         self._live.close()
 
     def _lines(self) -> list[str]:

@@ -1,6 +1,6 @@
-"""Finished calls that only looked at something, held together while more of them may follow: many become a few lines.
+"""Hold finished read-only calls while more of them may follow, to fold many into a few lines.
 
-A call that failed, changed a file or told a fact is never in a group. What the calls gave is kept until the next group.
+A call that failed, changed a file or saved a fact is never in a group. The outputs are kept until the next group.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class HeldNote:
-    """A line that stands between calls, with its role: how long the model thought."""
+    """A line between calls, with its role: the time that the model thought."""
 
     text: str
     role: str
 
 
 class CallGroup:
-    """Calls in their order, and notes between them."""
+    """Calls in their order, with the notes between them."""
 
     def __init__(self) -> None:
         self._items: list[FinishedCall | HeldNote] = []
@@ -37,7 +37,7 @@ class CallGroup:
 
     @staticmethod
     def fits(done: FinishedCall) -> bool:
-        """True if `done` may be folded away with others."""
+        """True if `done` may be folded with others."""
         result = done.result
         open_ = done.failed or result.stopped or done.asked
         tool = find_tool(done.call.name)
@@ -45,7 +45,7 @@ class CallGroup:
         return not (open_ or result.diff or result.changed or result.waits or is_single)
 
     def add(self, item: FinishedCall | HeldNote) -> None:
-        """Add the next one."""
+        """Add the next call or note."""
         self._items.append(item)
 
     @property
@@ -54,7 +54,7 @@ class CallGroup:
 
     @property
     def folds(self) -> bool:
-        """True if there are too many calls to show each."""
+        """True if there are too many calls to show each of them."""
         return len(self._calls) > FEW
 
     def summary(self) -> str:
@@ -66,7 +66,7 @@ class CallGroup:
         return " · ".join([plural(len(self._calls), "call"), *map(_count, kinds.values())])
 
     def head(self, width: int, theme: Theme, whole: str = "") -> list[str]:
-        """Return a folded group: what was done, and below it to what."""
+        """Return a folded group: the summary, and below it the objects of the calls."""
         sure = all(done.is_sure for done in self._calls)
         sign, role = (theme.signs.ok, "ok") if sure else (theme.signs.dot, "dim")
         text = cut(self.summary().replace("·", theme.signs.dot) + whole, width - len(sign) - 1, theme.signs.cut)
@@ -76,13 +76,13 @@ class CallGroup:
         return [f"{theme.paint(role, sign)} {text}", *below]
 
     def live_lines(self, width: int, theme: Theme) -> list[str]:
-        """Return the calls so far while more of them may follow."""
+        """Return the calls so far, while more may follow."""
         if self.folds:
             return self.head(width, theme)
         return [line for done in self._calls for line in format_head(done, width, theme)]
 
     def pieces(self, width: int, theme: Theme, whole: str) -> Iterator[list[str] | HeldNote]:
-        """Yield the finished lines and the notes that stay, in their order."""
+        """Yield the finished lines and the remaining notes, in their order."""
         folds = self.folds
         if folds:
             yield self.head(width, theme, whole)
@@ -95,7 +95,7 @@ class CallGroup:
                 yield format_finished_call(item, width, theme)
 
     def output(self) -> tuple[str, str]:
-        """Return a title and what all calls gave, whole."""
+        """Return a title and the complete outputs of all calls."""
         parts = [f"{format_call(done.call, done.subject)}\n{done.text.rstrip()}\n" for done in self._calls]
         return self.summary(), "\n".join(parts)
 

@@ -1,4 +1,4 @@
-"""Reports as the REPL draws them: those that have more than lines of text, else their text form."""
+"""Draw reports for the REPL: those with more than lines of text in their own way, else in their text form."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Gather for the person what one request leaves out of its sections and cuts short in single messages: each of them
-is small, a small window has many, and among them nobody sees that whole messages went. What is left out else is told at
-once, by whoever shows events.
-"""
+"""Combine the drops of one request's sections and single messages into a few lines. Each is small and a small window
+has many, which would hide the drops of whole messages. Other drops are reported at once by the caller."""
 
 from __future__ import annotations
 
@@ -13,27 +11,27 @@ from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
 
 FEW = 2
-"""So many of a kind are told one by one."""
+"""Most drops of one kind that are reported one by one."""
 SECTIONS, PARTS = "sections shortened or left out", "messages cut short"
 LOST = "kept until the end of this run only"
-"""Replaces the command where no other process can read the drops."""
+"""Replaces the command if no other process can read the drops."""
 
 
 class DropOwner(Protocol):
-    """The session that leaves things out."""
+    """The session that the drops belong to."""
 
     @property
     def id(self) -> str:
-        """In the ledger."""
+        """Its id in the ledger."""
 
     @property
     def saved(self) -> bool:
-        """True if another process can read it, now."""
+        """True if another process can read it now."""
 
 
 def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
-    """Return the command of the shell that prints `drop` of `session` wherever it is typed, or with "" lists them all;
-    `LOST` where there is none. Without a session the newest of the folder is meant."""
+    """Return the shell command that prints `drop` of `session` from any folder, or with "" lists all; `LOST` if there
+    is none. Without a session, the command means the folder's newest session."""
     if session is not None and not session.saved:
         return LOST
     from nexus_cli.reports.text.lines import SHORT_ID  # noqa: PLC0415  (once something was left out)
@@ -53,23 +51,23 @@ def describe_drop(drop: Drop, how: str) -> str:
 
 
 class DropBatcher:
-    """Holds them until something else happens."""
+    """Holds drops until another event arrives."""
 
     def __init__(self, single: Callable[[Drop], str], way: Callable[[], str]) -> None:
-        """`single` tells of one drop; `way` gives the command that lists them."""
+        """`single` describes one drop; `way` returns the command that lists them."""
         self._single = single
         self._way = way
         self._held: dict[str, list[Drop]] = {}
 
     def hold(self, event: Event) -> bool:
-        """True if the drop is held back, to be shown later."""
+        """True if the drop is held, to be shown later."""
         kind = _kind(event.drop) if isinstance(event, ContextDrop) else ""
         if isinstance(event, ContextDrop) and kind:
             self._held.setdefault(kind, []).append(event.drop)
         return bool(kind)
 
     def release(self, event: Event | None = None) -> list[str]:
-        """Return the lines to tell before `event` (None: before anything else); none while more of them may follow."""
+        """Return the lines to show before `event` (None: before anything else); none while more drops may follow."""
         if isinstance(event, ContextDrop | ContextPlan | TurnStart):
             return []
         held, self._held = self._held, {}
@@ -86,7 +84,7 @@ class DropBatcher:
 
 
 def _kind(drop: Drop) -> str:
-    """Return what many of its kind are called; "" for what is told at once."""
+    """Return the plural name of a drop's kind; "" for a kind that is reported at once."""
     if drop.cause is Cause.SECTION_BUDGET:
         return SECTIONS
     return PARTS if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of ") else ""

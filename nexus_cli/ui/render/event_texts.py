@@ -1,6 +1,6 @@
-"""One-line texts for events: first those that both front ends print, then those of the REPL alone.
+"""Describe events on one line: first the texts of both front ends, then those of the REPL alone.
 
-The REPL names slash commands in the place of shell commands (`use_slash_names`).
+The REPL uses slash commands instead of shell commands (`use_slash_names`).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cut, one_line, wrap
 
 NAMED = 5
-"""Named calls and reasons at most."""
+"""Most calls and reasons that are named."""
 
 
 def describe_cut(why: str) -> str:
-    """Return the line below a text whose stream was cut; the answer comes again."""
+    """Return the line below a text whose stream was cut; the answer is requested again."""
     return f"cut off: {why.rstrip('.')}; asking again"
 
 
 def describe_retries(last: Retry, seconds: float, then: Event) -> str:
-    """Return how often a request was sent again; why only if the turn did not end `then` with the same words."""
+    """Return the number of retries, with the reason unless the turn ended `then` with the same one."""
     error = then.outcome.error if isinstance(then, TurnEnd) else None
     why = "" if error and last.why in error.get("message", "") else f": {last.why}"
     return f"{plural(last.attempt, 'retry', 'retries')} in {format_duration(seconds)}{why}"
 
 
 def describe_kept(kept: Mapping[str, Any]) -> list[str]:
-    """Return what the window keeps after a compaction, and what is left out with its drop."""
+    """Return the parts that the window keeps after a compaction, and those left out with their drops."""
     drops = list(kept.get("drops") or ())
     left = _left(kept["words_left"], drops[:1], kept["words_part"])
     parts = [f"your {plural(int(kept['words']), 'message')} word for word{left}"]
@@ -45,14 +45,14 @@ def describe_kept(kept: Mapping[str, Any]) -> list[str]:
 
 
 def _left(number: int, drop: Sequence[str], part: int = 0) -> str:
-    """Return what is left out and where it can be read; `part` of it stands in part."""
+    """Describe a drop and the way to read it; `part` of it is still in the window."""
     told = [f"{number - part:,} earlier"] if number > part else []
     told += [f"{part:,} in part"] if part else []
     return f", {', '.join(told)}: recall({', '.join(drop)})" if told else ""
 
 
 def describe_compaction_end(event: CompactionDone) -> str:
-    """Return how a compaction ended: the figures, or why it was not accepted."""
+    """Describe the result of a compaction: the figures, or the reason that it was not accepted."""
     if not event.ok:
         paid = f"; {dollars(event.cost_usd)} was paid for the summary" if event.cost_usd else ""
         after = "Older messages are left out instead" if event.cut else "Nothing was changed"
@@ -63,14 +63,14 @@ def describe_compaction_end(event: CompactionDone) -> str:
 
 
 def describe_told_facts(plan: Value) -> str:
-    """Return the remembered facts that a request adds on one line; "" for none."""
+    """Return the remembered facts that a request adds, on one line; "" for none."""
     named = [f'{one["id"]} "{one["text"]}"' for one in plan.get("facts") or ()]
     return f"remembered facts sent: {', '.join(named)}" if named else ""
 
 
 def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
-    """Return the line, "" where nothing was refused; `switch` is how this front end sets the level of what is
-    allowed."""
+    """Return the line about refused calls, "" if there are none; `switch` is the way to change the permission level in
+    this front end."""
     if not denied:
         return ""
     calls = "; ".join(f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in denied[:NAMED])
@@ -80,7 +80,7 @@ def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
 
 
 def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
-    """Return what lets them run, or why nothing does, each a sentence."""
+    """Return the ways to allow them, or the reason that there is none, each as a sentence."""
     levels = [call["allow"] for call in denied if call.get("allow")]
     others = [call.get("hint") or call.get("why", "") for call in denied if not call.get("allow")]
     told = []
@@ -94,11 +94,11 @@ def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
 
 
 LONGEST = 400
-"""Characters of a worker's task, error or line that are looked at."""
+"""Most characters of a worker's task, error or line."""
 
 
 def worker_figures(row: Value) -> list[str]:
-    """Return the steps, tokens and dollars of a worker, as far as there are any."""
+    """Return the steps, tokens and dollars of a worker that are not zero."""
     steps, tokens, cost = row["steps"], row["tokens"], row["cost_usd"]
     made = [plural(steps, "step")] if steps else []
     made += [f"{short(tokens if tokens < 9_950 else round(tokens, -3))} tokens"] if tokens else []
@@ -106,7 +106,7 @@ def worker_figures(row: Value) -> list[str]:
 
 
 def describe_worker(row: Value) -> str:
-    """Return the line for a worker that has begun or ended, where nothing is drawn; "" for one that waits."""
+    """Return the line for a worker that has begun or ended, for output without redrawing; "" for a waiting one."""
     if row["state"] == "waiting":
         return ""
     if row["state"] in AT_WORK:
@@ -116,21 +116,21 @@ def describe_worker(row: Value) -> str:
 
 
 MISSED_LEAST = 4096
-"""Tokens below which a miss is not worth a line."""
+"""Least tokens of a miss that deserves a line."""
 CACHED_LEAST = 1024
-"""Tokens below which providers keep nothing in a cache."""
+"""Tokens below which providers cache nothing."""
 
 
 def describe_new_facts(plan: Mapping[str, Any], width: int) -> str:
-    """Return the remembered facts that the model is told now, in at most two lines of `width` cells; "" for none."""
+    """Return the remembered facts newly sent to the model, in at most two lines of `width` cells; "" for none."""
     width, text = max(4, width), one_line(describe_told_facts(plan))
     lines = list(wrap(text, width)) if text else []
     return "\n".join(lines if len(lines) < 3 else [lines[0], cut(" ".join(lines[1:]), width, "...")])
 
 
 def describe_cache_miss(event: CacheResult) -> str:
-    """Return the line for a cache miss; "" where it did what was expected, or where we changed the request: what did
-    that has told so."""
+    """Return the line for a cache miss; "" if the cache worked as expected, or if we changed the request: the cause has
+    its own line."""
     if event.why:
         told = f"cache missed: {event.missed:,} tokens, {event.why}"
         return told if event.missed >= MISSED_LEAST and not event.ours else ""
@@ -140,7 +140,7 @@ def describe_cache_miss(event: CacheResult) -> str:
 
 
 def describe_failure(outcome: Outcome) -> str:
-    """Return why a turn ended and what a person can do; "" when it was done."""
+    """Return the reason that a turn failed and the person's next step; "" if it finished."""
     if not outcome.error:
         return ""
     if not outcome.has_failed:
@@ -152,7 +152,7 @@ def describe_failure(outcome: Outcome) -> str:
 
 
 def describe_totals(outcome: Outcome, dot: str) -> str:
-    """Return what a turn took; "" where that is not worth a line."""
+    """Return the totals of a turn; "" if they do not deserve a line."""
     used = outcome.usage
     if not (outcome.steps > 1 or outcome.seconds > 10 or used.cost_usd):
         return ""
@@ -164,7 +164,7 @@ def describe_totals(outcome: Outcome, dot: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time for a person."""
+    """Format a duration for people."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -185,11 +185,11 @@ HERE = {
     "nexus drops show": "/drops",
     "nexus drops": "/drops",
 }
-"""Commands that there are as both, by what they are called in a shell; a longer one before its beginning."""
+"""Shell commands that also exist as slash commands; a longer name comes before its prefix."""
 _NAMES = "|".join(map(re.escape, HERE))
 _SHELL = re.compile(rf"`({_NAMES})`|\b({_NAMES})(?![\w-])")
 
 
 def use_slash_names(text: str) -> str:
-    """Return `text` with the slash form of each command of the shell that a session has too."""
+    """Replace the shell commands in `text` that a session has too by their slash form."""
     return _SHELL.sub(lambda found: HERE[found[1] or found[2]], text)

@@ -1,4 +1,4 @@
-"""`/diff`: what changed in the working folder, drawn as every other diff."""
+"""`/diff`: the changes in the working folder, drawn like every other diff."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import diff_lines
 
 LINES, NAMES = 1000, 50
-"""Lines of a diff, and names of files, that are shown at most."""
+"""Most lines of a diff, and names of files, that are shown."""
 _ENDS = re.compile(r"(?m)^[-+ ].*?(\r?)$")
 
 
 def folder_diff_lines(value: Value, width: int, theme: Theme) -> list[str]:
-    """Return the diff, then files whose lines are not in it; without git the files that the session changed."""
+    """Return the diff, then the files without diff lines; without git, the files that the session changed."""
     lines: list[str] = []
     if value["source"] != "git":
         why = str(value["why"])
@@ -35,7 +35,7 @@ def folder_diff_lines(value: Value, width: int, theme: Theme) -> list[str]:
 
 
 def mark_line_ends(text: str) -> str:
-    """Return a diff with `^M` for the `\\r` at the end of each line in the hunks where only some lines have one."""
+    """Mark the `\\r` at the end of each line as `^M` in hunks in which only some lines have one."""
     return "".join(
         re.sub(r"\r(?=\n|\Z)", "^M", hunk) if len(set(_ENDS.findall(hunk))) > 1 else hunk
         for hunk in re.split(r"(?m)^(?=@@ )", text)

@@ -1,4 +1,4 @@
-"""Syntax colours of code, of the sixteen of every terminal. Loads pygments; only where colours are wanted."""
+"""Highlight code in the sixteen colours of every terminal. Loads pygments; used only with colours."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ SYNTAX_THEMES = {
     "dark": ANSISyntaxTheme({**ANSI_DARK, **_BLANK}),
     "light": ANSISyntaxTheme({**_CYAN_IS_BLUE, **_ON_LIGHT, **_BLANK}),
 }
-"""rich's own, without yellow, cyan and bright colours on a light background, and without colours for blanks."""
+"""rich's own colours, without yellow, cyan and bright colours on a light background, and without coloured blanks."""
 LONGEST = 4096
-"""Characters of a line of code above which it is not highlighted: minified, and slow to read for a lexer."""
+"""Longest line that is highlighted: longer ones are minified code, which is slow to lex."""
 _NAMES = {
     "bzl": "python",
     "cc": "cpp",
@@ -60,12 +60,12 @@ _NAMES = {
     "vue": "html",
     "yml": "yaml",
 }
-"""Names of languages by the end of a file's name, where it is none itself."""
+"""Names of languages by file suffix, if the suffix is not a name."""
 _PARAMETERS = re.compile(r"\x1b\[([0-9;]+)m")
 
 
 def code_parameters(lines: Sequence[str], file_name: str, theme_name: str) -> list[list[str]]:
-    """Return the SGR parameters of each character of `lines`, "" for none; empty lists where no lexer fits."""
+    """Return the SGR parameters of each character of `lines`, "" for none; empty lists if no lexer fits."""
     path = PurePath(file_name)
     lexer = _lexer(path.suffix.removeprefix(".").lower() or path.name.lower())
     if lexer is None or max(map(len, lines), default=0) > LONGEST:
@@ -77,13 +77,13 @@ def code_parameters(lines: Sequence[str], file_name: str, theme_name: str) -> li
         made[-1] += [parameters] * len(first)
         made += [[parameters] * len(part) for part in later]
     made += [[] for _ in range(len(lines) - len(made))]
-    # A lexer that loses or adds a character has the colours of another place.
+    # If a lexer loses or adds a character, the colours are misplaced.
     return [codes if len(codes) == len(line) else [] for line, codes in zip(lines, made, strict=False)]
 
 
 @lru_cache(256)
 def _lexer(name: str) -> Any:
-    # By name, not by file name: comparing that with every pattern takes 70 ms the first time.
+    # By name, not by file name, which takes 70 ms for the first comparison with all patterns.
     try:
         return get_lexer_by_name(_NAMES.get(name, name), stripnl=False, ensurenl=False)
     except ClassNotFound:

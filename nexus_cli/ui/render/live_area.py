@@ -1,6 +1,7 @@
-"""The live area: the end of the open block, the open thought and the running calls, in a few lines that fit the width.
+"""Draw the live area: the end of the open block, the open thought and the running calls, in a few lines that fit the
+width.
 
-Finished text is done by `rich_renderer`.
+`rich_renderer` prints finished text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_head
 from nexus_cli.ui.render.worker_tree import WorkerTree
 
 KEPT = 4096
-"""Characters of an open text that are looked at."""
+"""Most characters of an open text that are used."""
 
 
 class OpenCall:
@@ -29,26 +30,26 @@ class OpenCall:
         self.subject = subject
         self.began = now
         self.waiting = waiting
-        """An earlier call of the step has to end first."""
+        """True if an earlier call of the step has to end first."""
         self.asked = False
-        """The person is asked first: it does not run yet."""
+        """True if the person is asked first: it does not run yet."""
         self.done: FinishedCall | None = None
-        """Its outcome, while a call before it still runs."""
+        """Its outcome while an earlier call still runs."""
         self.what = format_call(call, subject)
         self._door = StreamSanitizer()
         self._end = ""
 
     def feed(self, text: str) -> None:
-        """More of its output."""
+        """Add output."""
         self._end = (self._end + self._door.feed(text[-KEPT:]))[-KEPT:]
 
     def seconds(self, now: float) -> float | None:
-        """Return how long it has run; None while it waits or the person is asked."""
+        """Return the time that it has run; None while it waits or the person is asked."""
         return None if self.asked or self.waiting else max(0.0, now - self.began)
 
     @property
     def last_line(self) -> str:
-        """The last line of its output with something on it."""
+        """The last non-blank line of its output."""
         return next((line for line in reversed(self._end.split("\n")) if line.strip()), "").strip()
 
 
@@ -58,7 +59,7 @@ def tail_of_prose(text: str, rows: int, width: int) -> list[str]:
 
 
 def tail_of_code(text: str, rows: int, width: int) -> list[str]:
-    """Return the last `rows` lines of an open fence, as it will be when it is finished."""
+    """Return the last `rows` lines of an open fence, in its final form."""
     pieces = (piece for line in text.split("\n") for piece in fold(expand_tabs(line), width))
     return list(deque(pieces, rows))
 
@@ -84,7 +85,7 @@ def call_lines(
 
 
 def fit_blocks(blocks: Sequence[Sequence[str]], rows: int, width: int, theme: Theme) -> list[str]:
-    """Return the first line of each block, and of the others as many as fit `rows`."""
+    """Return the first line of each block, and as many other lines as fit into `rows`."""
     if len(blocks) > rows:
         more = cut(f"... and {len(blocks) - rows + 1} more", width, theme.signs.cut)
         return [*(block[0] for block in blocks[: max(0, rows - 1)]), theme.paint("dim", more)]
@@ -97,13 +98,13 @@ def fit_blocks(blocks: Sequence[Sequence[str]], rows: int, width: int, theme: Th
 
 
 MOST = 1_000_000
-"""Characters of one thought that are kept, to be shown when the person wants to see them."""
+"""Most characters of a thought that are kept for showing it later."""
 LONG_LINE = 8192
-"""Characters after which an unfinished line is given out."""
+"""Characters after which an unfinished line is output."""
 
 
 class Thought:
-    """One stretch of thinking. `feed` and `end` give the lines that are finished, sanitized."""
+    """One stretch of thinking. `feed` and `end` return finished lines, sanitized."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -138,12 +139,12 @@ class Thought:
 
     @property
     def text(self) -> str:
-        """All of it, in lines; of a very long thought the beginning."""
+        """The whole thought, in lines; of a very long one only the beginning."""
         more = "\n[the rest of this thought was too long to keep]" if self._size > MOST else ""
         return "\n".join(self._lines).strip("\n") + more
 
     def summary(self, shows: str = "") -> str:
-        """Return how long it took and how much it was; `shows` names the key that shows it, where there is one."""
+        """Return the duration and size of the thought; `shows` is the key that shows it, if there is one."""
         seconds = self._clock() - self._began
         time = f" for {format_duration(seconds)}" if seconds >= 1 else ""
         return f"thought{time} ({plural(self.words, 'word')}{', ' if shows else ''}{shows})"

@@ -1,7 +1,7 @@
-"""Markdown as it streams, rendered to text by blocks: `feed` and `flush` give finished blocks, nothing is redrawn.
+"""Render streaming Markdown to text block by block: `feed` and `flush` return finished blocks; nothing is redrawn.
 
-Everything is sanitized before it is styled, and again after entities are decoded; markup of rich is never read. How
-lists, code and tables look is in `markdown_elements`.
+Everything is sanitized before it is styled, and again after entities are decoded; rich's markup is never interpreted.
+`markdown_elements` draws lists, code and tables.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from nexus_cli.ui.render.markdown_elements import ELEMENTS, ThemedTable, render_
 from nexus_cli.ui.render.theme import Theme
 
 DEEPEST = 40
-"""Levels of nesting that are rendered; a block that goes deeper is shown as it was written."""
+"""Deepest nesting that is rendered; a deeper block is shown as source."""
 LEAST = 4
-"""Columns that are rendered for where there are fewer."""
+"""Least columns to render for."""
 
 
 class _Themed(RichMarkdown):
@@ -39,9 +39,9 @@ class Markdown:
     def __init__(
         self, width: int | Callable[[], int], *, colour: bool, theme: Theme | None = None, eager: bool = False
     ) -> None:
-        """A `width` that is a function is asked again for each block; `theme` says more than `colour` where given.
+        """A function as `width` is called for each block; `theme` overrides `colour`.
 
-        With `eager` a block is given out by its lines as they come, where it can be.
+        With `eager`, a block is returned line by line where possible.
         """
         self._eager = eager
         self._door = StreamSanitizer()
@@ -62,7 +62,7 @@ class Markdown:
             theme=RichTheme(dict(self._theme.markdown_styles)),
             _environ={},
         )
-        # Without HTML, images and definitions of links, so that `Vec<String>` and addresses stay and are seen.
+        # Without HTML, images and link definitions, so that `Vec<String>` and addresses stay visible.
         self._parser = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST + 10})
         self._parser.enable(["strikethrough", "table"]).disable(["image", "reference"])
 
@@ -73,7 +73,7 @@ class Markdown:
 
     @property
     def parted(self) -> bool:
-        """True if a blank line comes before the open block, because of the one before it."""
+        """True if the previous block requires a blank line before the open one."""
         return not self._first and not self._blocks.later
 
     @property
@@ -82,7 +82,7 @@ class Markdown:
         return self._blocks.in_fence
 
     def tail(self, most: int = 4096) -> str:
-        """Return the end of the open block as it was written, at most about `most` characters."""
+        """Return the end of the open block as source, at most about `most` characters."""
         return self._blocks.tail(most)
 
     def feed(self, text: str) -> str:
@@ -92,12 +92,12 @@ class Markdown:
         return self._render(self._blocks.feed(self._door.feed(text)))
 
     def flush(self) -> str:
-        """Return what is left; afterwards a new text may begin."""
+        """Return the rest; afterwards a new text may begin."""
         held = self._door.flush()
         return (self._render(self._blocks.feed(held)) if held else "") + self._render(self._blocks.flush())
 
     def begin(self) -> None:
-        """The next block is the first of a new text: no blank line comes before it."""
+        """Begin a new text: no blank line comes before its first block."""
         self._first = True
 
     def _columns(self) -> int:
@@ -135,12 +135,12 @@ class Markdown:
         return made
 
     def _inline(self, text: str) -> list[Token]:
-        """Return `text` as one paragraph, whatever its beginning looks like."""
+        """Parse `text` as one paragraph, whatever its beginning looks like."""
         return [Token("paragraph_open", "p", 1), *self._parser.parseInline(text), Token("paragraph_close", "p", -1)]
 
 
 def _clean(tokens: Iterable[Token]) -> None:
-    """Let what the parser has decoded from entities be sanitized too."""
+    """Sanitize the text that the parser has decoded from entities."""
     for token in tokens:
         token.content = sanitize(token.content)
         token.info = sanitize(token.info)
@@ -152,7 +152,8 @@ def _clean(tokens: Iterable[Token]) -> None:
 
 
 def _dressed(tokens: list[Token], theme: Theme) -> list[Token]:
-    """Return `tokens` with task boxes for bullets, addresses once, and without colour backquotes around code."""
+    """Return `tokens` with task boxes instead of bullets, addresses once, and backquotes around code if there is no
+    colour."""
     for place, token in enumerate(tokens):
         if token.type != "inline" or not token.children:
             continue

@@ -1,7 +1,7 @@
-"""Cuts streaming Markdown into finished blocks, in time linear in its length. How a block looks is not known here.
+"""Cut streaming Markdown into finished blocks, in time linear in its length. Knows nothing about drawing.
 
-A block is a heading, a paragraph, a table, a whole list, a fence, a quotation. One that grows without an end is given
-out in parts, so that neither the memory nor the wait does. For who wants no wait at all, `row` gives out lines.
+A block is a heading, a paragraph, a table, a whole list, a fence or a quotation. A very long one is output in parts, to
+bound memory and delay. With `row`, single lines are output for the least delay.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 LONG_LINE = 8192
 """Characters after which an unfinished line is cut."""
 LONG_BLOCK = 400
-"""Lines after which a block is given out at the next line."""
+"""Lines after which a block is output at the next line."""
 LARGE_BLOCK = 32_768
-"""Characters after which it is; in a list either waits for the next item, but not for longer than as much again."""
+"""Characters after which a block is output. A list first waits for the next item, but at most for as much again."""
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})\s*(.*)")
 _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
@@ -23,10 +23,10 @@ _ITEM = re.compile(r" {0,3}([-*+]|\d{1,9}[.)])(\s|$)")
 _BREAKS_IN = re.compile(r" {0,3}([-*+]|1[.)])\s+\S")
 _RULE = re.compile(r" {0,3}([-*_])[ \t]*(\1[ \t]*){2,}$")
 _SPECIAL = re.compile(r"\s*([-*+>#|]|\d{1,9}[.)]|`{3}|~{3}|$)(?!\*)|\s{4}")
-"""A line that may begin something else than a paragraph."""
+"""A line that may begin something other than a paragraph."""
 _MARKS = "`*_["
 DELIMITER = re.compile(r" {0,3}\|?[ \t]*+:?-++:?[ \t]*+(\|[ \t]*+:?-++:?[ \t]*+)*\|?[ \t]*+$")
-"""The second line of a table, which is repeated with its head where a long table is given out in parts."""
+"""The second line of a table, repeated with the head if a long table is output in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,21 @@ class Block:
 
     text: str
     fence: bool = False
-    """`text` is the inside of a code fence."""
+    """True if `text` is the inside of a code fence."""
     info: str = ""
-    """Text behind the marks that open the fence: the language, perhaps a file's name."""
+    """Text after the opening marks of a fence: the language, perhaps a file's name."""
     begins: bool = True
     """False for a later part of the same fence, list or line."""
     torn: bool = False
-    """A later part of one long line: what its first characters would mean at the beginning of a line does not count."""
+    """True for a later part of one long line: its first characters have no meaning as the beginning of a line."""
 
 
 class Blocks:
-    """`feed` gives the blocks that a piece of text finishes, `flush` what is left."""
+    """`feed` yields the blocks that a piece of text finishes, `flush` the rest."""
 
     def __init__(self) -> None:
         self.row = 0
-        """Columns of a row; where there are some, text is given out by rows, code by lines and lists by items."""
+        """Columns of a row. If set, text is output by rows, code by lines and lists by items."""
         self._pieces: list[str] = []
         self._length = 0
         self._lines: list[str] = []
@@ -69,12 +69,12 @@ class Blocks:
 
     @property
     def later(self) -> bool:
-        """True if the open block is a later part of one that has begun before."""
+        """True if the open block continues an earlier part."""
         return self._continued or self._torn
 
     @property
     def empty(self) -> bool:
-        """True if nothing is open."""
+        """True if no block is open."""
         return not (self._length or self._lines or self._fence)
 
     @property
@@ -93,7 +93,7 @@ class Blocks:
         return "\n".join(reversed(kept))
 
     def feed(self, text: str) -> Iterator[Block]:
-        """Return the blocks that `text` finishes."""
+        """Yield the blocks that `text` finishes."""
         *lines, rest = text.split("\n")
         for line in lines:
             self._pieces.append(line)
@@ -111,7 +111,7 @@ class Blocks:
             yield from self._rows("".join(self._pieces))
 
     def _rows(self, line: str) -> Iterator[Block]:
-        """Return the whole rows of an open line of plain text, cut where no emphasis and no code is open."""
+        """Yield the complete rows of an open line of plain text, cut outside of emphasis and code."""
         start, plain = 0, self._torn or not _SPECIAL.match(line)
         while plain and "|" not in line and len(line) - start > self.row:
             end = line.rfind(" ", start, start + self.row + 1) + 1
@@ -136,7 +136,7 @@ class Blocks:
         self._pieces, self._length = [line[start:]], len(line) - start
 
     def flush(self) -> Iterator[Block]:
-        """Return everything that is left, also a fence that is still open."""
+        """Yield the rest, including an open fence."""
         if self._length:
             line = "".join(self._pieces)
             self._pieces, self._length = [], 0

@@ -1,7 +1,7 @@
-"""Elements of Markdown as rich renders them here: nothing is cut off at any width, signs follow the theme.
+"""Elements of Markdown for rich: nothing is cut off at any width, and glyphs follow the theme.
 
-Cells of a table wrap; where columns would become too thin, a table is printed row by row. Parsing is in `markdown`.
-Text has been sanitized before it comes here.
+Cells of a table wrap; if columns would become too narrow, a table is printed row by row. `markdown` parses and
+sanitizes the text.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from nexus_cli.ui.render.markdown_blocks import DELIMITER
 from nexus_cli.ui.render.theme import Theme
 
 LEAST = 8
-"""Columns that indentation leaves to the text."""
+"""Least columns that indentation leaves to the text."""
 _ADDRESS = re.compile(r"https?://[!-~]+?(?=[.,;:!?'\"*_]*(?:[)\]>}]*[.,;:!?'\"*_]*)(?:[^!-~]|$))")
 _NO_LANGUAGE = re.compile(r"[^\w+#-]")
 
 
 class Code:
-    """Lines of code: highlighted where colours are wanted, long lines folded at any place, no blank lost or added: what
-    the mouse copies is the code."""
+    """Lines of code, highlighted if colours are wanted. Long lines are folded at any place, and blanks are never lost
+    or added, so that the code can be copied with the mouse."""
 
     def __init__(self, text: str, language: str, theme: Theme) -> None:
         self._text = text.expandtabs(4)
@@ -63,12 +63,12 @@ class Code:
             return [Text(line) for line in lines]
         syntax = Syntax("", self._language or "text", theme=SYNTAX_THEMES[self._theme.name])
         made = list(syntax.highlight(self._text).split("\n", allow_blank=True))
-        # A lexer may leave out or add newlines at the end, never inside.
+        # A lexer may drop or add newlines at the end, never inside.
         return [*made[: len(lines)], *(Text(line) for line in lines[len(made) :])]
 
 
 def render_fence(text: str, info: str, theme: Theme) -> RenderableType:
-    """Return the inside of a fence, set off from the prose; what its head says beyond a language stands above it."""
+    """Return the inside of a fence, set off from the prose; text after the language is shown above it."""
     language, _, more = info.partition(" ")
     code = Code(text, language, theme)
     return Group(Text(info, "dim", overflow="fold"), code) if more or _NO_LANGUAGE.search(language) else code
@@ -88,13 +88,13 @@ class ThemedElement(MarkdownElement):
 
 
 def _limit(console: Console, options: ConsoleOptions) -> ConsoleOptions:
-    """Return `options` for prose, which is no wider than `PROSE` with what stands before it."""
+    """Return `options` for prose, limited to `PROSE` including its prefix."""
     before = console.width - options.max_width
     return options.update(width=min(options.max_width, max(LEAST, PROSE - before)))
 
 
 def _link_addresses(text: Text, theme: Theme) -> Text:
-    """Return `text` with the addresses in it as links, whole also where they are broken."""
+    """Return `text` with its addresses as links, complete even if they are wrapped."""
     if theme.links:
         for found in _ADDRESS.finditer(text.plain):
             text.stylize(Style(link=found[0]), *found.span())
@@ -116,7 +116,7 @@ class ThemedParagraph(ThemedElement, Paragraph):
 
 
 class ThemedHeading(ThemedElement, Heading):
-    """Left, as a stream reads; where nothing can be bold it keeps its number signs."""
+    """Left-aligned; without bold, it keeps its number signs."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         text = Text("" if self.look.codes else "#" * int(self.tag[1:]) + " ") + self.text
@@ -125,14 +125,14 @@ class ThemedHeading(ThemedElement, Heading):
 
 
 class ThemedCode(ThemedElement, CodeBlock):
-    """A fence inside a list or a quotation, and code by indentation."""
+    """A fence inside a list or a quotation, or indented code."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield render_fence(str(self.text).rstrip("\n"), self.token.info.strip(), self.look)
 
 
 class ThemedRule(ThemedElement, HorizontalRule):
-    """A line across."""
+    """A horizontal rule."""
 
     new_line = True
 
@@ -142,7 +142,7 @@ class ThemedRule(ThemedElement, HorizontalRule):
 
 
 class ThemedQuote(ThemedElement, BlockQuote):
-    """A bar before each line."""
+    """A quotation with a bar before each line."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         sign = self.look.signs.quote + " " if options.max_width - 2 >= LEAST else ""
@@ -150,7 +150,7 @@ class ThemedQuote(ThemedElement, BlockQuote):
 
 
 class ThemedList(ListElement):
-    """A list of either kind."""
+    """An ordered or unordered list."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         first = 1 if self.list_start is None else self.list_start
@@ -165,10 +165,10 @@ class ThemedList(ListElement):
 
 
 class ThemedItem(ThemedElement, ListItem):
-    """One item: a bullet or number before its first line, the box of a task in the place of a bullet."""
+    """One item: a bullet or number before its first line, for a task its box instead of the bullet."""
 
     def render(self, console: Console, options: ConsoleOptions, sign: str) -> RenderResult:
-        """Return the item behind `sign`."""
+        """Render the item after `sign`."""
         style = console.get_style("markdown.item.bullet")
         if options.max_width - len(sign) >= LEAST:
             yield from _behind(self.elements, console, options, sign, " " * len(sign), style)
@@ -181,7 +181,7 @@ class ThemedItem(ThemedElement, ListItem):
 def _behind(
     elements: RenderableType, console: Console, options: ConsoleOptions, first: str, later: str, style: Style
 ) -> RenderResult:
-    """Return `elements` with a text before the first line and one before each of the others."""
+    """Yield `elements` with one text before the first line and another before each following line."""
     width = max(1, options.max_width - len(first))
     for number, line in enumerate(console.render_lines(elements, options.update(width=width), pad=False)):
         before = later if number else first
@@ -201,13 +201,13 @@ ELEMENTS: dict[str, type[MarkdownElement]] = {
     "ordered_list_open": ThemedList,
     "list_item_open": ThemedItem,
 }
-"""By the names of the parser's tokens."""
+"""By the parser's token names."""
 
 
 GAP = 2
 """Columns between two cells."""
 THINNEST = 5
-"""Columns that a cell has at least, unless it needs less."""
+"""Least columns of a cell that needs them."""
 
 
 class ThemedTable(ThemedElement, TableElement):
@@ -240,8 +240,8 @@ class ThemedTable(ThemedElement, TableElement):
 
 
 def widen_head(text: str) -> str:
-    """Return `text` with a first table whose head has as many cells as its longest row: the parser drops those
-    beyond."""
+    """Widen the head of a first table in `text` to the cells of its longest row: the parser drops cells beyond the
+    head."""
     lines = text.split("\n")
     at = next((n for n, line in enumerate(lines) if n and DELIMITER.match(line) and "|" in lines[n - 1]), 0)
     columns = _cells(lines[at])
@@ -260,16 +260,15 @@ def _begun(line: str) -> str:
 
 
 def _cells(line: str) -> int:
-    """Return cells of a row, as the parser counts them."""
+    """Count the cells of a row as the parser does."""
     parts = escapedSplit(line.strip())
     return len(parts) - (parts[:1] == [""]) - (len(parts) > 1 and parts[-1] == "")
 
 
 def column_widths(wanted: Sequence[int], room: int) -> list[int] | None:
-    """Return a width for each column, together at most `room`: what it wants, or an equal share of what the others
-    leave.
+    """Return a width for each column, together at most `room`: its needs, or an equal share of the remaining room.
 
-    None where a column would be thinner than `THINNEST` and wants more.
+    None if a column would be narrower than `THINNEST` and needs more.
     """
     given = [0] * len(wanted)
     left = sorted(range(len(wanted)), key=lambda column: wanted[column])
@@ -287,7 +286,7 @@ def _widest(text: Text) -> int:
 
 
 def _lines(console: Console, row: Sequence[Text], widths: Sequence[int]) -> RenderResult:
-    """Return the lines of one row."""
+    """Yield the lines of one row."""
     wrapped = [
         list(cell.wrap(console, width, justify="left", overflow="fold")) or [Text("")]
         for cell, width in zip(row, widths, strict=False)
@@ -307,7 +306,7 @@ def _lines(console: Console, row: Sequence[Text], widths: Sequence[int]) -> Rend
 
 
 def _records(head: Sequence[Text], rows: Sequence[Sequence[Text]]) -> RenderResult:
-    """Return each row as lines of its own."""
+    """Yield each row as separate lines."""
     if not rows:
         yield Text(" ", overflow="fold").join(head)
     for number, row in enumerate(rows):

@@ -1,6 +1,6 @@
 """Draw a question about calls that need permission: the block of each call, and the row of keys that answer.
 
-How an answer is read is the views', what it means is `print/approver`'s.
+The views read an answer, and `print/approver` interprets it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from nexus_cli.ui.render.tool_line import call_verb
 from nexus_cli.ui.render.unified_diff import diff_text, looks_like_diff
 
 HEAD_LINES, TAIL_LINES = 120, 80
-"""Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
+"""Lines of a diff or command shown before the question: all, or these numbers from its beginning and its end."""
 MOST_REASON = 200
-"""Characters of a reason of the model, and of a part that asks, that are shown."""
+"""Most characters of the model's reason, and of a part of the call, that are shown."""
 MOST_PARTS = 8
-"""Parts that ask that are named."""
+"""Most parts of a call that are named."""
 OR_WORDS = "or type what to do instead"
 ESCAPE = "Esc stop"
 WHOLE = ("later", "send")
-"""Kinds of questions whose text is shown to its last line."""
+"""Kinds of questions whose text is shown completely."""
 DRAFT_FIRST = "send or clear your draft to answer"
-"""What stands in the place of `ESCAPE` while a draft keeps the question waiting."""
+"""Shown instead of `ESCAPE` while a draft blocks the question."""
 _HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
 
 
@@ -38,13 +38,14 @@ class AnswerKey:
 
     key: str
     label: str
-    """Begins with the letter of the key."""
+    """The label, which begins with the letter of the key."""
     lasts: bool = False
-    """It holds for more than one call, so that the letter takes Enter."""
+    """True if it applies to more than one call, so that the letter needs Enter."""
 
 
 def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:
-    """Return the keys of a question; `waiting` questions of its step have no answer yet, this one included."""
+    """Return the keys of a question; `waiting` is the number of unanswered questions in its step, including this
+    one."""
     session = AnswerKey("s", f"session: {one_line(question.always or 'this call')}")
     always = [AnswerKey("a", "always here")] if question.stores else []
     keys = [AnswerKey("y", "yes"), session, *always, AnswerKey("n", "no")]
@@ -52,13 +53,13 @@ def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:
 
 
 def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
-    """Return the key that `text` is, in any case where only one is meant; None if it is none."""
+    """Return the key for `text`, ignoring case if that is unambiguous; None if there is none."""
     there = {one.key: one for one in keys}
     return there.get(text) or there.get(text.lower())
 
 
 def ask_text(question: Question) -> str:
-    """Return the question itself."""
+    """Return the text of the question."""
     if question.kind == "later":
         return "Start this for later?"
     if question.kind == "send":
@@ -69,23 +70,23 @@ def ask_text(question: Question) -> str:
 
 
 def call_subject(question: Question) -> str:
-    """Return what the call is about, on one line."""
+    """Describe the object of a call on one line."""
     return one_line(question.what.removeprefix(question.call.name))
 
 
 def list_prompt(question: Question, number: int, count: int) -> str:
-    """Return the lines that ask about one call of a list: which it is, and the question."""
+    """Return the lines that ask about one call of a list: its number and the question."""
     call = f"{_asker(question)}{call_verb(question.call.name)} {call_subject(question)}"
     return f"{number} of {count}  {call}\n{ask_text(question)}"
 
 
 def _asker(question: Question) -> str:
-    """Return which worker asks; "" for the session itself."""
+    """Return the worker that asks; "" for the session itself."""
     return f"worker {one_line(question.agent)} asks: " if question.agent else ""
 
 
 def line_prompt(prompt: str, keys: Sequence[AnswerKey]) -> str:
-    """Return the prompt of a question that is answered by a line: the key of each answer is in brackets."""
+    """Return the prompt for an answer by line: the key of each answer is in brackets."""
     if not keys:
         return prompt
     named = " \u00b7 ".join(f"[{one.key}]{one.label[1:]}" for one in keys)
@@ -101,10 +102,11 @@ def choice_rows(
     colour: bool,
     last: str = ESCAPE,
 ) -> list[str]:
-    """Return the last line of `prompt` and the keys in rows of at most `columns` cells, the lines before it above, and
-    `last` behind them.
+    """Lay out the last line of `prompt` with the keys in rows of at most `columns` cells, the other lines of `prompt`
+    above and `last` at the end.
 
-    The `chosen` key is marked. Where that takes more than `most` rows the labels go, then what is above.
+    The `chosen` key is marked. If that takes more than `most` rows, the labels are left out first, then the lines
+    above.
     """
     *head, asked = prompt.split("\n")
     above = [cut(line, columns, "...") for line in head]
@@ -116,10 +118,10 @@ def choice_rows(
 
 
 def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, colour: bool) -> list[str]:
-    """Return the question with its choices behind it, broken between them; each has a cell on both sides, and the last
-    is no choice.
+    """Return the question and its choices, wrapped between choices; each has a cell on both sides, and the last one is
+    not a choice.
 
-    One row is closer set than two.
+    A single row is set more tightly.
     """
     wide = cells(asked) + sum(cells(text) + 3 for text in texts) <= columns
     bold, mark, plain = ("\x1b[1m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "")
@@ -143,21 +145,21 @@ def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, co
 
 
 def describe_unclear_answer(line: str, keys: Sequence[AnswerKey]) -> str:
-    """Return what a person is told of an answer that means nothing."""
+    """Return the hint for an answer without a meaning."""
     *first, last = (one.key for one in keys)
     words, named = one_line(line)[:80], f"{', '.join(first)} or {last}"
     return f"{words or 'An empty line'} is not an answer. Please answer {named}, {OR_WORDS}"
 
 
 def question_text(question: Question, width: int, theme: Theme, number: int = 0) -> str:
-    """Return the block of a call: who asks if that is a worker, its name and what it is about, below it the diff or the
-    command.
+    """Return the block of a call: the asking worker if there is one, the call's name and object, and below them the
+    diff or the command.
 
-    `number` counts the calls that are asked about together, 0 for one alone.
+    `number` counts calls that are asked about together; 0 for a single one.
     """
     is_diff = question.kind not in WHOLE and looks_like_diff(question.detail)
     details = [] if is_diff else _details(question, width - 1)
-    # What stands below in lines of its own need not stand in the head once more.
+    # Lines below the head are not repeated in the head.
     subject = call_subject(question) if is_diff or len(details) < 2 else ""
     verb = f"{number} " * bool(number) + _asker(question) + call_verb(question.call.name)
     below = " " * (2 if question.agent else cells(verb) + 2)
@@ -171,8 +173,8 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0)
 
 
 def _reason(question: Question) -> str:
-    """Return why it is asked, where that is more than that the call runs a command or changes a file; without what the
-    call names already."""
+    """Return the reason for the question, unless it is only that the call runs a command or changes a file, or the call
+    names it."""
     why = "" if question.kind in ("run", "edit") else one_line(question.why)
     place = why.removesuffix(f": {call_subject(question)}")
     if question.kind == "outside" and place != why:
@@ -181,13 +183,13 @@ def _reason(question: Question) -> str:
 
 
 def _confinement_text(question: Question) -> str:
-    """Return where a command would run, which of its parts ask, and which rule decided; "" for other calls.
+    """Describe the sandbox of a command, the parts that need approval, and the rule that decided; "" for other calls.
 
-    The model's reason to run it outside is quoted: it is a claim.
+    The model's reason for leaving the sandbox is quoted, because it is only a claim.
     """
     if not question.profile:
         return ""
-    from nexus_cli.rules.bash_syntax import find_hidden_sign  # noqa: PLC0415  (loaded by then: a command is asked about)
+    from nexus_cli.rules.bash_syntax import find_hidden_sign  # noqa: PLC0415  (loaded already for a command)
 
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
     shown = [cut(one_line(part), MOST_REASON, "...") for part in asking[:MOST_PARTS]]
@@ -199,14 +201,14 @@ def _confinement_text(question: Question) -> str:
     wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
     reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
     hidden = find_hidden_sign(question.detail)
-    sign = f"it holds a hidden character ({hidden})" if hidden else ""
+    sign = f"it contains a hidden character ({hidden})" if hidden else ""
     return " \u00b7 ".join(filter(None, [place, named, sign, one_line(question.rule), reason]))
 
 
 def _details(question: Question, width: int) -> list[str]:
-    """Return the lines of the command, set in: the beginning and the end of a long one.
+    """Return the indented lines of the command; of a long one the beginning and the end.
 
-    Empty where `what` has it all.
+    Empty if `what` contains all of it.
     """
     detail = question.detail.strip()
     if "\n" not in detail and (detail in question.what or detail.partition(": ")[2] == call_subject(question)):
@@ -217,7 +219,7 @@ def _details(question: Question, width: int) -> list[str]:
 
 
 def hang(line: str, before: str, below: str, width: int) -> list[str]:
-    """Return `line` behind `before`, what does not fit `width` cells behind `below`; in a narrow terminal flush."""
+    """Return `line` after `before`, with overflowing text after `below`; flush left on a narrow terminal."""
     if cells(below) > width // 3 or cells(before) > width * 2 // 3:
         return list(wrap(before + line, width))
     line = expand_tabs(line)
@@ -227,7 +229,7 @@ def hang(line: str, before: str, below: str, width: int) -> list[str]:
 
 
 def excerpt(lines: list[str]) -> list[str]:
-    """Return `lines`; of many their beginning and their end, with a word about what is missing between."""
+    """Return `lines`; of many only the beginning and the end, with a note about the missing lines between."""
     hidden = len(lines) - HEAD_LINES - TAIL_LINES
     if hidden <= 0:
         return lines

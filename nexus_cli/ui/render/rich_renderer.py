@@ -1,7 +1,6 @@
-"""Turns events into text for a terminal: finished text is `put` once, open text is `live`, a wait is `spinner`.
+"""Convert events to text for a terminal: finished text is `put` once, open text is `live`, a wait is `spinner`.
 
-Nothing is drawn here. All that comes from models, tools and files is sanitized first; the only control codes behind
-it are the theme's own.
+Nothing is drawn here. All text from models, tools and files is sanitized first; control codes come only from the theme.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, 
 from nexus_cli.ui.render.worker_tree import WorkerTree
 
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
-"""Causes of drops that are no warning: a long output, a compaction that was asked for or announced."""
+"""Causes of drops that need no warning: a long output, or a compaction that was requested or announced."""
 ASKED = ("person", "unanswered")
-"""Sources of a refusal after a question to the person: its own line has just said so."""
+"""Sources of a refusal after a question to the person, whose own line has just shown it."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
 
 
 class RichRenderer:
-    """One conversation as a person sees it."""
+    """One conversation in the form that a person sees."""
 
     def __init__(
         self,
@@ -55,42 +54,41 @@ class RichRenderer:
         put_text: Callable[[str], None] | None = None,
         folder: Path | None = None,
     ) -> None:
-        """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
+        """`put` accepts finished text that ends in a newline; `width` returns the columns available now.
 
-        With `asks` whoever is asked is shown what it is about, so that it stands there once: a call that was asked
-        about alone has only its outcome afterwards, one of several no diff.
-        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of. Without
-        `commands` no slash command is either, and how a turn has failed is told by others. Without `text` what the
-        assistant says is only counted; `put_text` takes it if it goes elsewhere. Files become links if the `folder` is
-        given that their paths are relative to.
+        With `asks`, a question has shown its calls, so that nothing is repeated: a single call then has only its
+        outcome, one of several no diff. Without `drawn`, `live` is never shown: text is output line by line, and no key
+        is mentioned. Without `commands`, no slash command is mentioned, and others report a failed turn. Without
+        `text`, the assistant's text is only counted; `put_text` accepts it if it goes elsewhere. Paths become links if
+        they are relative to a given `folder`.
         """
         self._asks, self._drawn, self._commands, self._shows_text = asks, drawn, commands, text
         self._whole = ": /transcript" if commands else ""
-        """How the person sees what was cut or folded, now and later."""
+        """Hint for showing cut or folded text, now and later."""
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
         self._live_theme = replace(theme, links=False)
-        """Rows of the live area are cut, and hold nothing but SGR codes."""
+        """Rows of the live area are cut, and contain only SGR codes."""
         self.folder = folder
         self._clock = clock
         self._scrollback = Scrollback(put, self._width, theme, self._show_group, put_text)
         self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
-        """In call order; one that has ended stays until those before it have."""
+        """In call order. A finished one stays until all earlier ones have finished."""
         self._asked: dict[str, str] = {}
-        """Blocks of calls that a question has shown, by id."""
+        """Blocks of calls that a question has shown, by call id."""
         self._asked_alone = ""
-        """The id of the call whose block was put last."""
+        """The id of the call whose block was output last."""
         self._group = CallGroup()
         self._workers = WorkerTree(clock, drawn=drawn, commands=commands)
         self._beside: list[FinishedCall | HeldNote] = []
-        """What workers gave while a text was open."""
+        """Lines of workers that arrived while a text was open."""
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
         self._retried: tuple[e.Retry, float] | None = None
-        """The newest of the retries of a request, and when the first one came."""
+        """The newest retry of a request, and the time of the first one."""
         self._drop_batch = DropBatcher(_describe_drop, lambda: "/drops")
         self._in_turn = False
         self._caches = False
@@ -98,7 +96,7 @@ class RichRenderer:
         self._version = 0
         self._seen: tuple[object, list[str]] = (None, [])
         self.last_answer = ""
-        """The text of the newest turn that had one."""
+        """The text of the newest turn that had any."""
 
     @property
     def moving(self) -> bool:
@@ -119,51 +117,52 @@ class RichRenderer:
 
     @property
     def worker_asks(self) -> bool:
-        """True if the person is asked about a call of a worker."""
+        """True if a question about a worker's call is open."""
         return self._workers.asks
 
     @property
     def background_workers(self) -> int:
-        """Workers that run in the background."""
+        """Number of workers that run in the background."""
         return len(self._workers.besides(self._calls))
 
     def keep_output(self, title_: str, text: str) -> None:
-        """Take the output of something else for the newest one."""
+        """Set the newest output to that of other work."""
         self._output = title_, text
 
     def forget(self) -> None:
-        """Another session begins: its last answer and output are its own."""
+        """Reset the last answer and output for another session."""
         self.last_answer, self._output, self._folded = "", None, None
         self._workers.forget()
 
     def spinner(self) -> str:
-        """Return what is waited for, on one line; "" when nothing is."""
+        """Describe the current wait on one line; "" if there is none."""
         return self._spinner.line(self._width(), self._open_calls)
 
     def show_held(self) -> None:
-        """Put what was held back: something else is about to be put."""
+        """Output held lines before other text."""
         self._show_held_drops()
         self._show_group()
 
     def show_user_message(self, text: str) -> None:
-        """The person's words, from who reads them: `TurnStart` is silent, `SteeringMessage` shows its own."""
+        """Show the person's message, called by its reader: `TurnStart` shows nothing, `SteeringMessage` its own
+        text."""
         self._show_held_drops()
         self._version += 1
         self._scrollback.add_user_message(text)
 
     def show_note(self, text: str, role: str = "") -> None:
-        """A note of our own, one or more lines, in a role of the theme."""
+        """Show a note of ours, one or more lines, in a role of the theme."""
         self._show_held_drops()
         self._version += 1
         self._scrollback.add_note(text, role)
 
     def add_lines(self, lines: Sequence[str]) -> None:
-        """Lines of others that are ready."""
+        """Output finished lines of other work."""
         self._version += 1
         self._scrollback.add_lines(lines)
 
     def toggle_thinking(self) -> None:
-        """Show or fold thinking from now on; what was folded last is shown when it is switched on."""
+        """Switch between showing and folding thinking. Switching on also shows the last folded thought."""
         self._version += 1
         self._show_thinking = not self._show_thinking
         shown = self._thought or self._folded
@@ -200,7 +199,7 @@ class RichRenderer:
             case e.Retry():
                 self._retry(event)
             case e.Notice():
-                told = event.text.partition(TAKEN_BACK)[0]  # where there are no commands
+                told = event.text.partition(TAKEN_BACK)[0]  # without slash commands
                 text = event_texts.use_slash_names(event.text) if self._commands else told
                 self._scrollback.add_note(text, "warn" if event.warning else "dim")
             case e.ContextPlan():
@@ -216,7 +215,7 @@ class RichRenderer:
             self._scrollback.add_note(text, "warn")
 
     def _retry(self, event: e.Retry) -> None:
-        """Count the attempts in the spinner; in lines where there is none."""
+        """Count the attempts in the spinner; without one, in lines."""
         if event.cut:
             self._close()
             self._scrollback.add_note(event_texts.describe_cut(event.why), "warn")
@@ -229,13 +228,13 @@ class RichRenderer:
             self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
 
     def _show_retries(self, event: e.Event) -> None:
-        """Show how often a request was sent again, before `event`: why is not said twice where that failed too."""
+        """Show the number of retries before `event`, without the reason if `event` repeats it."""
         assert self._retried is not None, "shown after a retry"
         (last, began), self._retried = self._retried, None
         self._scrollback.add_note(event_texts.describe_retries(last, self._clock() - began, event), "dim")
 
     def _show_group(self) -> None:
-        """Put the calls that were held together, if there are any."""
+        """Output the held calls, if there are any."""
         group, self._group = self._group, CallGroup()
         if not group:
             return
@@ -248,7 +247,7 @@ class RichRenderer:
                 self._scrollback.add_lines(piece)
 
     def live(self, rows: int) -> list[str]:
-        """Return the open block and what runs, in at most `rows` lines; a screen never draws in its last column."""
+        """Return the open block and running work in at most `rows` lines; a screen never draws in its last column."""
         self._spinner.lists_calls = rows > 0
         now, width = self._clock(), self._width() - 1
         seconds = [round(call.seconds(now) or 0) for call in self._calls.values()]
@@ -271,7 +270,7 @@ class RichRenderer:
         return ["", *lines] if len(lines) < rows and parted and any(lines) else lines
 
     def _open_lines(self, rows: int, width: int, now: float) -> tuple[list[str], str]:
-        """Return what is open, in at most `rows` lines, and its kind; "" for nothing."""
+        """Return the open text in at most `rows` lines, and its kind; "" for none."""
         paint, prose = self._theme.paint, min(width, PROSE)
         calls = [call for call in self._calls.values() if not call.asked]
         if calls or (self._group and not self._markdown.is_open):
@@ -327,7 +326,7 @@ class RichRenderer:
                 self._scrollback.add_note(note.text, note.role)
 
     def _close(self) -> None:
-        """The model has said what it had to say for now: nothing of it stays open."""
+        """Close all open text: the model's message has ended for now."""
         self._end_thought()
         self._scrollback.add_text(self._markdown.flush())
         self._markdown.begin()
@@ -335,7 +334,7 @@ class RichRenderer:
         self._show_beside()
 
     def _feed_worker(self, marked: e.AgentEvent) -> None:
-        """Show what a worker does: in the live area, and in a line when it has ended."""
+        """Show a worker's activity in the live area, and a line at its end."""
         line = self._workers.feed(marked, {call.call.id for call in self._open_calls})
         self._spinner.worker_asks = self._workers.asks
         self._beside += [line] if line else []
@@ -358,7 +357,7 @@ class RichRenderer:
                 self._close()
                 call = live_area.OpenCall(event.call, event.subject, self._clock())
                 self._calls[event.call.id] = call
-                # Those that wait were announced before it.
+                # Waiting workers were announced earlier.
                 self._calls = dict(sorted(self._calls.items(), key=lambda item: item[1].waiting))
                 self._spinner.phase(PREPARING)
             case e.ToolOutput():
@@ -377,7 +376,7 @@ class RichRenderer:
                 assert_never(event)
 
     def _ask(self, question: Question) -> None:
-        """The person is shown a call, and asked: it does not run yet."""
+        """Show a question about a call, which does not run yet."""
         if call := self._calls.get(question.call.id):
             call.asked = True
         if self._asks:
@@ -385,7 +384,7 @@ class RichRenderer:
                 before.what = format_call(before.call, before.subject)  # one of several
             self._asked_alone = "" if self._asked else question.call.id
             if call and self._asked_alone:
-                call.what = call_verb(question.call.name)  # the rest stands right above
+                call.what = call_verb(question.call.name)  # the rest is right above
             self._asked[question.call.id] = question.detail
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
@@ -417,7 +416,7 @@ class RichRenderer:
         return (self.folder / os.path.expanduser(path)).as_uri()
 
     def _finish(self, done: FinishedCall) -> None:
-        """Put the outcome of a call, or hold it with others like it."""
+        """Output the result of a call, or hold it with similar ones."""
         self._output = format_call(done.call, done.subject), done.text
         if self._drawn and CallGroup.fits(done):
             self._group.add(done)
@@ -476,7 +475,7 @@ class RichRenderer:
     ) -> None:
         match event:
             case e.ContextDrop():
-                if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one line
+                if event.drop.cause is not Cause.PRUNED:  # one line reports a batch of these
                     role = "dim" if event.drop.cause in USUAL else "warn"
                     self._scrollback.add_note(_describe_drop(event.drop), role)
             case e.ContextRecall():
@@ -491,7 +490,7 @@ class RichRenderer:
                     "dim" if event.ok else "warn",
                 )
             case e.CacheResult():
-                # A provider that has never reported a cache may have none: nothing is missed there.
+                # A provider that has never reported a cache may have none, so there is no miss.
                 self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
                 self._scrollback.add_note(event_texts.describe_cache_miss(event) if self._caches else "", "dim")
             case _:

@@ -1,4 +1,4 @@
-"""Finished text on its way out: once, in lines that fit, with one blank line between things of different kinds."""
+"""Output finished text once, in lines that fit, with one blank line between blocks of different kinds."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
 
 SAID_LINES = 20
-"""Lines of the person's own words that are shown again."""
+"""Most lines of the person's message that are shown again."""
 _LOOKED_AT = 65_536
 
 
 class Scrollback:
-    """Puts one block after the other; the last one decides how the next is set apart."""
+    """Outputs one block after the other; the last one determines the gap before the next."""
 
     def __init__(
         self,
@@ -24,8 +24,8 @@ class Scrollback:
         before: Callable[[], None],
         put_text: Callable[[str], None] | None = None,
     ) -> None:
-        """`before` puts what is still held back, so that everything stands in its order. `put_text` takes what the
-        assistant says, if that goes elsewhere."""
+        """`before` outputs held lines first, to keep everything in order. `put_text` accepts the assistant's text if it
+        goes elsewhere."""
         self._before = before
         self._put = put
         self._put_text = put_text or put
@@ -35,34 +35,34 @@ class Scrollback:
         self._new_text = True
 
     def needs_gap(self, kind: str) -> bool:
-        """True if a blank line comes before something of this kind: `text`, `said`, `thought` or `line`."""
+        """True if a blank line comes before a block of this kind: `text`, `said`, `thought` or `line`."""
         return bool(self._last) and (self._last != kind or kind == "said" or (kind == "text" and self._new_text))
 
     def start_text(self) -> None:
-        """The next text is another one than the last."""
+        """Begin a new text, separate from the last one."""
         self._new_text = True
 
     def add_text(self, rendered: str) -> None:
-        """Blocks that `Markdown` has finished; a newline before them is its sign that they begin."""
+        """Output blocks that `Markdown` has finished; a leading newline marks the beginning of a block."""
         bare = rendered.lstrip("\n")
         if bare:
             self._out("text", bare, gap=bare != rendered and self._last == "text")
             self._new_text = False
 
     def add_thought(self, lines: Sequence[str]) -> None:
-        """Lines of thinking that are sanitized."""
+        """Output sanitized lines of thinking."""
         width = self._prose_width()
         if any(line.strip() for line in lines) or (lines and self._last == "thought"):
             shown = [self._theme.paint("dim", piece) for line in lines for piece in wrap(line, width)]
             self._out("thought", "\n".join(shown) + "\n")
 
     def add_lines(self, lines: Sequence[str]) -> None:
-        """Lines that are ready."""
+        """Output finished lines."""
         if lines:
             self._out("line", "\n".join(lines) + "\n")
 
     def add_note(self, text: str, role: str) -> None:
-        """One or more lines of our own; a role has its sign before the first. Nothing for ""."""
+        """Output one or more lines of ours, with the glyph of their role before the first. Nothing for ""."""
         text = sanitize(text).strip("\n")
         if not text.strip():
             return
@@ -74,7 +74,7 @@ class Scrollback:
         self.add_lines([self._theme.paint(role, line.rstrip()) for line in lines])
 
     def add_user_message(self, text: str) -> None:
-        """The person's words: behind a bar, the beginning of long ones."""
+        """Output the person's message after a bar; of a long one only the beginning."""
         text = text.strip("\n")
         seen = sanitize(text[:_LOOKED_AT]).split("\n")
         bar = self._theme.paint("person", self._theme.signs.person)

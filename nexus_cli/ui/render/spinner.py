@@ -1,6 +1,6 @@
 """Show on one line that nexus waits: for the model, a tool, an answer, the next attempt, a compaction.
 
-Knows only what the renderer tells it; what has happened already is not shown here.
+Knows only the events that the renderer passes on; finished work is not shown here.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from nexus_cli.ui.render.live_area import OpenCall
 from nexus_cli.ui.render.theme import Theme
 
 SPEED = 10
-"""Frames a second."""
+"""Frames per second."""
 SILENT = 10.0
-"""Seconds without a word of an answer after which that is said."""
+"""Seconds without new text of an answer after which this is shown."""
 
 
 class Spinner:
@@ -28,34 +28,34 @@ class Spinner:
         self._characters = 0
         self._wrote = 0.0
         self._retry = (0, 0.0, "")
-        """Attempts that have failed, the time of the next one, why the last one failed."""
+        """Number of failed attempts, time of the next one, reason of the last failure."""
         self.lists_calls = False
-        """The calls that run are shown elsewhere, each with its time."""
+        """True if running calls are shown elsewhere, each with its time."""
         self.worker_asks = False
-        """A question about a call of a worker waits for the person."""
+        """True if a question about a worker's call waits for the person."""
 
     def moving(self, calls: Iterable[OpenCall]) -> bool:
-        """True if work is in progress; False while a question about one of `calls` or of a worker waits for the
+        """True if work is in progress; False while a question about one of `calls` or a worker's call waits for the
         person."""
         return bool(self._phase) and not self.worker_asks and not any(call.asked for call in calls)
 
     def phase(self, name: str, *, again: bool = False) -> None:
-        """Show this work from now on, "" for none; `again` restarts its clock even if it is the same as before."""
+        """Show `what` as the current work, "" for none; `again` restarts its clock even if it is the same as before."""
         if name != self._phase or again:
             self._phase, self._began, self._characters = name, self._clock(), 0
         self._retry = (0, 0.0, "")
 
     def wrote(self, characters: int) -> None:
-        """The model has written so much more."""
+        """Count characters that the model has written."""
         self._characters += characters
         self._wrote = self._clock()
 
     def retry(self, attempt: int, wait: float, why: str) -> None:
-        """The request is sent again after `wait` seconds."""
+        """Show that the request is sent again after `wait` seconds."""
         self._retry = (attempt, self._clock() + wait, one_line(why))
 
     def line(self, width: int, calls: Iterable[OpenCall]) -> str:
-        """Return one line in fewer than `width` cells: the calls that run, else the phase; "" when nothing goes on."""
+        """Return one line in fewer than `width` cells: the running calls, else the phase; "" if there is none."""
         if not self._phase:
             return ""
         room = max(1, width - 1)

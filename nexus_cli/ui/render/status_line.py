@@ -1,5 +1,5 @@
-"""The status line: the state of the session, on one line, each fact once. The least important leaves first as the width
-shrinks."""
+"""Format the status line: the session's state on one line, each fact once. As the width shrinks, the least important
+facts are left out first."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nexus_cli.text.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
 
 HIGH, CRITICAL = 0.6, 0.8
-"""Shares of the budget from which the window counts as pressed (seed B's token budget)."""
+"""Shares of the budget from which the window counts as nearly full (seed B's token budget)."""
 FOLDER = 32
-"""Cells that a folder's name takes at most; its end says most."""
+"""Most cells of a folder's name, whose end is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ _LEAVES = tuple(
     effort path recipe cache branch folder level why cost drops workers sandbox waits model unsaved
     """.split()
 )
-"""Parts in the order in which they leave; the use of the window stays."""
+"""Parts in the order in which they are left out; the use of the window always stays."""
 
 
 def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "") -> str:
-    """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, what is waited
-    for, drops, cache, cost."""
+    """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, the current
+    wait, drops, cache, cost."""
     room = max(0, width - 1)
     gone: set[str] = set()
     waiting = list(_LEAVES)
@@ -52,7 +52,7 @@ def _size(parts: list[_Part], theme: Theme) -> int:
 
 
 def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str]) -> list[_Part]:
-    """Return what is shown when `gone` is not."""
+    """Return the parts without those in `gone`."""
     role, sign = _pressure(status)
     used = f"{_thousands(status.used) if status.used else '-'} of {_thousands(status.budget)}{sign}"
     effort = f" {one_line(status.effort)}" if status.effort and "effort" not in gone else ""
@@ -83,14 +83,14 @@ def _share(status: Status) -> float:
 
 
 def _pressure(status: Status) -> tuple[str, str]:
-    """Return the role and the sign of how full the window is."""
+    """Return the role and the glyph for the use of the window."""
     if _share(status) >= CRITICAL:
         return "error", " !!"
     return ("warn", " !") if _share(status) >= HIGH else ("ok", "")
 
 
 def _thousands(tokens: int) -> str:
-    """Return tokens in few characters; from 10,000 on in whole thousands: `9.9k`, `12k`, `1.2M`."""
+    """Format tokens in few characters; from 10,000 on in whole thousands: `9.9k`, `12k`, `1.2M`."""
     return short(tokens if tokens < 9_950 else round(tokens, -3))
 
 
@@ -99,7 +99,7 @@ def _shortest(status: Status, room: int) -> str:
 
 
 def _model(name: str) -> str:
-    """Return the last part of a model's name: the provider's part says little once it works."""
+    """Return the last part of a model's name: the provider's part matters little."""
     return cut(one_line(name.rpartition("/")[2] or name), 32)
 
 

@@ -1,7 +1,7 @@
-"""Colours and signs by what they mean. Which text means what is done by who paints it.
+"""Colours and glyphs by their meaning. The caller assigns the meanings to text.
 
-Only the sixteen colours of every terminal and its own foreground are used, so that its palette stays in charge; what a
-colour says is always said by a sign or a word too.
+Only the sixteen standard colours and the terminal's foreground are used, so that its palette applies. A glyph or a word
+always has the same meaning as the colour.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.reports.text.look import PLAIN, Look
+from nexus_cli.reports.text.look import PLAIN, ReportStyle
 
 RESET = "\x1b[0m"
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
-    """Signs of one cell each, but for `ok` without UTF-8."""
+class Glyphs:
+    """Glyphs of one cell each, except `ok` without UTF-8."""
 
     person: str = "▌"
-    """Before each line of the person's words."""
+    """Before each line of the person's message."""
     running: str = "●"
     waiting: str = "○"
     ok: str = "✓"
@@ -32,7 +32,7 @@ class Signs:
     rule: str = "─"
     cut: str = "…"
     skip: str = "⋮"
-    """Lines that a diff passes over."""
+    """Lines that a diff skips."""
     dot: str = "·"
     tab: str = "→"
     space: str = "·"
@@ -40,15 +40,15 @@ class Signs:
     levels: str = " ▁▂▃▄▅▆▇█"
     """A cell of a plot, from empty to full."""
     shades: str = "█▓▒░"
-    """Cells of a bar of four parts."""
+    """The cells of a bar with four parts."""
     below: str = "▔"
-    """Marks a cell of the bar above it."""
+    """Marks a cell of the bar above."""
     frames: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-    """The spinner, one character after the other."""
+    """The frames of the spinner."""
 
 
-UNICODE = Signs()
-ASCII = Signs(
+UNICODE = Glyphs()
+ASCII = Glyphs(
     person=">",
     running="*",
     waiting="-",
@@ -97,34 +97,34 @@ LIGHT: Mapping[str, str] = {
     "accent": "34",
     "system": "34",
 }
-"""Role to SGR parameters. Yellow, white, cyan and everything bright is hard to read on white."""
+"""SGR parameters by role. Yellow, white, cyan and all bright colours are hard to read on white."""
 _ATTRIBUTES = frozenset({"1", "2", "4", "7"})
-"""Bold, faint, underlined, reversed: what stays where colours are not wanted."""
+"""Bold, faint, underlined, reversed: attributes that remain without colours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The looks of each role."""
+    """The style of each role."""
 
     name: str = "dark"
     """`dark` or `light`: the background that the colours are for."""
     colour: bool = True
-    """Colours and attributes are wanted."""
-    signs: Signs = field(default=UNICODE)
+    """True if colours and attributes are wanted."""
+    signs: Glyphs = field(default=UNICODE)
     links: bool = False
-    """The terminal is known to take links (OSC 8)."""
+    """True if the terminal is known to support links (OSC 8)."""
     attributes: bool = False
-    """Without colour: bold and the like are wanted (`NO_COLOR` in a terminal)."""
+    """True if attributes such as bold are wanted without colours (`NO_COLOR` in a terminal)."""
 
     def parameters(self, role: str) -> str:
-        """Return the SGR parameters of `role`, "" where none are wanted."""
+        """Return the SGR parameters of `role`, "" if none are wanted."""
         code = (LIGHT if self.name == "light" else DARK).get(role, "")
         if self.colour or not code:
             return code
         return ";".join(part for part in code.split(";") if part in _ATTRIBUTES) if self.attributes else ""
 
     def paint(self, role: str, text: str) -> str:
-        """Return `text` with the codes of `role` around each of its lines; as it is where none are wanted."""
+        """Return `text` with the codes of `role` around each of its lines; unchanged if none are wanted."""
         code = self.parameters(role)
         if not code:
             return text
@@ -134,24 +134,24 @@ class Theme:
         )
 
     def link(self, text: str, address: str) -> str:
-        """Return `text`, one line, as a link to `address`, which is a URI; as it is where links are not wanted."""
+        """Return `text`, one line, as a link to the URI `address`; unchanged if links are not wanted."""
         if not (self.links and text and address):
             return text
         return f"\x1b]8;;{address}\x1b\\{text}\x1b]8;;\x1b\\"
 
     @property
     def codes(self) -> bool:
-        """True if control codes are wanted at all."""
+        """True if any control codes are wanted."""
         return self.colour or self.attributes
 
     @property
-    def look(self) -> Look:
-        """Colours and bars of reports."""
-        return Look(self.paint, self.signs.levels, self.signs.shades, self.signs.below)
+    def look(self) -> ReportStyle:
+        """The colours and bars of reports."""
+        return ReportStyle(self.paint, self.signs.levels, self.signs.shades, self.signs.below)
 
     @property
     def markdown_styles(self) -> Mapping[str, str]:
-        """rich's names of what Markdown is made of, and how each looks on this background."""
+        """Styles by rich's names of Markdown elements, for this background."""
         accent = "blue" if self.name == "light" else "cyan"
         return {
             "markdown.code": accent,
@@ -174,11 +174,11 @@ class Theme:
 
 
 def choose_theme(setting: str, environ: Mapping[str, str], colour: bool, *, screen: bool = False) -> Theme:
-    """Return the theme for `ui.theme` (`auto`, `dark` or `light`); `auto` asks `COLORFGBG` for the background, else
-    dark. A dumb terminal gets bars of ASCII.
+    """Return the theme for `ui.theme` (`auto`, `dark` or `light`); `auto` reads the background from `COLORFGBG`, by
+    default dark. A dumb terminal gets ASCII bars.
 
-    On a `screen`, which takes control codes in any case, `NO_COLOR` leaves bold and the like; with colours there are
-    links where the terminal is known to take them.
+    On a `screen`, which always takes control codes, `NO_COLOR` keeps attributes such as bold. With colours, links are
+    on if the terminal is known to support them.
     """
     name = setting if setting in ("dark", "light") else _background(environ.get("COLORFGBG", ""))
     signs = UNICODE if _utf_8(environ) else ASCII
@@ -193,11 +193,11 @@ _LINKING = {
     "TERM_PROGRAM": {"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby", "rio"},
     "TERM": {"xterm-kitty", "xterm-ghostty", "wezterm", "alacritty", "foot", "foot-extra"},
 }
-"""Values by which a terminal names itself that takes links."""
+"""Names of terminals that support links."""
 
 
 def takes_links(environ: Mapping[str, str]) -> bool:
-    """True if the terminal is known to take links (OSC 8); False in a multiplexer, which may drop or show them."""
+    """True if the terminal is known to support links (OSC 8). False in a multiplexer, which may drop or print them."""
     if environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("screen", "tmux")):
         return False
     vte = environ.get("VTE_VERSION", "")
@@ -207,12 +207,13 @@ def takes_links(environ: Mapping[str, str]) -> bool:
 
 
 def _background(value: str) -> str:
-    """Return `0;15` and `0;default;15` name the background last: 7 and 15 are white, 9 to 14 are bright."""
+    """Return `light` or `dark`. `0;15` and `0;default;15` have the background last: 7 and 15 are white, 9 to 14 are
+    bright."""
     last = value.rpartition(";")[2]
     return "light" if last.isascii() and last.isdigit() and int(last) in (7, *range(9, 16)) else "dark"
 
 
 def _utf_8(environ: Mapping[str, str]) -> bool:
-    """True if the locale writes UTF-8; where none is named the terminals of today do."""
+    """True if the locale writes UTF-8; without a locale, modern terminals do."""
     named = next((environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), "UTF-8")
     return named.lower().replace("-", "").partition("@")[0].endswith("utf8")

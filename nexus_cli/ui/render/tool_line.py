@@ -1,4 +1,4 @@
-"""A tool call as a person sees it: one line while it runs, its outcome with what matters of it afterwards."""
+"""Format a tool call for people: one line while it runs, afterwards its outcome with the important parts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import describe_changes, diff_lines
 
 OUTPUT_LINES = 4
-"""Lines of a command's output below its outcome."""
+"""Most lines of a command's output below its outcome."""
 ERROR_LINES = 6
 DIFF_LINES = 40
 _KEPT = 16_384
-"""Characters of an error or of the end of an output that are looked at."""
+"""Characters of an error or of the end of an output that are used."""
 _STATUS = re.compile(r"\[exit status -?\d+(?:; pipe: [\d ]+)?\]\Z")
 _SLOW = 1.0
-"""Seconds from which on the time of a call is shown; that of a worker always is."""
+"""Least seconds of a call whose time is shown; a worker's time always is."""
 _HIDES_STATUS = re.compile(r"[|;\n]|(?<![&>])&(?![&>])")
-"""Signs in a command by which its exit status may be that of a part: a pipe, a list, a process in the background."""
+"""Operators by which a command's exit status may be that of a part: a pipe, a list, a background process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +37,26 @@ class FinishedCall:
     result: ToolResult
     seconds: float
     known: bool = False
-    """The person has seen the diff of it already, when they were asked."""
+    """True if a question has shown its diff to the person."""
     address: str = ""
-    """Address of the file that it is about; "" for none."""
+    """Address of its file; "" for none."""
     whole: str = ""
-    """How the person sees all of its output, now and later: `: /transcript`, "" where there is no way."""
+    """Hint for showing its whole output, now and later: `: /transcript`, "" if there is no way."""
     asked: bool = False
-    """The question right above has named the call: only the outcome is shown."""
+    """True if the question right above has named the call, so that only the outcome is shown."""
     figures: Sequence[str] = ()
-    """What the worker that it has started did and cost."""
+    """Figures of the worker that it started."""
     below: Sequence[str] = ()
-    """Lines below the outcome: the beginning of a worker's report, and its own workers."""
+    """Lines below the outcome: the beginning of a worker's report, and nested workers."""
 
     @property
     def text(self) -> str:
-        """The whole of what it gave."""
+        """Its complete output."""
         return self.result.text if self.result.full is None else self.result.full
 
     @property
     def failed(self) -> bool:
-        """True if it could not run, or its command ended with another status than 0; not if the turn was stopped."""
+        """True if it could not run, or its command exited with a non-zero status; False if the turn was stopped."""
         return bool(self.result.error or self.result.status) and not self.result.stopped
 
     @property
@@ -68,7 +68,7 @@ class FinishedCall:
 
     @property
     def is_sure(self) -> bool:
-        """True if nothing of it failed: the status of a pipe or a list is that of its last command."""
+        """True if no part of it failed: a pipe or a list has the status of its last command."""
         hides = self.result.status is not None and _HIDES_STATUS.search(str(self.call.arguments.get("command", "")))
         return not (self.failed or self.result.stopped or hides or self.result.waits)
 
@@ -129,7 +129,7 @@ def describe_counts(counts: Mapping[str, int], more: bool, nouns: Mapping[str, s
 
 
 def format_running_call(what: str, seconds: float | None, width: int, theme: Theme, waiting: bool = False) -> str:
-    """Return the line of a call that runs (None: not yet), in at most `width` cells; `what` is sanitized."""
+    """Return the line of a running call (None: not started yet), in at most `width` cells; `what` is sanitized."""
     sign = (theme.signs.waiting if waiting else theme.signs.running) + " "
     time = "" if seconds is None else f"  {seconds:.0f} s"
     room = width - cells(sign) - len(time)
@@ -142,7 +142,7 @@ def format_running_call(what: str, seconds: float | None, width: int, theme: The
 
 
 def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[str]:
-    """Return the outcome and what belongs to it, in lines of at most `width` cells."""
+    """Return the outcome with its details, in lines of at most `width` cells."""
     width = max(4, width)
     lines = format_head(done, width, theme)
     result = done.result
@@ -159,7 +159,7 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
 
 
 def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
-    """Return sign, verb, object and facts: in one line where there is room, else with the facts below."""
+    """Return glyph, verb, object and facts, on one line if there is room, else with the facts below."""
     sign, role = theme.signs.dot, "dim"
     if done.failed:
         sign, role = theme.signs.error, "warn" if done.result.denied else "error"
@@ -190,7 +190,7 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
 
 
 def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width: int, theme: Theme) -> list[str]:
-    """Return what became of a call that stands right above."""
+    """Return the outcome of a call that is shown right above."""
     if done.is_outcome:
         role = "warn" if done.result.denied else "error"
         first, *more = wrap(one_line(done.result.error).replace("the person", "you"), width - 2)
@@ -200,7 +200,7 @@ def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width:
 
 
 def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
-    """Return what came of the call and how long it took, each with the role that it is shown in."""
+    """Return the results of the call and its duration, each with its role."""
     result = done.result
     facts = [(figures, "dim")] if (figures := f" {dot} ".join(done.figures)) else []
     if result.diff:
@@ -224,7 +224,7 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
 
 
 def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
-    """Return the last lines of a command's output, without its exit status, which stands above."""
+    """Return the last lines of a command's output, without its exit status, which is shown above."""
     text = sanitize(_STATUS.sub("", output[-_KEPT:])).strip("\n")
     lines = [expand_tabs(line).rstrip() for line in text.split("\n")]
     if not text.strip():

@@ -1,6 +1,6 @@
-"""A unified diff as lines for a terminal: line numbers, signs, syntax colours, the words that changed; nothing cut off.
+"""Draw a unified diff for a terminal: line numbers, glyphs, syntax colours, changed words; nothing is cut off.
 
-Making diffs is the tools' business. The text is sanitized here.
+The tools make the diffs; the text is sanitized here.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from nexus_cli.ui.render.word_diff import Range, changed_words
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
 _BEGINS = re.compile(r"(?:diff |Index: |--- \S|@@ -\d)")
 _HEADER = re.compile(r"(?:diff |Index: |index [0-9a-f]|=====|(?:new|deleted) file mode |similarity index )")
-"""Lines before the hunks that say nothing to a person beyond the name of the file."""
+"""Header lines before the hunks that tell a person nothing but the name of the file."""
 _LOOKED_AT = 65_536
 _HIGHLIGHTED = 500
-"""Lines of a hunk that have syntax colours."""
+"""Most lines of a hunk that get syntax colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +30,28 @@ class DiffLine:
     """One line of a diff."""
 
     role: str
-    """`added`, `removed`, `hunk`, `file` (the name of the one before or after), `header` (what else a program needs),
-    `dim` (what a person has to know besides), "" (unchanged)."""
+    """`added`, `removed`, `hunk`, `file` (the old or new name), `header` (other data for programs), `dim` (other facts
+    for people), "" (unchanged)."""
     text: str
-    """Without its sign; of a hunk what follows its numbers."""
+    """The text without its mark; for a hunk the part after its numbers."""
     number: int = 0
     """Its number in the old file for a removed line, else in the new one; 0 if unknown."""
 
 
 def looks_like_diff(text: str) -> bool:
-    """True if `text` is a unified diff: it begins like one, and has a hunk."""
+    """True if `text` begins like a unified diff and has a hunk."""
     head = text[:_LOOKED_AT].lstrip("\n")
     return bool(_BEGINS.match(head)) and any(_HUNK.match(line) for line in head.split("\n"))
 
 
 def count_changes(text: str) -> tuple[int, int]:
-    """Return how many lines `text` adds and removes."""
+    """Count the lines that `text` adds and removes."""
     roles = [line.role for line in parse_diff(text)]
     return roles.count("added"), roles.count("removed")
 
 
 def describe_changes(text: str) -> str:
-    """Return what the diff of one file adds and removes: `+3 -1`, `new, +12`."""
+    """Describe the size of a file's diff: `+3 -1`, `new, +12`."""
     return _describe(*count_changes(text), new=text.startswith("--- /dev/null\n"))
 
 
@@ -62,7 +62,7 @@ def _describe(added: int, removed: int, *, new: bool = False, gone: bool = False
 
 
 def parse_diff(text: str) -> Iterator[DiffLine]:
-    """Return the lines of a diff; one with a false count of lines is read as far as it goes."""
+    """Yield the lines of a diff; one with a wrong line count is read as far as possible."""
     old = new = left_old = left_new = 0
     for line in text.removesuffix("\n").split("\n"):
         found = _HUNK.match(line)
@@ -84,10 +84,10 @@ def parse_diff(text: str) -> Iterator[DiffLine]:
 
 @dataclass
 class _Hunk:
-    """Lines that follow each other in a file."""
+    """Consecutive lines of a file."""
 
     name: str
-    """Of the file, "" where it is not known."""
+    """The name of the file, "" if unknown."""
     lines: list[DiffLine] = field(default_factory=list)
 
     def parameters(self, theme: Theme) -> list[list[str]]:
@@ -95,7 +95,7 @@ class _Hunk:
         kept = [number for number, line in enumerate(self.lines) if line.role in ("added", "")][:_HIGHLIGHTED]
         made: list[list[str]] = [[] for _ in self.lines]
         if theme.colour and self.name:
-            # Where nothing is painted, nothing is loaded for it.
+            # Without colours, load nothing.
             from nexus_cli.ui.render.highlight import code_parameters  # noqa: PLC0415
 
             texts = [expand_tabs(self.lines[number].text.rstrip(" \t")) for number in kept]
@@ -105,23 +105,23 @@ class _Hunk:
 
     @cached_property
     def shows_tabs(self) -> bool:
-        """True if some of its lines begin with a tab and others with blanks: then it matters which."""
+        """True if some of its lines begin with a tab and others with blanks, so that the difference must be visible."""
         return len({line.text[0] for line in self.lines if line.text[:1] in ("\t", " ") and line.text.strip()}) > 1
 
     @cached_property
     def words(self) -> list[tuple[Range, ...]]:
-        """Ranges of each line that changed in a line which else stayed."""
+        """Changed ranges of each line that is otherwise unchanged."""
         return changed_words([(line.role, expand_tabs(line.text)) for line in self.lines])
 
 
 @dataclass
 class _Row:
-    """One line to show, and how it is painted."""
+    """One line to show, and its colours."""
 
     line: DiffLine
     hunk: _Hunk | None = None
     place: int = 0
-    """Its number in the hunk."""
+    """Its index in the hunk."""
 
 
 def diff_lines(
@@ -129,8 +129,8 @@ def diff_lines(
 ) -> list[str]:
     """Return `text` in lines of at most `width` cells, at most about `most_lines` of them (0: all).
 
-    What is left out is counted where it is missed: at the end, or before the last `tail` lines. A file is named where
-    there are several, or with `names`.
+    Omitted lines are counted in their place: at the end, or before the last `tail` lines. Files are named if there are
+    several, or with `names`.
     """
     rows = _rows(sanitize(text), names)
     painter = _Painter(max((len(str(row.line.number)) for row in rows if row.line.number), default=0), width, theme)
@@ -161,12 +161,12 @@ def diff_lines(
 
 
 def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> str:
-    """Return `diff_lines` as one text for a question: of a long diff the beginning and the end."""
+    """Return `diff_lines` as one text for a question; of a long diff the beginning and the end."""
     return "\n".join(diff_lines(text, width, theme, most_lines=most_lines, tail=most_lines * 2 // 5))
 
 
 def _rows(text: str, names: bool) -> list[_Row]:
-    """Return the lines that a person sees: names and hunks instead of headers."""
+    """Return the lines for people: names and hunks instead of headers."""
     parsed = list(parse_diff(text))
     named = names or sum(line.role == "file" for line in parsed) > 2
     rows: list[_Row] = []
@@ -197,7 +197,7 @@ def _rows(text: str, names: bool) -> list[_Row]:
 
 
 def _count(lines: Sequence[DiffLine]) -> tuple[int, int]:
-    """Return lines added and removed up to the next file."""
+    """Count the lines added and removed up to the next file."""
     roles = []
     for line in lines:
         if line.role == "file":
@@ -207,7 +207,7 @@ def _count(lines: Sequence[DiffLine]) -> tuple[int, int]:
 
 
 class _Painter:
-    """Paints rows at a width. The colours of a hunk are found once."""
+    """Paints rows at a width. The colours of a hunk are computed once."""
 
     def __init__(self, digits: int, width: int, theme: Theme) -> None:
         self._digits, self._width, self._theme = digits, width, theme
@@ -215,7 +215,7 @@ class _Painter:
         self._colours: tuple[_Hunk | None, list[list[str]]] = (None, [])
 
     def pieces(self, row: _Row) -> Iterator[str]:
-        """Return one line with its number and sign before it, as many times as it has to be folded."""
+        """Yield one line with its number and mark, folded into as many rows as needed."""
         line, theme = row.line, self._theme
         if line.role == "hunk":
             skip = f"{theme.signs.skip:>{max(1, self._gutter - 3)}}  {one_line(line.text)}".rstrip()
@@ -262,8 +262,8 @@ class _Painter:
 
 
 def _visible(row: _Row, theme: Theme) -> str:
-    """Return the text with tabs as columns. Where a line changes, the blanks at its end have a sign, and its tabs where
-    others near it begin with blanks."""
+    """Return the text with tabs as columns. In a changed line, blanks at the end get a glyph; tabs do if lines near it
+    begin with blanks."""
     line = row.line
     text = line.text.rstrip(" \t") if line.role else line.text.rstrip(" ")
     blanks = line.text[len(text) :] if line.role else ""

@@ -1,4 +1,4 @@
-"""The words that changed between a removed line and the added one in its place. The work is bounded."""
+"""Find the words that changed between a removed line and the added line that replaces it. The work is bounded."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 Range = tuple[int, int]
-"""First character and one past the last."""
+"""Index of the first character, and one past the last."""
 ALIKE = 0.5
-"""Share of two lines that has to be the same for one to be the other, changed."""
+"""Least share of common text for one line to count as a change of the other."""
 _MOST_LINES = 30
-"""Lines of a change beyond which no words are looked for."""
+"""Most lines of a change in which words are compared."""
 _LONGEST = 500
 _WORD = re.compile(r"\w+|\s+|.")
 
@@ -34,7 +34,7 @@ def _end(lines: Sequence[tuple[str, str]], start: int, role: str) -> int:
 
 
 def _mark(lines: Sequence[tuple[str, str]], start: int, between: int, end: int, made: list[tuple[Range, ...]]) -> None:
-    """Mark what differs in the pairs of removed and added lines that are alike, in their order."""
+    """Mark the differences in pairs of similar removed and added lines, in their order."""
     least = between
     equal = between - start == end - between
     for old in range(start, between):
@@ -48,7 +48,7 @@ def _mark(lines: Sequence[tuple[str, str]], start: int, between: int, end: int, 
 
 
 def _differences(old: str, new: str) -> tuple[tuple[Range, ...], tuple[Range, ...]] | None:
-    """Return what differs in each of two lines; None where they have little in common."""
+    """Return the differences in each of two lines; None if they have little in common."""
     if not old.strip() or not new.strip() or max(len(old), len(new)) > _LONGEST:
         return None
     befores, afters = _WORD.findall(old), _WORD.findall(new)
@@ -66,5 +66,5 @@ def _differences(old: str, new: str) -> tuple[tuple[Range, ...], tuple[Range, ..
 
 
 def _seen(ranges: Sequence[Range], line: str) -> tuple[Range, ...]:
-    """Return the ranges that are worth a mark: an indentation is seen without one."""
+    """Return the ranges that deserve a mark: an indentation is visible without one."""
     return tuple((begin, end) for begin, end in ranges if line[:end].strip() and begin < end)

@@ -1,6 +1,6 @@
-"""The workers of a session as a tree: one line each while they run, what they did and cost when they are done.
+"""Draw the workers of a session as a tree: one line each while they run, their results and cost when they are done.
 
-Knows them by their events alone. Where a line is put is `rich_renderer`'s.
+Uses only their events. `rich_renderer` places the lines.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, starts_worker
 
 LEAST = 28
-"""Cells that the task and what a worker does take before its figures give way."""
+"""Cells for the task and the activity of a worker, before its figures are left out."""
 NARROW = 60
 """Columns below which a line begins with the id alone."""
 NAME = "agent"
 """What the line of a worker begins with where no call of the session started it."""
 REPORTED = 2
-"""Lines of a report that stay below the worker's line."""
+"""Most lines of a report below the worker's line."""
 
 
 @dataclass
 class ShownWorker:
-    """A worker as far as its events tell of it."""
+    """A worker as known from its events."""
 
     row: dict[str, Any]
-    """Its newest row, see `core.event.WorkerState`; `steps`, `tokens` and `cost_usd` go on with its events."""
+    """Its newest row, see `core.event.WorkerState`; its events update `steps`, `tokens` and `cost_usd`."""
     began: float
     doing: str = ""
     asked: set[str] = field(default_factory=set)
-    """Its calls that the person is asked about."""
+    """Its calls with an open question."""
     report: str = ""
 
     @property
@@ -47,7 +47,7 @@ class ShownWorker:
 
     @property
     def has_ended(self) -> bool:
-        """True if it works no more."""
+        """True if it no longer works."""
         return self.row["state"] not in AT_WORK
 
     @property
@@ -67,7 +67,7 @@ class ShownWorker:
 
 
 class WorkerTree:
-    """The workers that events have told of, in the order in which they came."""
+    """The workers in the order of their first events."""
 
     def __init__(self, clock: Callable[[], float], *, drawn: bool = True, commands: bool = True) -> None:
         """`drawn` and `commands` as in `RichRenderer`."""
@@ -77,8 +77,8 @@ class WorkerTree:
         self._workers: dict[str, ShownWorker] = {}
 
     def feed(self, marked: e.AgentEvent, calls: Collection[str]) -> FinishedCall | HeldNote | None:
-        """Note an event; return what a person is shown of it beside the tree. The result of one of the open `calls`
-        tells by itself how its worker has ended."""
+        """Process an event; return a line to show beside the tree, if any. The result of an open call in `calls`
+        reports the end of its worker itself."""
         inner = marked.event
         if isinstance(inner, e.Notice) and inner.warning:
             return HeldNote(f"{marked.agent}: {inner.text}", "warn")
@@ -102,7 +102,7 @@ class WorkerTree:
 
     def _with_facts(self, done: FinishedCall, worker: ShownWorker) -> FinishedCall:
         """Return the outcome with the worker's name, task and figures, the beginning of its report, its own workers and
-        the way to what it has changed."""
+        the command that shows its changes."""
         if not worker.has_ended:
             return replace(done, subject=f"{worker.id} {worker.task}", figures=["in the background"])
         below = worker.report_lines() if not done.result.error else []
@@ -110,7 +110,7 @@ class WorkerTree:
         if worker.row["to_review"]:
             tree = worker.row["worktree"]
             way = f"/agents review {worker.id}" if self._commands else f"nexus worktree diff {tree}"
-            below.append(f"{way} (worktree {tree})")  # what is to be typed is not cut off
+            below.append(f"{way} (worktree {tree})")  # a command to be typed is not cut off
         elif worker.row["left"]:
             below.append(one_line(worker.row["left"]))
         return replace(done, subject=f"{worker.id} {worker.task}", figures=worker_figures(worker.row), below=below)
@@ -153,22 +153,22 @@ class WorkerTree:
                 pass
 
     def forget(self, *, ended: bool = False) -> None:
-        """Forget all workers, or those that have `ended` with all of their own."""
+        """Forget all workers, or with `ended` those that have ended together with all of their own."""
         self._workers = {
             id_: one for id_, one in self._workers.items() if ended and not self._workers[_root(id_)].has_ended
         }
 
     @property
     def asks(self) -> bool:
-        """True if the person is asked about a call of a worker."""
+        """True if a question about a worker's call is open."""
         return any(one.asked for one in self._workers.values())
 
     def of_call(self, call_id: str) -> ShownWorker | None:
-        """Return the worker that a call of the session has started."""
+        """Return the worker that a call of the session started."""
         return next((one for one in self.roots if one.row["call"] == call_id), None)
 
     def besides(self, calls: Collection[str]) -> list[ShownWorker]:
-        """Return the session's own workers that have not ended and work for none of the open `calls`."""
+        """Return the session's own active workers that belong to none of the open `calls`."""
         return [one for one in self.roots if not one.has_ended and one.row["call"] not in calls]
 
     @property
@@ -177,7 +177,7 @@ class WorkerTree:
         return [one for id_, one in self._workers.items() if id_ == _root(id_)]
 
     def below(self, worker: ShownWorker) -> list[ShownWorker]:
-        """Return the workers of a worker, theirs behind each."""
+        """Return the workers of a worker, each followed by its own."""
         return [one for id_, one in self._workers.items() if id_.startswith(f"{worker.id}.")]
 
     def running_lines(self, worker: ShownWorker, width: int, theme: Theme) -> list[str]:
@@ -211,7 +211,7 @@ class WorkerTree:
 
 
 def _doing(worker: ShownWorker) -> str:
-    """Return what it does now, or its state."""
+    """Return its current activity, or its state."""
     if worker.has_ended:
         return str(worker.row["state"])
     if worker.is_waiting:
@@ -220,12 +220,12 @@ def _doing(worker: ShownWorker) -> str:
 
 
 def _root(worker_id: str) -> str:
-    """Return the id of the session's own worker below which `worker_id` works, itself perhaps."""
+    """Return the id of the session's own worker at the root of `worker_id`, possibly itself."""
     return worker_id.partition(".")[0]
 
 
 def _share(task: str, doing: str, room: int, dot: str, mark: str) -> tuple[str, str]:
-    """Return both cut so that they fit `room` with a dot between them: what is short leaves its part to the other."""
+    """Cut both to fit `room` with a dot between them; a short one leaves its part to the other."""
     if not doing:
         return cut(task, room, mark), ""
     room -= cells(dot)

@@ -1,6 +1,6 @@
-"""A text to the clipboard, by a program of the desktop or else by the terminal itself; an image from the clipboard.
+"""Copy a text to the clipboard, by a desktop program or else by the terminal; save an image from the clipboard.
 
-Owns the ways and their order. Which text, and how the outcome is told, is up to the caller.
+Owns the ways and their order. The caller chooses the text and reports the outcome.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ui.input.piped import KEPT
 
 SECONDS = 2.0
-"""Limit of one program."""
+"""Time limit of one program."""
 LARGEST = 100_000
-"""Bytes that a terminal is sent: many take no more by OSC 52."""
+"""Most bytes sent to a terminal: many accept no more by OSC 52."""
 
 _PROGRAMS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
@@ -43,10 +43,10 @@ _HINT = "Install wl-copy, xclip or xsel, or use a terminal that has OSC 52"
 
 
 async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
-    """Put `text` on the clipboard and say by what: a program, tmux, or the terminal (OSC 52) through `write`.
+    """Copy `text` to the clipboard and describe the way: a program, tmux, or the terminal (OSC 52) through `write`.
 
-    `write` sends its text to the terminal as it is. Whether a terminal heeds OSC 52 cannot be known. Raises
-    `NexusError("usage", ...)` when there is nothing to copy and when no way is left.
+    `write` sends its text to the terminal unchanged. A terminal's support for OSC 52 cannot be detected. Raises
+    `NexusError("usage", ...)` if there is nothing to copy or no way works.
     """
     if not text:
         raise NexusError("usage", "nothing to copy", "there is no text yet", "Ask something first")
@@ -55,13 +55,13 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
         if await _ran(command, data, environ):
             return f"copied with {os.path.basename(command[0])}"
     tmux = find_program("tmux", environ=environ) if environ.get("TMUX") else None
-    # -w hands the text on to the terminal around tmux; older ones do not know it.
+    # -w forwards the text to the terminal around tmux; older versions do not have it.
     if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data, environ):
         return "copied with tmux, to its buffer and the terminal's clipboard"
     if environ.get("TERM", "") in ("", "dumb"):
-        raise NexusError("usage", "the clipboard", "there is no program for it, and the terminal is dumb", _HINT)
+        raise NexusError("usage", "the clipboard", "no clipboard program was found, and the terminal is dumb", _HINT)
     if len(data) > LARGEST:
-        why = f"{len(data):,} bytes are more than a terminal takes ({LARGEST:,}), and there is no program for it"
+        why = f"{len(data):,} bytes are more than a terminal takes ({LARGEST:,}), and no clipboard program was found"
         raise NexusError("usage", "the clipboard", why, "Install wl-copy, xclip or xsel")
     sequence = f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
     if environ.get("TMUX"):
@@ -71,7 +71,7 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
 
 
 async def save_clipboard_image(environ: Mapping[str, str], folder: Path) -> str:
-    """Save the image on the clipboard in `folder` and return its path; "" where there is none to be had."""
+    """Save the image on the clipboard in `folder` and return its path; "" if there is none."""
     for command in _image_commands(environ):
         _, data = await _run(command, b"", environ, PIPE)
         if found := _APPLESCRIPT.search(data):
@@ -106,14 +106,14 @@ def _commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
 
 
 async def _ran(command: list[str], data: bytes, environ: Mapping[str, str]) -> bool:
-    """True if the program took the text in time."""
+    """True if the program accepted the text in time."""
     return (await _run(command, data, environ, DEVNULL))[0] == 0
 
 
 async def _run(command: list[str], data: bytes, environ: Mapping[str, str], output: int) -> tuple[int, bytes]:
-    """Return exit status and output of a program; one that is too slow is ended with all that it has started.
+    """Return exit status and output of a program; one that is too slow is killed with all its children.
 
-    It may stay in the background to hand a text out: without `output` nothing waits for it.
+    Without `output`, a program that stays in the background to serve the text is not waited for.
     """
     try:
         env = program_environment(environ)

@@ -1,4 +1,4 @@
-"""The desk that slash commands work at: the REPL, seen through the protocol of `nexus_cli.commands`."""
+"""The REPL as the `CommandContext` of slash commands."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
 
 Reopen = Callable[[Options, Settings, Session], Session]
-"""Opens the session that comes after another one; `NexusError` when it cannot."""
+"""Opens the session that follows another one; raises `NexusError` if it cannot."""
 
 
 class ReplCommandContext:
-    """Implements `CommandContext` over a REPL."""
+    """Implements `CommandContext` for a REPL."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ReplCommandContext:
         reopen: Reopen,
         raw: Callable[[str], None],
     ) -> None:
-        """`raw` writes to the terminal what is no text (the clipboard's escape)."""
+        """`raw` writes to the terminal without sanitizing (the clipboard's escape)."""
         self._repl = repl
         self._options = self._begun = options
         self._settings = settings
@@ -103,14 +103,14 @@ class ReplCommandContext:
             self._repl.renderer.forget()
             if options.resume and not copied:
                 self._repl.show_conversation()
-            elif not copied:  # who asked for a copy says so
+            elif not copied:  # the command that copied prints its own line
                 level = name_level(state.allow)
                 named = short_id(made.ledger, made.id)
                 self._repl.show_note(f"session {named}, model {state.model}, permission level {level}", "")
         self._repl.refresh_status()
 
     def _left_behind(self, stored: bool) -> None:
-        """Drop what would go with the next message of the former session."""
+        """Drop the attachments for the former session's next message."""
         what = "kept for when you resume the previous session" if stored else "not sent to the new session"
         for one in self._repl.input_queue.attached:
             self._repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
@@ -142,5 +142,5 @@ class ReplCommandContext:
 
 
 def _is_copy(session_id: str, before: Session) -> bool:
-    """True if the session of this id was forked from `before`."""
+    """True if the session with this id was forked from `before`."""
     return bool(session_id) and before.ledger is not None and before.ledger.session(session_id).parent == before.id

@@ -1,4 +1,4 @@
-"""A resumed session as it was: the last screenful of its turns, drawn by the renderer that draws them live."""
+"""Show the end of a resumed session: the last screenful of its turns, drawn by the renderer of live turns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 
 WORDS = 6
-"""Rows of the person's message that stay above the end of a turn that is too long for the screen."""
+"""Rows of the person's message that are kept above the end of a turn that does not fit."""
 LEAST = 8
-"""Rows that are shown in the lowest terminal."""
+"""Least rows that are shown."""
 REST = "/transcript shows all"
 CUT_SHORT = "This turn was cut short. /continue to resume it."
 OPEN = {True: "outcome unknown, the process ended while it ran", False: "not run yet"}
@@ -32,7 +32,7 @@ class Screenful:
 
     lines: tuple[str, ...]
     turns: int
-    """Turns of which something is shown."""
+    """Number of turns that are shown at least in part."""
     output: tuple[str, str] | None
     """Title and text of the newest tool result, if there is one."""
 
@@ -40,7 +40,7 @@ class Screenful:
 def last_screenful(
     turns: Iterable[Sequence[Event]], rows: int, width: int, theme: Theme, *, drawn: bool, folder: Path | None = None
 ) -> Screenful:
-    """Return the newest of `turns` (newest first) that fit `rows`: whole turns, and of a longer one both ends.
+    """Return the newest of `turns` (newest first) that fit `rows`: whole turns, or both ends of a long one.
 
     `drawn` and `folder` as in `RichRenderer`.
     """
@@ -67,7 +67,7 @@ def last_screenful(
 
 
 def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the rows of the person's message and those of what followed, which `renderer` puts into `pieces`."""
+    """Return the rows of the person's message, and those of the rest, which `renderer` outputs to `pieces`."""
     said = 0
     for one in events:
         if isinstance(one, TurnStart):
@@ -84,7 +84,7 @@ def _note(hidden: int, theme: Theme) -> str:
 
 
 def describe_session(value: Mapping[str, Any], shown: int) -> str:
-    """Return which session it is, how long ago it was used, and how many turns are not shown; `value` is that of
+    """Describe the session, the time since its last use, and the number of turns not shown; `value` is that of
     `last_exchange`."""
     if not value.get("entries"):
         return f"session {value['short']}: no messages yet"
@@ -109,5 +109,5 @@ def can_continue(session: Session, outcome: Outcome) -> bool:
         return False
     try:
         return session.is_open() or not last_exchange(session)["finished"]
-    except NexusError:  # the ledger has failed: that is said where it matters
+    except NexusError:  # the ledger has failed, which is reported elsewhere
         return False

@@ -1,4 +1,4 @@
-"""The git branch of a folder, read from its files: nothing is run, so that looking is cheap."""
+"""Read the git branch of a folder from its files. No program is run, so that this is cheap."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pathlib import Path
 from nexus_cli.config.paths import repository_root
 
 _LEAST = 7
-"""Letters of a commit that stand for it."""
+"""Length of an abbreviated commit."""
 _MOST = 4096
-"""Bytes of a file that are read; git's own have fewer."""
+"""Most bytes of a file that are read; git's own are shorter."""
 
 
 def read_branch(folder: Path) -> str:
-    """Return the branch that is checked out, the beginning of the commit when it is none, "" where neither can be
-    read."""
+    """Return the checked-out branch, for a detached head the beginning of the commit, "" if neither can be read."""
     try:
         root = repository_root(folder)
         if root is None:
@@ -32,7 +31,7 @@ def read_branch(folder: Path) -> str:
 
 
 def _first_line(path: Path) -> str:
-    """Return the first line of a regular file; "" of anything else, which may never end or never begin."""
+    """Return the first line of a regular file; "" for anything else, which might block."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         regular = stat.S_ISREG(os.fstat(descriptor).st_mode)

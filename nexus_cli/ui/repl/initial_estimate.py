@@ -1,5 +1,5 @@
-"""Estimates the size of the next request for the status line, where the session does not know it yet: before its first
-request, or when the system text has changed. Looked up once, in the background."""
+"""Estimate the size of the next request for the status line while the session does not know it: before its first
+request, or after a change of the system text. Computed once, in the background."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from nexus_cli.session.status import Status
 
 Key = tuple[str, str, str, int, int]
 LATER = 0.4
-"""Seconds until it is looked up: first the prompt stands."""
+"""Seconds before the estimate, so that the prompt appears first."""
 
 
 class InitialEstimate:
-    """Fills in the figure that a session knows only once somebody has looked."""
+    """Completes a session's status with an estimate."""
 
     def __init__(
         self, start_background: Callable[[Coroutine[Any, Any, None]], None], found: Callable[[], None]
     ) -> None:
-        """`start_background` lets work run on the loop; `found` is called when a figure has come."""
+        """`start_background` runs work on the loop; `found` is called when an estimate is ready."""
         self._background = start_background
         self._found = found
         self._tokens: dict[Key, int] = {}
 
     def of(self, session: Session) -> Status:
-        """Return the status of `session`, with what system text, tools and the like will take, once known."""
+        """Return the status of `session`, with the tokens of system text, tools and the like once they are known."""
         status = session.status()
         if status.settled:
             return status
@@ -46,7 +46,7 @@ class InitialEstimate:
             if session.busy or session.status().settled:
                 return
             value = await asyncio.to_thread(live_report, session.state)
-        except (NexusError, asyncio.CancelledError):  # /context says why; the end of the REPL is no news
+        except (NexusError, asyncio.CancelledError):  # /context shows the error; the end of the REPL is no error
             return
         self._tokens[key] = int(value["budget"]["used"]["total"]) if value else 0
         self._found()

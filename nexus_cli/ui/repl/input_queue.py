@@ -17,76 +17,76 @@ from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import TypedMessage
 
 TOLD = 5
-"""Mentioned files that are told by name."""
+"""Most mentioned files that are named."""
 BRIEF = 500
-"""Characters of a message that a line about it is made of."""
+"""Characters of a message that are used for a line about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A text that the next message takes along."""
+    """A text to send with the next message."""
 
     text: str
     what: str
-    """How the person sees it until then."""
+    """Its description for the person until then."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedMessage:
-    """A message made of typed words."""
+    """A message built from typed text."""
 
     typed: TypedMessage
     trigger: Trigger
     along: tuple[Attachment, ...] = ()
-    """Attachments that it took along."""
+    """Attachments sent with it."""
 
 
 @dataclass
 class InputQueue:
-    """In the order in which it came."""
+    """The queue, in the order of typing."""
 
     later: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
-    """For after the running turn."""
+    """Messages for after the running turn."""
     held: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
-    """Was for after a turn that was stopped or failed: waits for the next turn that ends well."""
+    """Messages for after a turn that was stopped or failed; they wait for the next turn that succeeds."""
     attached: list[Attachment] = field(default_factory=list)
     given: dict[str, QueuedMessage] = field(default_factory=dict)
-    """Messages given to the running turn and not taken yet, by their words."""
+    """Messages given to the running turn and not used yet, by their text."""
 
     def lines(self, steering: Sequence[str]) -> list[str]:
-        """Return one line for each thing that waits, the words for the running turn first."""
+        """Return one line for each queued item, those for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
         then = [f"queued: {brief(_typed(one).shown)}" for one in (*self.held, *self.later)]
         return [*now, *then, *(f"{one.what} will be sent with your next message" for one in self.attached)]
 
     def typed_form(self, words: str) -> str:
-        """Return what the person typed of the words that the turn was given."""
+        """Return the typed form of a text that the turn was given."""
         return self.given[words].typed.shown if words in self.given else words
 
     def postpone(self, steering: Sequence[str]) -> None:
-        """Words that the turn was given and did not take wait for later, before what waits already."""
+        """Queue text that the turn was given and did not use, before messages that wait already."""
         words = [self.given.pop(one) if one in self.given else TypedMessage(one, one) for one in steering]
         self.later.extendleft(reversed(words))
 
     def hold(self) -> None:
-        """Let what is for later wait until `release`."""
+        """Hold the messages for later until `release`."""
         self.held.extend(self.later)
         self.later.clear()
 
     def release(self) -> None:
-        """Let what was held come next, before what is for later already."""
+        """Move held messages before those for later."""
         self.later.extendleft(reversed(self.held))
         self.held.clear()
 
     def release_commands(self) -> None:
-        """Let commands in front of what is held come next that open another session or model, as `/clear` does."""
+        """Release the first held commands if they open another session or model, as `/clear` does."""
         commands = []
         while self.held and _opens_another(self.held[0]):
             commands.append(self.held.popleft())
         self.later.extendleft(reversed(commands))
 
     def take_all(self, steering: Sequence[str]) -> list[str]:
-        """Return the texts of `steering`, then of all that waits for later, as they were typed; they wait no longer."""
+        """Remove and return the texts of `steering`, then of all queued messages, as they were typed."""
         texts = [self.take_back(words) for words in steering]
         self.release()
         while self.later:
@@ -94,12 +94,11 @@ class InputQueue:
         return texts
 
     def take_newest(self) -> str:
-        """Return the text of what came last for later; it waits no longer."""
+        """Remove and return the text of the newest message for later."""
         return self._back((self.later or self.held).pop())
 
     def take_back(self, words: str) -> str:
-        """Return what was typed of words that the turn was given and has not taken; what they took along waits
-        again."""
+        """Return the typed form of text that the turn was given and has not used; its attachments are queued again."""
         message = self.given.pop(words, None)
         return self._back(message) if message is not None else words
 
@@ -109,10 +108,10 @@ class InputQueue:
         return _typed(one).text
 
     async def build_message(self, typed: TypedMessage, folder: Path, tell: Callable[[str, str], None]) -> QueuedMessage:
-        """Return the words with the files that they mention and what was attached; `tell` gets what became of the
-        mentions, and in which role of the theme it is shown.
+        """Build a message from the text, the files that it mentions and the attachments. `tell` gets a line about the
+        mentions with its role in the theme.
 
-        What was pasted in one piece mentions none: an `@name` in a log is nobody's wish.
+        Pasted text has no mentions: nobody means an `@name` in a log.
         """
         read = await asyncio.to_thread(read_mentions, typed.shown, folder)
         for notice in read.notices:
@@ -129,7 +128,7 @@ class InputQueue:
 
 
 def take_argument(command: TypedMessage, text: str) -> TypedMessage:
-    """Return the message that `text` is, the end of a typed `command`: what was pasted there stays pasted."""
+    """Return the message in `text`, the end of a typed `command`; pasted parts stay marked as pasted."""
     start = len(command.text.rstrip()) - len(text)
     if start < 0 or command.text[start:].rstrip() != text:
         return TypedMessage(text, text)
@@ -141,7 +140,7 @@ def take_argument(command: TypedMessage, text: str) -> TypedMessage:
 
 
 def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:
-    """True if this is a command that opens another session or model."""
+    """True for a command that opens another session or model."""
     command = parse(queued.text) if isinstance(queued, TypedMessage) else None
     with suppress(NexusError):
         return command is not None and find(command[0], discover()).group in ("session", "model")

@@ -1,4 +1,5 @@
-"""Runs the work of a REPL: one job at a time, small tasks in the background. A failure becomes a line on the screen."""
+"""Run the work of a REPL: one job at a time, and small tasks in the background. A failure becomes a line on the
+screen."""
 
 from __future__ import annotations
 
@@ -16,26 +17,26 @@ from nexus_cli.ui.render.event_texts import use_slash_names
 ShowLine = Callable[[str, str], None]
 """Takes a line for the person and its role."""
 USE_SESSION = ("turn", "busy", "command")
-"""Kinds of jobs that let the session work."""
+"""Kinds of jobs that use the session."""
 WIND_UP = 10.0
-"""Seconds that the running work has to settle at the end."""
+"""Seconds that running work has to settle at the end."""
 
 
 @dataclass
 class Job:
-    """The job that runs now."""
+    """The running job."""
 
     kind: str
-    """`turn`, `shell`, `command`, `offer`, or `busy`: a command that lets the session work."""
+    """`turn`, `shell`, `command`, `offer`, or `busy`: a command that uses the session."""
     what: str
     began: float = field(default_factory=time.monotonic)
     task: asyncio.Task[None] | None = None
     stopped: int = 0
-    """How often the person wanted it to end."""
+    """Number of times that the person tried to stop it."""
 
     @property
     def seconds(self) -> float:
-        """Return the seconds since it began."""
+        """Return the seconds since its start."""
         return time.monotonic() - self.began
 
 
@@ -43,7 +44,7 @@ class JobRunner:
     """Runs work in tasks of the loop."""
 
     def __init__(self, show_line: ShowLine, ended: Callable[[Job], None], cancel: Callable[[], bool]) -> None:
-        """`ended` is called with the piece of work that is over; `cancel` stops the session, if it is at work."""
+        """`ended` is called with each finished job; `cancel` stops the session if it is active."""
         self._show_line = show_line
         self._ended = ended
         self._cancel = cancel
@@ -52,28 +53,28 @@ class JobRunner:
         self.waits_for_user = False
         """True while the job waits for the person."""
         self.guard: AbstractContextManager[object] = nullcontext()
-        """Entered around everything that runs."""
+        """A context entered around all work."""
 
     @property
     def kind(self) -> str:
-        """The kind of what runs, "" when nothing does."""
+        """The kind of the running job, "" if there is none."""
         return self.current.kind if self.current is not None else ""
 
     def start(self, kind: str, what: str, work: Coroutine[Any, Any, None]) -> None:
-        """Let `work` run as the one thing that runs now."""
+        """Run `work` as the current job."""
         made = self.current = Job(kind, what)
         made.task = self._create_task(work)
         made.task.add_done_callback(self._over)
 
     def start_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let `work` run beside what runs now."""
+        """Run `work` beside the current job."""
         task = self._create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     async def run_busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Let `work` of the session run within the present command, as something that Ctrl+C stops; then it raises
-        `NexusError("aborted", ...)` that names it."""
+        """Run `work` of the session within the current command, so that Ctrl+C stops it; then raise
+        `NexusError("aborted", ...)` with its name."""
         now = self.current
         if now is None or now.kind != "command":
             await work
@@ -90,15 +91,15 @@ class JobRunner:
             now.kind, now.what = before
 
     def stop(self) -> None:
-        """Let what runs settle and end; what is done is kept."""
-        works = self.kind in USE_SESSION and self._cancel()  # else the session is at work in the background
+        """Let the current job settle and end; finished steps are kept."""
+        works = self.kind in USE_SESSION and self._cancel()  # else the session works in the background
         if self.current is not None and self.current.task is not None and not works:
-            # A task that is cancelled before its first step would never know what it had to give back.
+            # A task that is cancelled before its first step could not return the messages it was given.
             asyncio.get_running_loop().call_soon(self.current.task.cancel)
 
     @contextmanager
     def wait_for_user(self) -> Iterator[None]:
-        """Note meanwhile that the job waits for the person."""
+        """Mark the job as waiting for the person within the block."""
         self.waits_for_user = True
         try:
             yield
@@ -106,7 +107,7 @@ class JobRunner:
             self.waits_for_user = False
 
     async def settle(self) -> None:
-        """End everything and wait for it, within bounds."""
+        """End all work and wait for it, within bounds."""
         for task in self._background:
             task.cancel()
         work = self.current
@@ -122,7 +123,7 @@ class JobRunner:
 
     def _create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(self._guarded(work))
-        # Of a task that is cancelled before its first step, the coroutine inside would never be awaited.
+        # If a task is cancelled before its first step, its inner coroutine would never be awaited.
         task.add_done_callback(lambda _: work.close())
         return task
 

@@ -1,4 +1,4 @@
-"""Long text for a person: printed where it fits the terminal, else in their pager."""
+"""Show long text: printed if it fits the terminal, else in a pager."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 
 SPARE = 4
-"""Rows of the terminal that stay free of a text that is printed."""
+"""Rows of the terminal that a printed text leaves free."""
 LARGE = 200_000
-"""Characters from which on a text is sanitized in a thread."""
+"""Least characters of a text that is sanitized in a thread."""
 _LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
 """How a pager ends that the person has left."""
 
@@ -44,8 +44,8 @@ PAGED: WeakSet[PagerView] = WeakSet()
 async def show_in_pager(view: PagerView, text: str, *, at_end: bool = False) -> None:
     """Show all of `text`: by `PAGER` (else `less`) where it is longer than the terminal, else printed.
 
-    With `at_end` the pager opens however short it is, `less` at its last line. Printed as well where the pager fails.
-    Nothing while one is open on `view`.
+    With `at_end` the pager opens even for a short text, `less` at its last line. If the pager fails, the text is
+    printed. Does nothing while a pager is open on `view`.
     """
     if view in PAGED:
         return
@@ -78,9 +78,9 @@ def _describe_failure(name: str, error: object) -> str:
 
 
 def _pager() -> list[str]:
-    """Return the command of the pager, [] where there is none or the terminal cannot be drawn on.
+    """Return the pager's command, [] if there is none or the terminal cannot be drawn on.
 
-    Raises `OSError` where `PAGER` names one that cannot be started.
+    Raises `OSError` if `PAGER` names a program that cannot be started.
     """
     if os.environ.get("TERM", "") in ("", "dumb"):
         return []

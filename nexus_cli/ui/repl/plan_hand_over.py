@@ -1,7 +1,7 @@
-"""The question at the end of a turn in plan mode: whether the model goes on with its plan, and at which level.
+"""Ask at the end of a turn in plan mode if the model should carry out its plan, and at which level.
 
-It is asked once for each answer, by the rules of every question (see `render/lone_key`); what else is typed is the next
-message.
+The question is asked once for each plan, by the rules of every question (see `render/lone_key`). Any other text is the
+next message.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.view import ReplView
 
 KIND = "offer"
-"""The kind of job that this question is."""
+"""The job kind of this question."""
 PROMPT = "Proceed with this plan?"
 PROCEED = "Proceed with the plan."
-"""What is said to the model for the person."""
+"""The message to the model in the person's name."""
 TRIES = 3
-"""Unclear answers after which the question is taken away."""
+"""Unclear answers after which the question is withdrawn."""
 LEVELS = {"y": "edit", "yes": "edit", "a": "run", "auto": "run"}
 """The level that an answer sets."""
 NO = ("", "n", "no")
 
 
 class PlanHandOver:
-    """Offers to carry out the plan that a turn has ended with."""
+    """Offers to carry out the plan that a turn has proposed."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class PlanHandOver:
         self._session, self._view, self._jobs, self._queue, self._show_note = session, view, jobs, queue, show_note
 
     def offer(self, ended: Job, outcome: e.Outcome | None) -> None:
-        """Ask, if the job that has ended was a turn in plan mode with an answer, and nothing else comes next."""
+        """Ask, if the finished job was a turn in plan mode with an answer, and no other work follows."""
         answered = ended.kind == "turn" and outcome is not None and outcome.ok and outcome.text.strip()
         if self._jobs.current is None and answered and self._session().status().allow == PLAN:
             self._jobs.start(KIND, "", self._ask())
 
     def withdraw(self) -> bool:
-        """Take the question away, as the person does something else; False if it is not asked."""
+        """Withdraw the question because the person does something else; False if it is not open."""
         if self._jobs.kind != KIND:
             return False
         self._jobs.stop()

@@ -1,6 +1,6 @@
 """The REPL in front of an agent of `nexus serve`: conversation, steering, stop, questions, a few commands.
 
-The agent's session is elsewhere: what needs it here says so in one line. Implements `ReplController`.
+The agent's session runs elsewhere: commands that need it here print one line about that. Implements `ReplController`.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.view import ReplView
 
 TRIES = 5
-"""Times in a row that a lost connection is opened again."""
+"""Consecutive attempts to reopen a lost connection."""
 WAIT_SECONDS = 1.0
-"""Seconds before the first of them; each waits longer by as much."""
+"""Seconds before the first attempt; each further wait is longer by as much."""
 COMMANDS: Mapping[str, str] = {
-    "compact": "Summarize older messages; words say what to keep.",
-    "continue": "Go on with a turn that was cut short.",
-    "context": "Show what the next request holds.",
-    "cost": "Show what the turns took that were seen here.",
+    "compact": "Summarize older messages; add what to keep.",
+    "continue": "Resume a turn that was cut short.",
+    "context": "Show the contents of the next request.",
+    "cost": "Show the tokens and cost of the turns seen here.",
     "exit": "Leave; the agent stays.",
     "help": "List these commands.",
 }
-"""The commands that work here, with their line of help."""
+"""The supported commands with their line of help."""
 ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
-"""Stands behind what was allowed for the session: the command that takes it back does not work here."""
-ELSEWHERE = "works only where the session is, not over --connect"
+"""Appended to a permission granted for the session, because the command that revokes it is not supported here."""
+ELSEWHERE = "is not supported over --connect"
 
 
 class RemoteRepl:
@@ -59,7 +59,7 @@ class RemoteRepl:
         self._in_turn = agent["state"] != "idle"
         self.view, self.renderer, self.theme = view, renderer, theme
         self.status_code = 0
-        """Exit status."""
+        """The exit status."""
         self._approver = PersonApprover(
             view, lambda question, number: question_text(question, view.width, theme, number)
         )
@@ -70,12 +70,12 @@ class RemoteRepl:
         self._tasks: set[asyncio.Task[None]] = set()
         self._connected = asyncio.Event()
         self._failed = 0
-        """Times in a row that the connection was lost or not made."""
+        """Number of consecutive failures of the connection."""
         self._turns, self._input, self._output = 0, 0, 0
         self._cost: float | None = 0.0
         self._leaving = False
 
-    # What the view shows
+    # Content of the view
 
     @property
     def running(self) -> bool:
@@ -106,7 +106,7 @@ class RemoteRepl:
         text = dot.join((one_line(self._model), f"{self.agent_id} at {self._url}", f"{self._used:,} tokens"))
         return self.theme.paint("dim", cut(text, max(0, width - 1), self.theme.signs.cut))
 
-    # What the person does
+    # Actions of the person
 
     def submit(self, typed: TypedMessage) -> None:
         """Enter: words for the agent, or one of `COMMANDS`."""
@@ -118,7 +118,7 @@ class RemoteRepl:
             self._command(*command)
         elif typed.text.startswith("!"):
             self._echo(typed.shown)
-            self.show_note(f"! {ELSEWHERE}", "warn")
+            self.show_note(f"a ! line {ELSEWHERE}", "warn")
         elif self._in_turn:
             self._steering.append(typed.text)
             self._begin(self._steer(typed.text))
@@ -133,15 +133,15 @@ class RemoteRepl:
         self.view.invalidate()
 
     def take_back(self) -> str:
-        """Nothing: what was sent is at the server."""
+        """Return nothing: sent messages are at the server."""
         return ""
 
     def detach(self) -> bool:
-        """Nothing is ever attached."""
+        """Return False: there are no attachments."""
         return False
 
     def edit_last(self) -> None:
-        """Say that this does not work here."""
+        """Report that this is not supported here."""
         self.show_note(f"editing the last message {ELSEWHERE}")
 
     def interrupt(self, *, gently: bool = False) -> None:
@@ -150,14 +150,14 @@ class RemoteRepl:
             self._begin(self._client.cancel(self.agent_id))
 
     def request_exit(self) -> None:
-        """Leave; the agent goes on."""
+        """Leave; the agent continues."""
         if not self._leaving:
             self._leaving = True
             self.view.leave()
 
     def cycle_level(self) -> None:
-        """Say that this does not work here."""
-        self.show_note(f"another permission level {ELSEWHERE}: --allow chooses it for a new agent")
+        """Report that this is not supported here."""
+        self.show_note(f"changing the permission level {ELSEWHERE}: --allow sets it for a new agent")
 
     def toggle_thinking(self) -> None:
         """Show or hide thinking."""
@@ -165,11 +165,11 @@ class RemoteRepl:
         self.view.invalidate()
 
     def show_last_output(self) -> None:
-        """Show the newest tool output whole."""
+        """Show the whole newest tool output."""
         if last := self.renderer.last_output:
             self._begin(show_in_pager(self.view, "\n".join(last)))
 
-    # What it becomes
+    # Effects
 
     def show_note(self, text: str, role: str = "dim") -> None:
         """Show a line to the person."""
@@ -186,7 +186,7 @@ class RemoteRepl:
         return task
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
-        """Show what fails as a line."""
+        """Show a failure as a line."""
         try:
             await work
         except (CallError, ConnectionError) as error:
@@ -198,13 +198,13 @@ class RemoteRepl:
         try:
             await self._client.send(self.agent_id, text)
         except CallError as error:
-            if error.code != -32004:  # that turn has shown its end
+            if error.code != -32004:  # the failed turn has shown its own end
                 self.view.fill(text)
                 raise
         except ConnectionError:
             if text in self._unsent:
                 self.view.fill(text)
-                raise  # otherwise the turn has begun, and `_read` tells of the connection
+                raise  # the turn has begun, and `_read` reports the connection
         finally:
             if text in self._unsent:
                 self._unsent.remove(text)
@@ -214,7 +214,7 @@ class RemoteRepl:
             await self._client.steer(self.agent_id, text)
         except CallError:
             self._steering.remove(text)
-            self._unsent.append(text)  # the turn has ended meanwhile
+            self._unsent.append(text)  # the turn has ended
             await self._send(text)
 
     def _command(self, name: str, rest: str) -> None:
@@ -233,7 +233,7 @@ class RemoteRepl:
             case "help":
                 self.show_note("\n".join(f"/{name:8} {about}" for name, about in COMMANDS.items()))
             case other:
-                self.show_note(f"/{one_line(other)} {ELSEWHERE}; /help lists what works here", "warn")
+                self.show_note(f"/{one_line(other)} {ELSEWHERE}; /help lists the commands", "warn")
 
     async def _compact(self, instructions: str) -> None:
         await self._client.compact(self.agent_id, instructions or None)
@@ -242,7 +242,7 @@ class RemoteRepl:
         value = await self._client.get_context(self.agent_id)
         self.view.put(f"\n{draw_report('context', value, self.view.width, self.theme.look)}\n")
 
-    # What comes from the server
+    # Events from the server
 
     async def run(self) -> None:
         """Run until the person leaves or the terminal is gone."""
@@ -255,7 +255,7 @@ class RemoteRepl:
             await asyncio.gather(reading, *self._tasks, *self._questions.values(), return_exceptions=True)
 
     async def _read(self) -> None:
-        """Show the agent's events; open a lost connection again."""
+        """Show the agent's events; reopen a lost connection."""
         after: int | None = None
         while True:
             try:
@@ -269,12 +269,12 @@ class RemoteRepl:
                 why = one_line(str(error))
             self._failed += 1
             if self._failed > TRIES:
-                self.show_note(f"nexus: {self.agent_id} is gone: {why}", "error")
+                self.show_note(f"nexus: {self.agent_id} has ended: {why}", "error")
                 self.status_code = 1
                 self.view.leave()
                 return
             if self._failed == 1:
-                self.show_note(f"the connection is lost ({why}); trying again", "warn")
+                self.show_note(f"connection lost ({why}); retrying", "warn")
                 self.view.invalidate()
             await asyncio.sleep(WAIT_SECONDS * self._failed)
 
@@ -291,7 +291,7 @@ class RemoteRepl:
         else:
             try:
                 event = read_event(line)
-            except (KeyError, TypeError, ValueError):  # of another version
+            except (KeyError, TypeError, ValueError):  # from another version
                 event = None
             if event is not None:
                 self._feed(event)
@@ -334,7 +334,7 @@ class RemoteRepl:
             self._show_failure(event.outcome.error)
 
     def _show_failure(self, error: Mapping[str, str]) -> None:
-        """Show why a turn ended short."""
+        """Show the reason that a turn ended early."""
         if error["kind"] == "aborted":
             self.show_note("Interrupted. Completed steps are kept; /continue resumes.")
         else:
@@ -342,7 +342,7 @@ class RemoteRepl:
             self.show_note(f"nexus: {error['message']}. {error['hint']}", role)
 
     async def _ask(self, key: str, question: Question) -> None:
-        """Ask the person, and hand the answer over. No rule can be stored from here."""
+        """Ask the person and send the answer. No rule can be stored from here."""
         answer = await self._approver.ask(replace(question, stores=()))
         given = "no" if not isinstance(answer, Allow) else "session" if answer.always else "once"
         words = answer.why if isinstance(answer, Deny) and answer.said else ""

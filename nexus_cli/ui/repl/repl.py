@@ -1,7 +1,7 @@
-"""The REPL: what a line becomes, what runs now, what waits for its turn. The view decides how it looks.
+"""The REPL: interprets lines, runs work, and queues messages. The view draws it.
 
-One piece of work runs at a time: a turn, a command, a shell line. While a turn runs, words steer it; what is queued
-comes afterwards. Nothing typed is lost: what was not delivered when a turn is stopped waits to be sent or taken back.
+One job runs at a time: a turn, a command or a shell line. While a turn runs, messages steer it; queued ones follow it.
+Nothing typed is lost: if a turn is stopped, undelivered messages stay queued until they are sent or taken back.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.away_notifier import AwayNotifier
 from nexus_cli.ui.repl.conversation import (
     CUT_SHORT,
     can_continue,
@@ -46,25 +47,24 @@ from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
-from nexus_cli.ui.repl.person_calls import PersonCalls
 from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
 from nexus_cli.ui.repl.view import ReplView
 
 SHELL_OUTPUTS = 100
-"""Outputs of `!` lines that are kept for the transcript."""
+"""Most outputs of `!` lines that are kept for the transcript."""
 AROUND = 8
-"""Rows of the terminal that a resumed conversation leaves to what stands around it."""
+"""Rows of the terminal that a resumed conversation leaves free."""
 STOP_KEY = "esc to stop"
 LEAVING = ("exit", "quit")
-"""Words that leave, as in a shell."""
+"""Words that leave nexus, as in a shell."""
 SOON = 0.5
-"""Seconds after which what runs is worth a line."""
+"""Seconds after which running work gets a line."""
 
 
 class Repl:
-    """One interactive session after another. Implements `ReplController`; commands reach it through its `Desk`."""
+    """One interactive session after another. Implements `ReplController`; commands use its `CommandContext`."""
 
     def __init__(self, session: Session, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
         self.session = session
@@ -72,14 +72,14 @@ class Repl:
         self.renderer = renderer
         self.theme = theme
         self.desk: CommandContext | None = None
-        """The `CommandContext` of the commands; set once by who puts the REPL together."""
+        """The `CommandContext` of the commands; set once after construction."""
         self.draft: Callable[[], str] = str
-        """Text of the input box."""
+        """Returns the text of the input box."""
         self.input_queue = InputQueue()
         """Messages for after the running turn, and attachments of the next one."""
         self.shell = Shell(view, self._keep_output, self.input_queue.attached.append)
         self.outcome: e.Outcome | None = None
-        """How the newest turn ended."""
+        """The outcome of the newest turn."""
         self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
         self.sleeping = SleepingRun(
             lambda: self.session, self.jobs, self.run_turn, lambda: self.outcome, self.show_note, view.invalidate
@@ -94,17 +94,16 @@ class Repl:
         self._status: Status | None = None
         self._branch = ""
         self._leaving = False
-        self._calls = PersonCalls(view)
+        self._away = AwayNotifier(view)
         self._shown_output: tuple[str, str] | None = None
-        """The output that Ctrl+O has shown last."""
+        """The output that Ctrl+O showed last."""
         self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
-        """Outputs of `!` lines for the transcript, each with the newest entry then."""
+        """Outputs of `!` lines for the transcript, each with the newest entry at its time."""
         self._begun = False
-        """The words of the newest turn are in the session."""
+        """True once the session has the message of the newest turn."""
 
     def share_attachments(self) -> None:
-        """Let the session count what the next message takes along, and tell of its workers; what it was left with waits
-        again."""
+        """Connect the session with the pending attachments and its workers, and queue attachments stored in it."""
         there = {one.text for one in self.input_queue.attached}
         kept = [Attachment(text, what) for text, what in self.session.kept_attached() if text not in there]
         self.input_queue.attached[:0] = kept
@@ -121,11 +120,11 @@ class Repl:
         """The working folder of the session."""
         return self.session.folder
 
-    # What the view shows
+    # Content of the view
 
     @property
     def running(self) -> bool:
-        """True if something runs that Ctrl+C stops."""
+        """True if work runs that Ctrl+C stops."""
         return self.jobs.current is not None
 
     @property
@@ -163,15 +162,15 @@ class Repl:
         return status_line(now, self._branch, width, self.theme, str(Path.home()))
 
     def refresh_status(self) -> None:
-        """Look at the session again for the status line."""
+        """Read the session's status again for the status line."""
         self._status = self._first.of(self.session)
         self._branch = read_branch(self.folder)
         self.view.invalidate()
 
-    # What the person does
+    # Actions of the person
 
     def submit(self, typed: TypedMessage) -> None:
-        """A line: a command, a shell line, or words for the model."""
+        """Handle a line: a command, a shell line, or a message."""
         leaves = typed.text.strip().casefold() in LEAVING
         command = ("exit", "") if leaves else parse(typed.text)
         shell = ShellLine.of(typed.text)
@@ -190,7 +189,7 @@ class Repl:
         self.view.invalidate()
 
     def enqueue(self, typed: TypedMessage) -> None:
-        """For afterwards; at once when nothing runs."""
+        """Queue a message for later; send it at once if nothing runs."""
         if self.jobs.current is None:
             self.submit(typed)
             return
@@ -198,7 +197,7 @@ class Repl:
         self.view.invalidate()
 
     def take_back(self) -> str:
-        """Return the newest of what waits: for afterwards, or for the running turn."""
+        """Remove and return the newest queued message, for later or for the running turn."""
         text = ""
         if self.input_queue.later:
             text = self.input_queue.take_newest()
@@ -210,29 +209,29 @@ class Repl:
         return text
 
     def detach(self) -> bool:
-        """Take back what was attached last; False if nothing is."""
+        """Remove the newest attachment; False if there is none."""
         if not self.input_queue.attached:
             return False
-        self.show_note(f"not attached any more: {self.input_queue.attached.pop().what}")
+        self.show_note(f"no longer attached: {self.input_queue.attached.pop().what}")
         self.store_attachments()
         self.refresh_status()
         return True
 
     def edit_last(self) -> None:
-        """Let the person choose a message; fork before it, and put it into the box."""
+        """Let the person choose a message; fork before it, and put its text into the box."""
         if self.jobs.current is None:
             self.jobs.start("command", "/edit", self._run(find("edit", self.commands), "list"))
 
     def interrupt(self, *, gently: bool = False) -> None:
-        """Stop what runs: first gently, then with every child process, then nexus itself."""
+        """Stop running work: first gently, then with all child processes, then exit nexus."""
         work = self.jobs.current
         if work is None or (gently and work.stopped):
             return
         work.stopped += 1
         if work.stopped == 1:
-            # The turn would else take them with it: kept, but without an answer.
+            # Otherwise the turn would include them: kept, but without an answer.
             self.input_queue.postpone(self.session.take_back())
-            self.input_queue.hold()  # what is typed from now on is meant for after the stop
+            self.input_queue.hold()  # messages typed from now on are for after the stop
             self.jobs.stop()
         elif work.stopped == 2:
             kill_all()
@@ -243,7 +242,7 @@ class Repl:
         self.view.invalidate()
 
     def request_exit(self) -> None:
-        """Leave, after what runs has settled."""
+        """Leave after running work has settled."""
         if self._leaving:
             return
         self._leaving = True
@@ -261,14 +260,14 @@ class Repl:
             self.view.leave()
 
     def store_attachments(self) -> bool:
-        """Store what waits for the next message; False if the session cannot be resumed."""
+        """Store the attachments of the next message; False if the session cannot be resumed."""
         try:
             return self.session.keep_attached([(one.text, one.what) for one in self.input_queue.attached])
         except NexusError:
             return False
 
     def cycle_level(self) -> None:
-        """Change the permission level, also while a turn runs or asks."""
+        """Change the permission level, even while a turn runs or asks."""
         level = self.session.cycle_level()
         self._hand_over.withdraw()
         if self.session.status().allow != level:
@@ -281,7 +280,7 @@ class Repl:
         self.view.invalidate()
 
     def show_last_output(self) -> None:
-        """Show the newest output whole; the transcript where that was shown before, or is none."""
+        """Show the whole newest output. If it was shown before, or there is none, show the transcript."""
         last = self.renderer.last_output
         if last is None or last == self._shown_output:
             self.jobs.start_background(self._show_transcript())
@@ -291,7 +290,7 @@ class Repl:
         self.jobs.start_background(show_in_pager(self.view, f"{title}\n{text}"))
 
     def _keep_output(self, title: str, text: str) -> None:
-        """Keep the output of a `!` line, for Ctrl+O and the transcript."""
+        """Keep the output of a `!` line for Ctrl+O and the transcript."""
         self.renderer.keep_output(title, text)
         record = self.session.record
         after = record.last_id() if record is not None else 0
@@ -303,10 +302,11 @@ class Repl:
         text = await asyncio.to_thread(transcript_text, {**made, "shell": shell}, self.view.width - 1)
         await show_in_pager(self.view, text, at_end=bool(made["entries"] or shell))
 
-    # What it becomes
+    # Effects
 
     def start_next(self, text: str, *, typed: bool = False) -> None:
-        """Begin a turn when the present work has ended; "" resumes what is open. Only `typed` text mentions files."""
+        """Begin a turn when the current work has ended; "" resumes the open turn. Only `typed` text can mention
+        files."""
         self._next = take_argument(self._command_typed, text) if typed else TypedMessage(text, "", (text,))
 
     def show_note(self, text: str, role: str = "dim") -> None:
@@ -322,7 +322,7 @@ class Repl:
         self.view.put(f"\n{draw_in_theme(form, value, self.view.width, self.theme)}\n")
 
     def show_conversation(self) -> None:
-        """Show the session that was resumed: its last turns as they were, and what of them is still open."""
+        """Show the resumed session: its last turns, and the open parts."""
         value, drawn = last_exchange(self.session), not self.view.echoes
         turns, rows = newest_turns(self.session), self.view.height - AROUND
         end = last_screenful(turns, rows, self.view.width, self.theme, drawn=drawn, folder=self.renderer.folder)
@@ -340,19 +340,20 @@ class Repl:
             self.show_note(CUT_SHORT, "warn")
 
     def _echo(self, text: str) -> None:
-        """Put what was typed, where it does not stand already."""
+        """Print the typed text, unless the terminal shows it already."""
         if text and not self.view.echoes:
             self.renderer.show_user_message(text)
 
     def _cancelled(self) -> bool:
-        """Stop what the session does; False when it does nothing."""
+        """Stop the session's work; False if there is none."""
         if not self.session.busy:
             return False
         self.session.cancel()
         return True
 
     def _ended(self, work: Job) -> None:
-        """`work` is over: what comes next. After one that was stopped or failed, what waits goes on waiting."""
+        """Handle the end of `work` and start the next. After work that was stopped or failed, queued messages stay
+        queued."""
         self.refresh_status()
         for notice in self.session.take_notices():
             self.show_note(f"nexus: {notice}", "warn")
@@ -373,7 +374,7 @@ class Repl:
             given, self._next = self._next, None
             turn = self._send(given, command=self._command_typed.text) if given.text else self.run_turn(Trigger())
             self.jobs.start("turn", "", turn)
-        elif self.session.undelivered:  # they came when the turn had already looked for the last time
+        elif self.session.undelivered:  # they arrived after the turn's last check
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
             self._go_on()
@@ -381,9 +382,9 @@ class Repl:
         self.sleeping.watch()
 
     def _go_on_after_stop(self) -> None:
-        """Begin with what was typed since the stop, and before it with commands that had only waited for the end.
+        """Start with the messages typed since the stop, and before them commands that only waited for the end.
 
-        Messages from before it, and commands that let the model work, wait for the person.
+        Earlier messages, and commands that use the model, wait for the person.
         """
         self.input_queue.release_commands()
         if count := len(self.input_queue.held):
@@ -391,13 +392,13 @@ class Repl:
         self._go_on()
 
     async def _make_title(self) -> None:
-        """Let a small model name the session; only what goes wrong is shown."""
+        """Let a small model name the session; only failures are shown."""
         async for event in self.session.act(make_title):
             if isinstance(event, e.Notice | e.AgentEvent):
                 self.feed(event)
 
     def _go_on(self) -> None:
-        """Begin with what waits."""
+        """Start the next queued message."""
         while self.input_queue.later and self.jobs.current is None and not self._leaving:
             later = self.input_queue.later.popleft()
             if isinstance(later, TypedMessage):
@@ -428,7 +429,7 @@ class Repl:
         await command.invoke(self.desk, rest)
 
     async def _steer(self, typed: TypedMessage) -> None:
-        """Give words to the running turn; images, and words that come too late for it, begin one of their own."""
+        """Steer the running turn with `typed`. Images, and messages that come too late, begin a turn of their own."""
         async with self._steering:
             message = await self._message(typed)
             if self.jobs.current is None:
@@ -441,13 +442,13 @@ class Repl:
         self.view.invalidate()
 
     async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
-        self._echo("" if command else typed.shown)  # the command that brought the words stands there
+        self._echo("" if command else typed.shown)  # the command with the text is on the screen
         self._begun = False
         try:
             message = message or await self._message(typed)
             await self.run_turn(replace(message.trigger, shown=command))
         finally:
-            if not self._begun:  # nothing of it is in the session
+            if not self._begun:  # the session has none of it
                 self.input_queue.attached[:0] = message.along if message else ()
                 self.view.fill("\n".join(filter(None, [typed.shown and typed.text, self.draft()])))
 
@@ -473,7 +474,7 @@ class Repl:
         self.renderer.feed(event)
         if isinstance(event, e.TurnEnd) and self._begun and can_continue(self.session, event.outcome):
             self.show_note(CUT_SHORT)
-        self._calls.feed(event, self.folder.name, has_more=bool(self.input_queue.later))
+        self._away.feed(event, self.folder.name, has_more=bool(self.input_queue.later))
         if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
         self.view.invalidate()
@@ -484,7 +485,7 @@ class Repl:
         self._echo(("!!" if line.private else "!") + line.command)
         await self.shell.run(line, self.folder, self.session)
 
-    # The whole of it
+    # Life cycle
 
     async def run(self) -> None:
         """Run until the person leaves or the terminal is gone (`OSError`, `EOFError`); running work has settled."""

@@ -1,4 +1,4 @@
-"""`!command` and `!!command`: a shell command of the person's own, run like the `bash` tool but asked of nobody."""
+"""`!command` and `!!command`: the person's own shell commands, run like the `bash` tool but without a question."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nexus_cli.ui.repl.input_queue import Attachment, brief
 from nexus_cli.ui.repl.view import ReplView
 
 LINES, MOST = 400, 100_000
-"""Lines and characters of an output that are printed."""
+"""Most lines and characters of an output that are printed."""
 STOPPED = "[stopped by the person]"
 OUTPUT = 4096
-"""Characters of a running command that are at hand to be shown."""
+"""Characters of a running command's output that are kept for display."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class ShellLine:
 
     command: str
     private: bool
-    """The model does not learn of it."""
+    """True if the model is not told about it."""
 
     @classmethod
     def of(cls, text: str) -> ShellLine | None:
-        """Return what `text` is as a shell line, None when it is none."""
+        """Parse `text` as a shell line, None if it is not one."""
         if not text.startswith("!"):
             return None
         private = text.startswith("!!")
@@ -41,18 +41,18 @@ class ShellLine:
 
 
 class Shell:
-    """Runs one line after the other, and puts and sends along what they give."""
+    """Runs one line after the other, prints the outputs and attaches them to the next message."""
 
     def __init__(self, view: ReplView, keep: Callable[[str, str], None], attach: Callable[[Attachment], None]) -> None:
-        """`keep` gets a title and the whole output, `attach` what goes with the next message."""
+        """`keep` gets a title and the whole output, `attach` the text for the next message."""
         self._view = view
         self._keep = keep
         self._attach = attach
         self.output = ""
-        """The newest output of the line that runs."""
+        """The newest output of the running line."""
 
     async def run(self, line: ShellLine, folder: Path, session: Session) -> None:
-        """Run `line` to its end; cancelled it ends at once, and what it gave last is kept."""
+        """Run `line` to its end. If cancelled, it ends at once, and its last output is kept."""
         given: list[str] = []
         context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=given.append)
         try:
@@ -72,7 +72,7 @@ class Shell:
             await self._share(line, text, session)
 
     async def _share(self, line: ShellLine, text: str, session: Session) -> None:
-        """Give what the model may see of a line to the next message: never the value of a key."""
+        """Attach the part of a line that the model may see to the next message, without the values of keys."""
         output, masked = session.mask_secrets(text)
         command, further = session.mask_secrets(line.command)
         if names := ", ".join(f"[{name}]" for name in sorted({*masked, *further})):
@@ -89,7 +89,7 @@ class Shell:
 
 
 def end_of(text: str) -> str:
-    """Return what is printed of an output: the end of it where it is long, ready for a terminal."""
+    """Return the printed part of an output: the end of a long one, ready for a terminal."""
     kept = text[-MOST:]
     lines = sanitize(kept).rstrip("\n").split("\n")
     if len(kept) < len(text) or len(lines) > LINES:
@@ -98,5 +98,5 @@ def end_of(text: str) -> str:
 
 
 def block(line: ShellLine, output: str) -> str:
-    """Return what the model is given of it."""
+    """Return the form of the output that the model gets."""
     return f'<shell command="{escape(line.command)}">\n{output.rstrip()}\n</shell>'

@@ -1,6 +1,6 @@
-"""A session that waits while a person has it open: it goes on by itself when what it waits for has come.
+"""A waiting session that a person has open: it resumes automatically when its wait is over.
 
-What the person sends meanwhile goes first.
+Messages of the person come first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SleepingRun:
         show_note: Callable[[str], None],
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`outcome` is that of the newest turn; `changed` is called when `waits` is another."""
+        """`outcome` returns that of the newest turn; `changed` is called when `waits` changes."""
         self._session, self._jobs, self._run_turn, self._outcome = session, jobs, run_turn, outcome
         self._show_note, self._changed = show_note, changed
         self._waits = ""
@@ -37,11 +37,11 @@ class SleepingRun:
 
     @property
     def waits(self) -> str:
-        """Return what the session waits for, "" for nothing."""
+        """Describe the wait of the session, "" if it does not wait."""
         return self._waits if self._watched == self._session().id else ""
 
     def watch(self) -> None:
-        """Begin to watch if the session waits, as its newest turn said, or an earlier process left it."""
+        """Start watching if the session waits, according to its newest turn or an earlier process."""
         session, outcome = self._session(), self._outcome()
         said = outcome is not None and not outcome.ok and not outcome.has_failed
         if self._watched == session.id or not (said or _may_wait(session)):
@@ -58,7 +58,7 @@ class SleepingRun:
         try:
             if not await wait_until_over(session):
                 return
-            while (job := self._jobs.current) is not None and job.task is not None:  # the person's words go first
+            while (job := self._jobs.current) is not None and job.task is not None:  # the person's messages come first
                 await asyncio.wait([job.task])
         finally:
             self._watched = self._waits = ""
@@ -82,7 +82,7 @@ class SleepingRun:
 
 
 def describe_wait(session: Session) -> str:
-    """Return what a session waits for that is shown again, "" if it waits for nothing."""
+    """Describe the wait of a resumed session, "" if it does not wait."""
     if not _may_wait(session):
         return ""
     from nexus_cli.runs.live_wait import waiting_run  # noqa: PLC0415

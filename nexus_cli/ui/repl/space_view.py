@@ -1,7 +1,7 @@
-"""A person in a space, live: what was said, what is said now, who works, and a prompt to take part.
+"""A live view of a space: its messages, new ones as they arrive, working agents, and a prompt.
 
-Implements `ReplController`. A thread waits for changes of the ledger over a connection of its own; nothing is read
-before something was committed. What the agents do is the business of `answer_agents`.
+Implements `ReplController`. A thread waits for changes of the ledger over its own connection; nothing is read before a
+commit. `answer_agents` runs the agents.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 AnswerAgents = Callable[[asyncio.Event], Awaitable[None]]
-"""Lets the agents of the space work until the event is set."""
+"""Runs the agents of the space until the event is set."""
 LAST = 50
 """Messages that are shown at the beginning."""
 SHOWN = 8_000
-"""Characters of a message that are shown; of the rest the number."""
+"""Most characters of a message that are shown, followed by the number of the others."""
 AT_ONCE = 500
-"""Messages that are shown when they have come at once; of more their number is said."""
+"""Most messages that are shown at once; for more, their number is shown."""
 WAIT_SECONDS = 2.0
-"""Seconds after which the thread looks if the person has left."""
+"""Seconds between the thread's checks for the end of the view."""
 LEAVE_SECONDS = 1.0
 POST_SECONDS = 60.0
-"""Seconds that posting may take, with the router's model."""
+"""Time limit for posting, including the router's model."""
 COMMANDS: Mapping[str, str] = {
     "help": "List these commands.",
     "leave": "Close the view; you stay a member. Ctrl+D does the same.",
-    "who": "Show who is in the space.",
+    "who": "List the members of the space.",
 }
-"""The commands that work here, with their line of help."""
+"""The supported commands with their line of help."""
 
 
 class SpaceChat:
-    """One space as one member sees it."""
+    """One space as seen by one member."""
 
     def __init__(
         self,
@@ -68,19 +68,19 @@ class SpaceChat:
         answer_agents: AnswerAgents,
         patience: float | None = LEAVE_SECONDS,
     ) -> None:
-        """`patience` are the seconds that agents at work have when the person leaves, None: as long as they take."""
+        """`patience` is the time in seconds that working agents have when the person leaves; None: no limit."""
         self._ledger, self._settings = ledger, settings
         self._space, self._member = space, member
         self.view, self.theme = view, theme
         self._answer_agents, self._patience = answer_agents, patience
         self.status_code = 0
-        """Exit status."""
+        """The exit status."""
         self._last = 0
-        """Key of the newest message that is shown."""
+        """Key of the newest message shown."""
         self._day = ""
         self._working: Sequence[Run] = ()
         self._failed = set[int]()
-        """Keys of the runs of which is known that they failed."""
+        """Keys of the runs that are known to have failed."""
         self._echoed = set[int]()
         """Keys of own messages that the terminal shows already."""
         self._showing, self._posting = asyncio.Lock(), asyncio.Lock()
@@ -89,10 +89,10 @@ class SpaceChat:
         self._left = threading.Event()
 
     def member_names(self) -> list[str]:
-        """Return the names of the others, for completion."""
+        """Return the names of the other members, for completion."""
         return [one.name for one in self._space.members if one.key != self._member.key]
 
-    # What the view shows
+    # Content of the view
 
     running = False
     moving = False
@@ -107,10 +107,10 @@ class SpaceChat:
 
     def queued(self) -> list[str]:
         """See `ReplController`."""
-        return [f"{len(self._posts)} on the way"] if self._posts else []
+        return [f"sending {len(self._posts)}"] if self._posts else []
 
     def status(self, width: int) -> str:
-        """See `ReplController`: the space, and who works in it or waits for whom."""
+        """See `ReplController`: the space, with agents that work in it or wait for somebody."""
         dot = f" {self.theme.signs.dot} "
         text = dot.join([one_line(self._space.name), *self._states()])
         return self.theme.paint("dim", cut(text, max(0, width - 1), self.theme.signs.cut))
@@ -127,7 +127,7 @@ class SpaceChat:
                 states.append(f"{one_line(name)} {'works...' if run.state == RUNNING else 'is asked'}")
         return list(dict.fromkeys(states))
 
-    # What the person does
+    # Actions of the person
 
     def submit(self, typed: TypedMessage) -> None:
         """Enter: a message, or one of `COMMANDS`."""
@@ -150,53 +150,54 @@ class SpaceChat:
             members = [one.name + (" (agent)" if one.kind == AGENT else "") for one in self._space.members]
             self.show_note(", ".join(members))
         else:
-            self.show_note(f"/{one_line(name)} is no command here; /help lists them, a space before it says it", "warn")
+            way = "/help lists them, a leading space posts it as text"
+            self.show_note(f"/{one_line(name)} is not a command here; {way}", "warn")
 
     def enqueue(self, typed: TypedMessage) -> None:
         """Alt+Enter: the same."""
         self.submit(typed)
 
     def take_back(self) -> str:
-        """Nothing: what was said stays said."""
+        """Return nothing: posted messages stay."""
         return ""
 
     def detach(self) -> bool:
-        """Nothing is ever attached."""
+        """Return False: there are no attachments."""
         return False
 
     def edit_last(self) -> None:
-        """Say that messages do not change."""
-        self.show_note("what was said cannot be changed")
+        """Report that messages cannot be changed."""
+        self.show_note("posted messages cannot be changed")
 
     def interrupt(self, *, gently: bool = False) -> None:
-        """Nothing runs that could be stopped from here."""
+        """Do nothing: no work can be stopped from here."""
 
     def request_exit(self) -> None:
-        """Leave; the member stays one."""
+        """Leave the view; the membership stays."""
         if not self._stop.is_set():
             self._stop.set()
             self.view.leave()
 
     def cycle_level(self) -> None:
-        """Say what decides on the rights of agents."""
+        """Report that agents have their own permission levels."""
         self.show_note("agents have their own level: nexus space create --agent NAME --allow LEVEL")
 
     def toggle_thinking(self) -> None:
-        """Nothing is hidden."""
+        """Do nothing: nothing is hidden."""
 
     def show_last_output(self) -> None:
-        """Say where everything is."""
+        """Show the command that lists everything."""
         self.show_note(f"nexus space read --last N {one_line(self._space.name)} prints more")
 
     def show_note(self, text: str, role: str = "dim") -> None:
         """Show a line to the person."""
         self.view.put(self.theme.paint(role, "\n".join(wrap(sanitize(text), self.view.width))) + "\n")
 
-    # What is posted
+    # Posting
 
     async def _post(self, text: str) -> None:
         try:
-            async with self._posting:  # in the order in which it was typed
+            async with self._posting:  # in the order of typing
                 posted = await _in_thread(
                     lambda: post_message(self._ledger, self._settings, self._space, self._member, text, self._warn)
                 )
@@ -218,11 +219,11 @@ class SpaceChat:
         self.view.invalidate()
 
     async def settle(self) -> None:
-        """Wait until what was typed is posted."""
+        """Wait until all typed messages are posted."""
         while self._posts:
             await asyncio.wait(set(self._posts))
 
-    # What others do
+    # Other members
 
     async def run(self) -> None:
         """Run until the person leaves or the terminal is gone."""
@@ -256,7 +257,7 @@ class SpaceChat:
         await self._show_new()
 
     def _watch(self) -> None:
-        """Wait for changes of the ledger, in a thread of its own."""
+        """Wait for changes of the ledger, in a separate thread."""
         try:
             ledger = self._ledger.connect_again()
             try:
@@ -283,10 +284,10 @@ class SpaceChat:
         try:
             await self._answer_agents(self._stop)
         except NexusError as error:
-            self.show_note(f"the agents are not answered here: {error.message}", "warn")
+            self.show_note(f"agents do not run here: {error.message}", "warn")
 
     async def _show_new(self) -> None:
-        """Show what was said since, once, and who works now."""
+        """Show new messages once, and the agents that work now."""
         async with self._showing:
             space, skipped, messages, self._working, failed = await _in_thread(self._look)
             if self._member.key not in {one.key for one in space.members} and not self._stop.is_set():
@@ -312,7 +313,7 @@ class SpaceChat:
         return self._ledger.runs.list_runs([FAILED], LAST, space=self._space.key)
 
     def _look(self) -> tuple[Space, int, list[SpaceMessage], list[Run], list[Run]]:
-        """Read what is new, in a thread; it counts as read."""
+        """Read new messages in a thread and mark them as read."""
         table = self._ledger.spaces
         space = table.get(self._space.key)
         messages = table.read(space, after=self._last, limit=AT_ONCE)
@@ -340,7 +341,7 @@ def _shortened(message: SpaceMessageObject) -> SpaceMessageObject:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Return what blocking work gives; `NexusError("ledger", ...)` if it takes too long."""
+    """Return the result of blocking work; raise `NexusError("ledger", ...)` if it takes too long."""
     task = DaemonTask(work, POST_SECONDS)
     await run_tasks([task])
     if task.error is not None:

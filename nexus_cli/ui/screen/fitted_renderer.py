@@ -1,8 +1,8 @@
-"""prompt-toolkit's renderer, made to find its own rows again after the terminal has changed its size.
+"""prompt-toolkit's renderer, extended to find its own rows again after a change of the terminal's size.
 
-A terminal that becomes narrower either cuts rows off (xterm) or breaks them, so that the app takes more rows than were
-drawn (tmux and most others). Which of the two cannot be seen, only known by name; where it is not known, nothing that
-was printed is ever drawn over: rather a copy of a row stays.
+A terminal that becomes narrower either cuts rows off (xterm) or wraps them, so that the app takes more rows than were
+drawn (tmux and most others). This cannot be detected, only known by the terminal's name. For an unknown terminal,
+printed text is never drawn over: rather a copy of a row stays.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from nexus_cli.ui.rows import rows_above_cursor
 from nexus_cli.ui.screen.terminal import TerminalOutput
 
 UNDER_WAY, UNDER_WAY_TMUX = 0.02, 0.3
-"""Seconds after which a terminal has surely drawn what it was given, in the size that it had told. tmux changes its
-own lines at once and tells the program up to a quarter of a second later."""
+"""Seconds after which a terminal has certainly drawn its output in the size that it reported. tmux rewraps its own
+lines at once and notifies the program up to a quarter of a second later."""
 _VARIABLES = (
     "TMUX",
     "VTE_VERSION",
@@ -45,12 +45,12 @@ _NAMES = tuple(
 
 
 def resize_delay(environ: Mapping[str, str]) -> float:
-    """Return how long the terminal may be ahead of what it has told, in seconds."""
+    """Return the seconds by which the terminal may be ahead of the size that it reported."""
     return UNDER_WAY_TMUX if environ.get("TMUX") else UNDER_WAY
 
 
 def breaks_lines(environ: Mapping[str, str]) -> bool:
-    """True if the terminal is known to break drawn lines anew when its width changes."""
+    """True if the terminal is known to rewrap drawn lines when its width changes."""
     if environ.get("TMUX"):
         return True
     if environ.get("XTERM_VERSION") or environ.get("STY"):
@@ -68,7 +68,8 @@ class FittedRenderer(Renderer):
         rows_drawn: Callable[[], Mapping[int, str]],
         environ: Mapping[str, str],
     ) -> None:
-        """`rows_drawn` has the rows that were drawn whole, by number, as text; `environ` names the terminal."""
+        """`rows_drawn` returns the rows that were drawn as a whole, by number, as text; `environ` names the
+        terminal."""
         self._rows_drawn = rows_drawn
         self._breaks = breaks_lines(environ)
         self._under_way = resize_delay(environ)
@@ -76,7 +77,7 @@ class FittedRenderer(Renderer):
         super().__init__(style, output)
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
-        """Draw what has changed; everything when the size has."""
+        """Draw the changes; everything if the size has changed."""
         if self._last_size is not None and self._last_size != self.output.get_size():
             self.lift()
         if self._last_screen is None:
@@ -84,23 +85,23 @@ class FittedRenderer(Renderer):
         super().render(app, layout, is_done)
 
     def lift(self) -> None:
-        """Take the app off the screen, for the moment: the next `render` draws it again, where the cursor is then."""
-        # The mode would be switched off and on each time, and a paste under way lose its marks.
+        """Erase the app for the moment: the next `render` draws it again at the cursor."""
+        # Otherwise the mode would be switched off and on each time, and a running paste would lose its marks.
         pasting, self._bracketed_paste_enabled = self._bracketed_paste_enabled, False
         self.erase()
         self._bracketed_paste_enabled = pasting
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
-        """Take the app off the screen; the cursor stands where its first row began."""
+        """Erase the app; the cursor is then where its first row began."""
         self.output.write_raw("\r")
         self._cursor_pos = Point(x=0, y=self._above())
         super().erase(leave_alternate_screen)
 
     def clear(self) -> None:
-        """Clear the screen with the app at its top; printed lines have scrolled off and are not lost."""
+        """Clear the screen with the app at its top; printed lines scroll off and are not lost."""
         with_app = self.output.get_size().rows
         self.erase()
-        # From the app's first row, exactly what stands above it scrolls off.
+        # From the app's first row, exactly the rows above it scroll off.
         self.output.write_raw("\r\n" * (with_app - 1) + "\x1b[H")
         self.output.erase_down()
         self.output.flush()
@@ -111,7 +112,7 @@ class FittedRenderer(Renderer):
         if screen is None or last is None or size.columns >= last.columns or not self._breaks:
             return y
         if time.monotonic() - self._whole_at < self._under_way:
-            # Perhaps drawn after the rows were broken: then going up further would take away what was printed.
+            # Perhaps drawn after the rows were wrapped: then going up further would erase printed text.
             return y
         return rows_above_cursor([self._widths(row) for row in range(y + 1)], x, size.columns)
 

@@ -1,6 +1,6 @@
-"""The keys of the screen: what Enter, Esc and the control keys mean. Keys that edit are the box's own.
+"""The key bindings of the screen: Enter, Esc and the control keys. The box has the editing keys.
 
-Bindings only; what they cause is in `Screen` (through `ScreenActions`) and behind `ReplController`.
+Bindings only; their actions are in `Screen` (through `ScreenActions`) and in `ReplController`.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
 from nexus_cli.ui.screen.question import QuestionPanel, UnmarkedPaste, expire
 
 ESCAPE_SECONDS = 0.05
-"""How long an Esc may be the beginning of another key."""
+"""Seconds in which an Esc may be the beginning of another key."""
 MEANT = 1.5
-"""Seconds after a Ctrl+C or Esc that stopped something in which another one can only mean the same: it may have
+"""Seconds after a Ctrl+C or Esc that stopped work in which another one can only mean the same: the work may have
 settled."""
 
 
 REPEAT = 0.1
-"""Seconds: an Esc that comes sooner after another one comes from a key that is held down."""
+"""Seconds: an Esc that follows another one sooner comes from a key that is held down."""
 RELEASED = 0.5
-"""Seconds without an Esc after which a key that was held down has been released."""
+"""Seconds without an Esc after which a held key counts as released."""
 
 
 class ScreenActions(Protocol):
-    """The screen as keys act on it."""
+    """The screen's actions for keys."""
 
     @property
     def controller(self) -> ReplController: ...
@@ -53,33 +53,33 @@ class ScreenActions(Protocol):
         """Ctrl+C on an empty box."""
 
     def editing_last(self) -> None:
-        """Esc on an empty box with nothing to stop and nothing to take back."""
+        """Esc on an empty box with nothing to stop or take back."""
 
     @property
     def help_left(self) -> bool:
         """True if this key has closed the list of keys."""
 
     def show_keys(self) -> None:
-        """`?` on an empty box: list the keys until the next one."""
+        """`?` on an empty box: list the keys until the next key."""
 
     def clear(self) -> None:
-        """Ctrl+L."""
+        """Ctrl+L: clear the screen."""
 
     def suspend(self) -> None:
-        """Ctrl+Z."""
+        """Ctrl+Z: suspend nexus."""
 
 
 class Stops:
-    """Ctrl+C and Esc as they stop what runs; the same ones in the box and at a question."""
+    """Ctrl+C and Esc as they stop work; the same instance for the box and for questions."""
 
     def __init__(self, reach: ScreenActions) -> None:
         self._reach = reach
         self._at = -MEANT
         self.typed = False
-        """Something was typed since the last stop."""
+        """True if a key was typed since the last stop."""
 
     def stop(self, *, gently: bool = False) -> bool:
-        """Stop what runs; whether something ran. `gently` never ends nexus, however often it comes."""
+        """Stop running work; True if there was any. `gently` never exits nexus, however often it comes."""
         if not self._reach.controller.running:
             return False
         self._at, self.typed = asyncio.get_running_loop().time(), False
@@ -93,14 +93,14 @@ class Stops:
 
 
 class HeldKey:
-    """Tells a key that is held down from one that is pressed again."""
+    """Distinguishes a key that is held down from one that is pressed again."""
 
     def __init__(self) -> None:
         self._at = -RELEASED
         self._held = False
 
     def repeats(self) -> bool:
-        """Note that the key has come; True if it is held down."""
+        """Record a press of the key; True if the key is held down."""
         now = asyncio.get_running_loop().time()
         self._held = now - self._at < (RELEASED if self._held else REPEAT)
         self._at = now
@@ -108,7 +108,7 @@ class HeldKey:
 
 
 def screen_bindings(box: InputArea, panel: QuestionPanel, picker: PickerPanel, reach: ScreenActions) -> KeyBindingsBase:
-    """Return every binding of the app: the box's own while no field has the keys, and above them the screen's."""
+    """Return all bindings of the app: the box's own while no field has the focus, and above them the screen's."""
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer) & ~has_focus(picker.buffer))
     stops = Stops(reach)
     of_fields = [_of_field(panel, reach, stops), picker_bindings(picker)]
@@ -124,9 +124,10 @@ def _of_box(box: InputArea, panel: QuestionPanel, reach: ScreenActions, stops: S
 
 
 def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> None:
-    """Bind what sends a message, breaks its lines, takes it back, and what an empty box offers.
+    """Bind the keys that send a message, break its lines or take it back, and those of an empty box.
 
-    Several lines at once may be typed ahead and are sent; while a question is coming they are a paste, and stay here.
+    Several lines at once may be typed ahead and are sent; while a question is about to open, they are a paste and stay
+    in the box.
     """
     paste = UnmarkedPaste()
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
@@ -143,7 +144,7 @@ def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: 
         elif panel.asking and paste.ends:
             return
         elif box.buffer.text.strip():
-            stops.typed = True  # taking the text is no change of it
+            stops.typed = True  # taking the text is not a change of it
             reach.controller.submit(box.take())
 
     @made.add("escape", "enter", filter=here)
@@ -178,10 +179,10 @@ def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: 
 
 
 def _bind_escape(made: KeyBindings, box: InputArea, reach: ScreenActions, stops: Stops) -> None:
-    """Bind Esc: stops what runs, takes back what waits, twice on an empty box lists the messages to go back to.
+    """Bind Esc: stops running work, takes back queued messages, and twice on an empty box lists the messages to go back
+    to.
 
-    With vi keys it leaves the insert mode first, where there is a text to move in. A key that is held down does no more
-    than stop what runs.
+    With vi keys it first leaves the insert mode if there is text. A held key only stops running work.
     """
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
     menu = Condition(lambda: box.menu_open)
@@ -292,7 +293,7 @@ def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBi
 
 
 def _answer(panel: QuestionPanel, reach: ScreenActions) -> None:
-    """Answer with what is typed; a command is none, and runs."""
+    """Answer with the typed text; a command is run instead."""
     line = panel.buffer.text
     if panel.keys and is_command_line(line):
         panel.buffer.text = ""
@@ -324,10 +325,10 @@ def _of_both(reach: ScreenActions) -> KeyBindings:
 
 
 def hasten_escape(processor: KeyProcessor) -> None:
-    """Let an Esc that came alone act at once, instead of waiting for a key that would make it Alt.
+    """Let a lone Esc act at once, instead of waiting for a key that would make it Alt.
 
-    The parser tells Esc from Alt by `ESCAPE_SECONDS`; the processor would then wait once more, for long enough that
-    Ctrl+X Ctrl+E can be typed.
+    The parser distinguishes Esc from Alt by `ESCAPE_SECONDS`; the processor would then wait again, long enough to type
+    Ctrl+X Ctrl+E.
     """
 
     def pressed(sender: KeyProcessor) -> None:
@@ -338,7 +339,7 @@ def hasten_escape(processor: KeyProcessor) -> None:
 
 
 def catch_key_failures(processor: KeyProcessor, end: Callable[[Exception], None]) -> None:
-    """Give a failure of a key to `end`, instead of to whatever read the key."""
+    """Pass a failure of a key to `end`, instead of to its reader."""
     process = processor.process_keys
 
     def processed() -> None:

@@ -1,8 +1,7 @@
-"""Draw the bottom of the terminal, from above: live rows, a gap, spinner, queue, question, box, status
-line.
+"""Draw the bottom of the terminal, from above: live rows, a gap, spinner, queue, question, box, status line.
 
-One container of prompt-toolkit. Rows with text of ours are written whole, as one piece each: that is cheap, and a
-character that a terminal counts differently cannot shift what stands behind it. Box and field are prompt-toolkit's.
+One container of prompt-toolkit. Rows with our text are written in one piece each: that is cheap, and a character that a
+terminal counts differently cannot shift the text after it. prompt-toolkit draws the box and the field.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from nexus_cli.ui.screen.picker import PickerPanel
 from nexus_cli.ui.screen.question import QuestionPanel
 
 AIRY = 16
-"""Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
+"""Least rows of a terminal for an empty row above the spinner, the queue and the box."""
 PICKER_LEAVES = 4
-"""Rows that an open list leaves to its field, the status line and what was printed."""
+"""Rows that an open list leaves to its field, the status line and printed text."""
 ROOMY = 60
-"""Columns from which on the names of the keys stand in a column of their own."""
+"""Least columns for the names of the keys in their own column."""
 MOST_QUEUED = 3
-"""Lines of the queue that are shown one by one."""
+"""Most queued messages that are shown one by one."""
 _WHOLE = Char("", "")
-"""Stands in the first place of a row that is written whole."""
+"""In the first place of a row that is written in one piece."""
 
 
 class InputArea(Protocol):
-    """The input box as the screen needs it (`nexus_cli.ui.input.box`)."""
+    """The input box as the screen uses it (`nexus_cli.ui.input.box`)."""
 
     @property
     def container(self) -> AnyContainer:
@@ -47,7 +46,7 @@ class InputArea(Protocol):
 
     @property
     def buffer(self) -> Buffer:
-        """Return the buffer of what is typed; its `complete_state` is there while the menu is open."""
+        """Return the buffer of the typed text; its `complete_state` is set while the menu is open."""
 
     @property
     def bindings(self) -> KeyBindingsBase: ...
@@ -55,28 +54,28 @@ class InputArea(Protocol):
     def empty(self) -> bool: ...
     @property
     def completing(self) -> bool:
-        """True if Enter takes an entry of the menu."""
+        """True if Enter accepts a menu entry."""
 
     @property
     def menu_open(self) -> bool:
-        """True if the menu has something to choose."""
+        """True if the menu has entries."""
 
     def accept_completion(self) -> bool:
-        """Take the highlighted entry; True if it is a command to be sent as it is."""
+        """Accept the highlighted entry; True if it is a command that can be sent."""
 
     def break_line(self) -> bool:
-        """Make a new line of the backslash before the cursor; False if there is none."""
+        """Replace the backslash before the cursor by a newline; False if there is none."""
 
     def take(self) -> TypedMessage:
-        """Empty the box and give what stood in it."""
+        """Empty the box and return its content."""
 
     def fill(self, text: str) -> None:
-        """Put `text` into the box; "" empties it, and what stood there can be called up again."""
+        """Put `text` into the box; "" empties it, and its former text can be recalled."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutContent:
-    """The values of the controller when it was read last."""
+    """The controller's values at the last read."""
 
     live: tuple[str, ...] = ()
     spinner: str = ""
@@ -99,7 +98,7 @@ class RowPlan:
 
     @property
     def rows(self) -> int:
-        """All of them."""
+        """The sum of all parts."""
         return self.live + self.gap + self.spinner + self.queued + self.panel + self.box + self.help + self.status
 
 
@@ -114,7 +113,7 @@ class ScreenLayout(Container):
         size: Callable[[], tuple[int, int]],
         codes: bool,
     ) -> None:
-        """`size` gives rows and columns of the terminal."""
+        """`size` returns rows and columns of the terminal."""
         self._box = box
         self._inner = to_container(box.container)
         self._question = panel
@@ -123,19 +122,19 @@ class ScreenLayout(Container):
         self._codes = codes
         self.shown = LayoutContent()
         self.hint = ""
-        """Stands in the place of the status line while it is not empty."""
+        """Replaces the status line while it is not empty."""
         self.help = False
-        """The list of keys stands below the box."""
+        """True if the list of keys is shown below the box."""
         self.last: Callable[[], Screen | None] = lambda: None
-        """The screen that the terminal shows."""
+        """Returns the screen that the terminal shows."""
         self.drawn: Mapping[int, str] = {}
-        """Text of the rows that were written whole, by number."""
+        """Text of the rows that were written in one piece, by number."""
         self._written: Mapping[int, str] = {}
         self._drawn_on: Screen | None = None
         self._plan: RowPlan | None = None
 
     def ask(self, controller: ReplController, columns: int) -> None:
-        """Ask `controller` what is to be seen."""
+        """Read the content from `controller`."""
         rows = self.live_rows()
         live = controller.live(rows)
         self.shown = LayoutContent(
@@ -147,17 +146,16 @@ class ScreenLayout(Container):
 
     @property
     def _panel(self) -> QuestionPanel | PickerPanel:
-        """The panel that may have the keys."""
+        """The panel that may have the focus."""
         return self._picker if self._picker.is_open else self._question
 
     def live_rows(self) -> int:
-        """Return rows that live lines may take now."""
+        """Return the rows available for live lines."""
         rows, _ = self._size()
         return rows // 3 if rows >= 6 else 0
 
     def plan(self) -> RowPlan:
-        """Return who gets how many rows: the box first, then what is asked, then status, spinner, queue and live
-        lines."""
+        """Assign the rows: the box first, then the question, then status, spinner, queue and live lines."""
         rows, columns = self._size()
         picking = self._picker.is_open
         most = max(1, rows - PICKER_LEAVES if picking else rows // 3)
@@ -165,16 +163,16 @@ class ScreenLayout(Container):
         cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
         box = min(max(1, self._inner.preferred_height(columns, cap).preferred), cap, rows - panel)
         if picking or (self._question.is_open and self._question.keys and self._box.empty):
-            box = 0  # one prompt: the field stands in the place of the box
+            box = 0  # one prompt: the field replaces the box
         free = rows - panel - box
         helps = min(len(key_rows(columns - 1)), max(0, free - 2)) if self.help else 0
         free -= helps
         status = 1 if rows >= 3 and free > 0 else 0
-        # One row is left to what was printed, where there is room for it.
+        # One row is left to printed text if there is room.
         free -= status + (1 if rows > 3 else 0)
         gap = 1 if rows >= AIRY and free > 0 else 0
         free -= gap
-        # A question says itself what is waited for.
+        # A question describes its own wait.
         spinner = 1 if self.shown.spinner and free > 0 and not self._panel.asking else 0
         free -= spinner
         queued = max(0, min(len(_queue(self.shown.queued)), free, rows // 4))
@@ -187,16 +185,16 @@ class ScreenLayout(Container):
         self._picker.container.reset()
 
     def preferred_width(self, max_available_width: int) -> Dimension:
-        """Return all of it."""
+        """Return the whole width."""
         return Dimension()
 
     def preferred_height(self, width: int, max_available_height: int) -> Dimension:
-        """Return as many rows as are planned."""
+        """Return the number of planned rows."""
         self._plan = self.plan()
         return Dimension.exact(self._plan.rows)
 
     def get_children(self) -> list[Container]:
-        """Return what can have the focus."""
+        """Return the containers that can have the focus."""
         return [self._inner, self._question.container, self._picker.container]
 
     def write_to_screen(
@@ -237,7 +235,7 @@ class ScreenLayout(Container):
         screen.height = max(screen.height, y)
 
     def _write(self, screen: Screen, rows: Mapping[int, str], columns: int) -> None:
-        """Put whole rows on `screen`, and let the renderer's comparison with the screen before come out right."""
+        """Put whole rows on `screen` so that the renderer's comparison with the former screen is right."""
         before = self._written if self._drawn_on is not None and self._drawn_on is self.last() else {}
         written, drawn = {}, {}
         last = self.last()
@@ -248,18 +246,18 @@ class ScreenLayout(Container):
             ends = f"{RESET}\x1b[K" if self._codes else "\x1b[K"
             screen.zero_width_escapes[y][0] = f"\r{text}{ends}\r\x1b[C"
             if last is not None and (before.get(y) != text or len(last.data_buffer[y]) > 1):
-                # Another text, or a menu lay over it.
+                # Another text, or a menu covered it.
                 last.data_buffer.pop(y, None)
         if last is not None:
             for y in before.keys() - rows.keys():
-                # Something stands in the whole row: what is not drawn over is to be erased.
+                # The whole row has content: cells that are not drawn over must be erased.
                 last.data_buffer.pop(y, None)
                 last.data_buffer[y][0] = last.data_buffer[y][columns - 1] = _WHOLE
         self._written, self.drawn, self._drawn_on = written, drawn, screen
 
 
 def key_rows(columns: int) -> list[str]:
-    """Return the list of keys in rows of at most `columns` columns, in two columns where they fit."""
+    """Return the list of keys in rows of at most `columns` columns, in two columns if they fit."""
     size = max(len(keys) for keys, _ in KEYS) + 2 if columns >= ROOMY else 0
     shown = [f"{keys + '  ':<{size}}{what}" for keys, what in KEYS]
     half = (len(shown) + 1) // 2
@@ -275,7 +273,7 @@ def _queue(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _folded(lines: tuple[str, ...], rows: int) -> list[str]:
-    """Return `lines` in at most `rows` rows, the last of which says how many are missing."""
+    """Return `lines` in at most `rows` rows, the last of which has the number of missing lines."""
     shown = _queue(lines)
     if len(shown) <= rows or not rows:
         return list(shown[:rows])

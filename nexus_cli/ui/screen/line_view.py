@@ -1,7 +1,7 @@
-"""The REPL on a terminal that can only be written to line by line (`TERM=dumb`): no cursor movement, no control code.
+"""The REPL on a terminal that can only be written line by line (`TERM=dumb`): no cursor movement, no control codes.
 
-Whole lines are read from the terminal's own line editing. What is finished is printed as it comes; spinner, live lines
-and status line are not shown. Ctrl+C is a signal here: whoever handles it calls `interrupt`.
+Lines come from the terminal's own line editing. Finished text is printed as it comes; spinner, live lines and status
+line are not shown. Ctrl+C is a signal here, whose handler calls `interrupt`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ SETTLED = 0.05
 AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves."""
 MEANT = 1.5
-"""Seconds after a Ctrl+C that stopped something in which another one only means the same."""
+"""Seconds after a Ctrl+C that stopped work in which another one only means the same."""
 DRAFT = "Send your line first, then answer."
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _READ = 65_536
 
 
 class LineView:
-    """A `ReplView`. A line that ends in a backslash goes on in the next one."""
+    """A `ReplView`. A line that ends in a backslash continues in the next one."""
 
     echoes = True
 
@@ -56,12 +56,12 @@ class LineView:
         self._asking = asyncio.Lock()
         self._prompt = ""
         self._takes_answer = self._takes_commands = False
-        """A line answers the open question; unless it is a command."""
+        """True if a line answers the open question, unless it is a command."""
         self._lines = 0
-        """Lines that were typed."""
+        """Number of typed lines."""
         self._pieces: list[bytes] = []
         self._begun = ""
-        """Lines of a message that goes on."""
+        """Lines of an unfinished message."""
         self.draft = ""
         """Text that an empty line sends."""
         self._handoff = TerminalHandoff()
@@ -93,14 +93,14 @@ class LineView:
         self._settle()
 
     def fill(self, text: str) -> None:
-        """There is no box: `text` is printed, and the next line sends it if it is empty."""
+        """Print `text`, since there is no box; the next line sends it if it is empty."""
         self.draft = text if text.strip() else ""
         if self.draft:
             shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
             self.put(f"not sent yet:\n{shown}\n(Enter sends it, another line replaces it)\n")
 
     async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        """See `ReplView`. A line that was begun before the question could be read is a message like any other."""
+        """See `ReplView`. A line begun before the question could be read is a normal message."""
         async with self._asking:
             if self._done is None or self._done.done():
                 return None
@@ -119,8 +119,8 @@ class LineView:
                 self._settle()
 
     async def _open(self, approves: bool) -> None:
-        """Take answers: where they approve something, once the question has been there for `QUIET` seconds and no line
-        is begun; else at once, and what was typed before is thrown away."""
+        """Accept answers. Those that approve are accepted once the question has been there for `QUIET` seconds and no
+        line is begun; else at once, discarding text typed before."""
         if not approves:
             self._pieces.clear()
             with suppress(termios.error):
@@ -142,8 +142,8 @@ class LineView:
         self._show_prompt()
 
     def _take_begun(self) -> None:
-        """Read what stands in the line that is being typed: only a terminal in another mode gives it. It cannot be
-        edited any more; what follows is added to it."""
+        """Read the line that is being typed, which requires another terminal mode. It can no longer be edited; further
+        text is added to it."""
         with suppress(termios.error):
             before = termios.tcgetattr(self._stdin)
             single = [*before]
@@ -155,7 +155,7 @@ class LineView:
                 termios.tcsetattr(self._stdin, termios.TCSANOW, before)
 
     async def hidden_line(self, prompt: str) -> str | None:
-        """See `ReplView`. The terminal ends a line with Enter alone: Esc and Enter is Esc."""
+        """See `ReplView`. Only Enter ends a line of the terminal, so that Esc and Enter mean Esc."""
         before = None
         with suppress(termios.error):
             before = termios.tcgetattr(self._stdin)
@@ -190,7 +190,7 @@ class LineView:
         try:
             loop.add_reader(self._stdin, self._arrived)
         except PermissionError:
-            # A file or /dev/null, which cannot be waited for: nobody types there.
+            # A file or /dev/null, which cannot be polled: nobody types there.
             raise EOFError from None
         self._settle()
         try:
@@ -205,15 +205,15 @@ class LineView:
                 self._answer.set_result(None)
 
     def notify(self, text: str, *, waits: bool = False) -> None:
-        """Do nothing: this terminal gets no control code."""
+        """Do nothing: this terminal gets no control codes."""
 
     def leave(self) -> None:
         self._end(None)
 
     def interrupt(self) -> None:
-        """Ctrl+C: stops what runs, gives up the question, or leaves when it comes twice.
+        """Ctrl+C: stop running work, cancel the question, or leave if it comes twice.
 
-        What stands in a line that is not finished only the terminal knows, so one that cleared it counts too.
+        Only the terminal knows the text of an unfinished line, so that a Ctrl+C that cleared one counts too.
         """
         if self._controller is None or self._done is None or self._done.done():
             return
@@ -237,10 +237,10 @@ class LineView:
             self._stream_write("\n")
             self.put("press Ctrl+C again to leave\n")
 
-    # What comes in
+    # Input
 
     def _arrived(self) -> None:
-        # What was to be read may have been thrown away meanwhile, and a read would block.
+        # The input may have been discarded meanwhile, and a read would block.
         if not select.select([self._stdin], [], [], 0)[0]:
             return
         try:
@@ -254,7 +254,7 @@ class LineView:
             self._ended()
             return
         if self._is_answered_by("") and not self._pieces:
-            # A terminal gives one line at a time: several at once are a paste, and no answer.
+            # A terminal returns one line at a time: several at once are a paste, not an answer.
             while select.select([self._stdin], [], [], 0)[0] and (more := os.read(self._stdin, _READ)):
                 data += more
             if data.count(b"\n") > 1:
@@ -268,24 +268,24 @@ class LineView:
             self._pieces.append(rest)
 
     def _is_answered_by(self, line: str) -> bool:
-        """True if a question is open and takes this line."""
+        """True if a question is open and accepts this line."""
         asked = self._takes_answer and self._answer is not None and not self._answer.done()
         return asked and not (self._takes_commands and is_command_line(line))
 
     def _keep_unsent(self, pasted: bytes) -> None:
-        """Keep lines that came at once while a question is open: after it, an empty line sends them."""
+        """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
         self._prompted = False
         self.draft = pasted.decode("utf-8", "replace").strip("\n")
-        self.put("Several lines at once are no answer. They are kept: after the answer Enter sends them.\n")
+        self.put("Several lines at once are not an answer. They are kept: after the answer, Enter sends them.\n")
 
     def _ended(self) -> None:
-        """Ctrl+D: what stands in the line is a line, an empty one is the end."""
+        """Ctrl+D: the text of a line counts as a line; an empty line is the end."""
         if self._pieces:
             self._line_ended()
         elif self._answer is not None and not self._answer.done():
             self._answer.set_result(None)
         elif self._controller is not None:
-            # Nothing more comes from an input that has ended; it would be ready for ever.
+            # An input that has ended stays readable for ever.
             asyncio.get_running_loop().remove_reader(self._stdin)
             self._controller.request_exit()
 
@@ -306,10 +306,10 @@ class LineView:
                 self._controller.submit(TypedMessage(text, text))
         self._settle()
 
-    # What goes out
+    # Output
 
     def _settle(self) -> None:
-        """Print the prompt when nothing more has been printed for a moment."""
+        """Print the prompt after a moment without output."""
         if self._done is None or self._done.done():
             return
         if self._due is not None:
@@ -331,7 +331,7 @@ class LineView:
         self._prompted = True
 
     def _write(self, text: str) -> None:
-        """`text`, on a line of its own when the prompt stands there."""
+        """Write `text`, on a new line if the cursor is after the prompt."""
         self._stream_write(("\n" if self._prompted else "") + text)
         self._prompted = False
 
@@ -352,5 +352,5 @@ class LineView:
 
 
 def _bare(text: str) -> str:
-    """Return `text` without colours, and without any control character that is left."""
+    """Return `text` without colours and other control characters."""
     return _CONTROL.sub("?", without_codes(text.replace("\r\n", "\n")))

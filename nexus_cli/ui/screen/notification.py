@@ -1,6 +1,6 @@
-"""Calls a person who looks elsewhere when the work is done or waits: bell, window title, desktop notification.
+"""Notify a person who is away when work is done or waits: bell, window title, desktop notification.
 
-Someone who has pressed a key within `AWAY` seconds is there. Nothing is asked of the terminal.
+A person who has pressed a key within `AWAY` seconds is present. The terminal is never queried.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from collections.abc import Callable, Mapping
 from nexus_cli.text.cells import cut, one_line
 
 AWAY = 10.0
-"""Seconds without a key after which nobody is taken to be there."""
+"""Seconds without a key after which the person counts as away."""
 LONGEST = 120
-"""Cells of a notification."""
+"""Most cells of a notification."""
 PLAIN_TITLE = "nexus"
 _BOTH = ("ghostty", "WezTerm", "iTerm.app")
-"""`TERM_PROGRAM` of terminals that heed OSC 9, and some of them OSC 777 as well: they get one of the two."""
+"""`TERM_PROGRAM` of terminals that support OSC 9, some of them OSC 777 as well: they get only one of the two."""
 
 
 class Notifier:
-    """Writes what calls the person; `note_key` says that they are there."""
+    """Writes the notifications; `note_key` marks the person as present."""
 
     def __init__(self, write: Callable[[str], None], environ: Mapping[str, str], *, enabled: bool) -> None:
-        """`write` sends its text to the terminal as it is."""
+        """`write` sends its text to the terminal unchanged."""
         self._write = write
         self._environ = environ
         self._enabled = enabled
         self._key_at = 0.0
         self._due: asyncio.TimerHandle | None = None
         self._waiting = ""
-        """Line about what waits for the person now."""
+        """Line about work that waits for the person now."""
         self._called = False
 
     def note_key(self) -> None:
-        """A key was pressed, or the screen has begun: the title is as it was."""
+        """Record a key, or the start of the screen, and restore the window title."""
         self._key_at = asyncio.get_running_loop().time()
         if self._waiting:
             self.notify(self._waiting, waits=True)
         if self._called:
             self._called = False
-            # A terminal without a stack of titles keeps the plain one.
+            # A terminal without a title stack keeps the plain title.
             self._write(f"\x1b]2;{PLAIN_TITLE}\x07\x1b[23;2t")
 
     def notify(self, text: str, *, waits: bool = False) -> None:
-        """Call the person with `text` if they are away; if it `waits` for them, also as soon as they are.
+        """Notify the person with `text` if they are away; if work `waits` for them, also as soon as they are.
 
-        Nothing waits any more after another `text`; "" is that alone.
+        Another `text` replaces the waiting one; "" only removes it.
         """
         if self._due is not None:
             self._due.cancel()
@@ -62,7 +62,7 @@ class Notifier:
             self._due = loop.call_later(left, self._call, text)
 
     def end(self) -> None:
-        """Nobody is called any more; the title is as it was."""
+        """End all notifications and restore the window title."""
         self._enabled = False
         self.notify("")
         self.note_key()
@@ -74,7 +74,8 @@ class Notifier:
         self._write(f"\x07{title}{self._desktop(text)}")
 
     def _desktop(self, text: str) -> str:
-        """Return the desktop notification, in each form that the terminal may know; through tmux where it runs."""
+        """Return the desktop notification in each form that the terminal may support, passed through tmux if it
+        runs."""
         forms = [f"\x1b]9;{PLAIN_TITLE}: {text}\x07", f"\x1b]777;notify;{PLAIN_TITLE};{text}\x07"]
         if self._environ.get("TERM_PROGRAM") in _BOTH or self._environ.get("KITTY_WINDOW_ID"):
             del forms[1]

@@ -9,7 +9,7 @@ from nexus_cli.text.cells import one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 MOST = 20
-"""Choices that are listed; the others are found by their beginning, or by a search."""
+"""Most choices that are listed; others are found by their beginning, or by a search."""
 TRIES = 3
 PROMPT = "Number (Enter to cancel): "
 _INDENT = " " * 5
@@ -22,10 +22,10 @@ async def choose_by_number(
     question: Callable[[str, str], Awaitable[str | None]],
     search: Search | None = None,
 ) -> str | None:
-    """Return the key of the choice whose number, or beginning of a label, `question` (text, prompt) brings; None if
-    there is no answer, or none of three means a choice.
+    """Return the key of the choice that the answer to `question` (text, prompt) selects by number or beginning of a
+    label; None without an answer, or after three that select none.
 
-    Other words are searched for; what `search` finds is listed in the place of the choices.
+    Other words are searched for; the result of `search` replaces the listed choices.
     """
     total = search("")[1] if search else len(choices)
     text = "\n".join([*wrap(sanitize(title), width), *_menu(choices, total, width)])
@@ -51,7 +51,7 @@ async def choose_by_number(
 
 
 def _menu(choices: Sequence[Choice], total: int, width: int) -> list[str]:
-    """Return the choices with their numbers, in lines that fit; what does not goes on below its beginning."""
+    """Return the numbered choices in lines that fit; longer ones continue below their beginning."""
     made = []
     for number, choice in enumerate(choices[:MOST], 1):
         text = "  ".join(filter(None, (choice.label, " ".join(choice.detail.split()))))

@@ -1,6 +1,6 @@
 """A list to pick from on the screen: arrows move, typing searches, Enter takes, Esc cancels.
 
-The person has asked for it by a command, so it takes the keys at once. Where it stands is decided in `layout`.
+The person has opened it by a command, so that it has the focus at once. `layout` places it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from nexus_cli.ui.screen.question import UnmarkedPaste
 SEARCH = "Search: "
 HINT = "↑↓ Enter, Esc cancels"
 ROOM = 32
-"""Columns that a label needs beside its details; with less they stand below it."""
+"""Columns that a label needs beside its details; with fewer, the details are below it."""
 MARKED, PLAIN = "> ", "  "
 
 
 class PickerPanel:
-    """The place of the list that is open now, if any."""
+    """The panel of the open list, if there is one."""
 
     def __init__(self, theme: Theme) -> None:
         self.buffer = Buffer(multiline=False, on_text_changed=lambda _: self._find())
@@ -40,19 +40,19 @@ class PickerPanel:
         self._title = ""
         self._choices: Sequence[Choice] = ()
         self._search: Search | None = None
-        """Finds what is not among the choices."""
+        """Finds choices beyond the given ones."""
         self._found: Sequence[Choice] = ()
-        """The choices that have every word of the search."""
+        """The choices that contain every word of the search."""
         self._total = 0
-        """How many have, those included that are not at hand."""
+        """The total number of matches, including those not loaded."""
         self._selected = 0
         self._visible = 1
-        """Choices that the screen has room for."""
+        """Number of choices that fit the screen."""
         self._answer: asyncio.Future[str | None] | None = None
 
     @property
     def is_open(self) -> bool:
-        """True if a list is on the screen; it has the keys."""
+        """True if a list is open; it has the focus."""
         return self._answer is not None
 
     @property
@@ -72,9 +72,9 @@ class PickerPanel:
         answer: asyncio.Future[str | None],
         search: Search | None = None,
     ) -> None:
-        """Show `choices`; `answer` becomes the key of the one that is taken, None for none.
+        """Show `choices`; `answer` becomes the key of the chosen one, None for none.
 
-        If there are more, the words that are typed go to `search`.
+        If there are more, the typed words are passed to `search`.
         """
         self._title, self._choices, self._answer = title, choices, answer
         self._search = search if search and search("")[1] > len(choices) else None
@@ -82,7 +82,7 @@ class PickerPanel:
         self._find()
 
     def end(self) -> None:
-        """Show nothing any more."""
+        """Close the list."""
         self._answer, self._search, self._choices, self._found = None, None, (), ()
         self.buffer.reset()
 
@@ -92,19 +92,19 @@ class PickerPanel:
             self._answer.set_result(key)
 
     def take(self) -> None:
-        """Answer with the selected choice; nothing happens if the search finds none."""
+        """Answer with the selected choice; do nothing if the search finds none."""
         if self._found:
             self.give(self._found[self._selected].key)
 
     def move(self, by: int, *, pages: bool = False) -> None:
-        """Select another choice; a single step goes round at the ends."""
+        """Select another choice; a single step wraps around at the ends."""
         count = len(self._found)
         if count:
             place = self._selected + by * (self._visible if pages else 1)
             self._selected = max(0, min(place, count - 1)) if pages else place % count
 
     def height(self, columns: int, most: int) -> int:
-        """Return rows of title, choices and search field, with at most `most` above the field."""
+        """Return the rows of title, choices and search field, with at most `most` above the field."""
         return min(1 + len(self._choices) * self._lines_each(columns), max(1, most)) + 1
 
     def prompt(self, columns: int, rows: int) -> list[str]:
@@ -120,7 +120,7 @@ class PickerPanel:
         return [*lines, *[""] * (rows - len(lines))][:rows]
 
     def _find(self) -> None:
-        """Select the first choice that has every word of the search."""
+        """Select the first choice that contains every word of the search."""
         self._selected = 0
         if self._search is not None:
             self._found, self._total = self._search(self.buffer.text)

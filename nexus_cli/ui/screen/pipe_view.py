@@ -1,4 +1,4 @@
-"""A view of a space without a terminal: each line of stdin is a message, what is said is written to stdout."""
+"""A view of a space without a terminal: each line of stdin is a message, and messages are written to stdout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def _nothing() -> None:
 
 
 class PipeView:
-    """A `ReplView`. Each line is submitted when the one before it is settled."""
+    """A `ReplView`. Each line is submitted once the one before is settled."""
 
     echoes = False
     height = 24
@@ -40,40 +40,40 @@ class PipeView:
         self._environ, self._stdin = environ, stdin
         self._done = asyncio.Event()
         self.settle: Callable[[], Awaitable[None]] = _nothing
-        """Waits until the controller is done with what was submitted."""
+        """Waits until the controller has processed the submitted line."""
 
     @property
     def width(self) -> int:
-        """Columns: no limit, as a reader wants each line whole, unless `COLUMNS` sets one."""
+        """Columns: unlimited, since a reader wants whole lines, unless `COLUMNS` sets a limit."""
         return self._stream.width if self._environ.get("COLUMNS") else ENDLESS
 
     def put(self, text: str) -> None:
-        """Write `text`; a reader that has left ends it."""
+        """Write `text`; end the view if the reader has left."""
         try:
             self._stream.write(without_codes(text))
         except ReaderClosed:
             self._done.set()
 
     def invalidate(self) -> None:
-        """Nothing is drawn."""
+        """Do nothing: nothing is drawn."""
 
     def fill(self, text: str) -> None:
-        """There is no box: what could not be posted was said in a line."""
+        """Do nothing: there is no box, and a failed post was reported in a line."""
 
     async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        """Nobody can be asked."""
+        """Return None: nobody can be asked."""
         return None
 
     async def hidden_line(self, prompt: str) -> str | None:
-        """Nobody can be asked."""
+        """Return None: nobody can be asked."""
         return None
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
-        """Nobody can be asked."""
+        """Return None: nobody can be asked."""
         return None
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """There is no terminal to give away."""
+        """Run `work`: there is no terminal to suspend."""
         return await work()
 
     async def run(self, controller: ReplController) -> None:
@@ -106,7 +106,7 @@ class PipeView:
         self._done.set()
 
     def notify(self, text: str, *, waits: bool = False) -> None:
-        """Nobody is there."""
+        """Do nothing: nobody is there."""
 
     def leave(self) -> None:
         """End `run`."""

@@ -1,8 +1,8 @@
-"""A question on the screen: its rows, and a field of its own that takes the keys only when nobody is typing.
+"""A question on the screen: its rows, and its own field, which gets the focus only when nobody is typing.
 
-What was typed ahead never answers: until the question has been seen, no key has come for `QUIET` seconds, and no draft
-stands in the input box, keys go on into that. When one key alone answers is decided in `render/lone_key`; other text is
-words. Which keys stop the turn is decided elsewhere.
+Text typed ahead never answers. Keys go to the input box until the question has been drawn, no key has come for `QUIET`
+seconds, and the box has no draft. `render/lone_key` decides if a single key answers; other text is words. The keys that
+stop the turn are bound elsewhere.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from nexus_cli.ui.render.question_text import DRAFT_FIRST, ESCAPE, OR_WORDS, Ans
 from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
 LOOK = 0.5
-"""Seconds after which a draft that keeps a question waiting is looked at again, and the silence before a question that
-wants a line."""
+"""Seconds between checks of a draft that blocks a question, and the pause before a question that wants a line."""
 PASTED = 0.1
-"""Seconds in which an Enter after another one in a burst of keys belongs to it."""
+"""Seconds in which an Enter that follows another one in a burst of keys belongs to it."""
 LAPSE = 0.2
-"""Seconds that a stopped turn has to take its question away, before that is answered with nothing."""
+"""Seconds that a stopped turn has to withdraw its question, before it is answered with None."""
 _OPEN, _CLOSED = "> ", ". "
 _MORE = "\u2026"
 
 
 class QuestionPanel:
-    """The place of the question that is asked now, if any."""
+    """The panel of the open question, if there is one."""
 
     def __init__(self, colour: bool, has_draft: Callable[[], bool] = lambda: False) -> None:
-        """`has_draft` is True while words stand in the input box."""
+        """`has_draft` is True while the input box has text."""
         self.has_draft = has_draft
         self._lone = LoneKey()
         self.buffer = Buffer(multiline=False, on_text_changed=lambda buffer: self._typed())
@@ -47,15 +46,15 @@ class QuestionPanel:
         control = BufferControl(self.buffer, [stars, before, AfterInput(self._hint)], focusable=True)
         self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
         self.answer: asyncio.Future[str | None] | None = None
-        """Waits for what the person says; None while nothing is asked."""
+        """The future of the answer; None if no question is open."""
         self.is_open = False
-        """The field has the keys."""
+        """True if the field has the focus."""
         self.hidden = False
-        """What is typed is shown as stars."""
+        """True if typed text is shown as stars."""
         self.seen = 0.0
-        """When the question was drawn first, 0 before."""
+        """Time when the question was first drawn, 0 before."""
         self.keys: Sequence[AnswerKey] = ()
-        """The keys that answer; none where a line is wanted."""
+        """The keys that answer; none if a line is wanted."""
         self._chosen: int | None = None
         self._prompt = ""
         self._colour = colour
@@ -68,7 +67,7 @@ class QuestionPanel:
 
     @property
     def choosing(self) -> bool:
-        """True if the arrows move over the keys: there are some, and nothing is typed."""
+        """True if the arrows move over the keys: there are some, and the field is empty."""
         return bool(self.keys) and not self.buffer.text
 
     def begin(
@@ -79,7 +78,7 @@ class QuestionPanel:
         *,
         hidden: bool = False,
     ) -> None:
-        """Show `prompt`; the field is closed yet."""
+        """Show `prompt`; the field is not open yet."""
         self.hidden = hidden
         self._prompt, self.answer, self.is_open, self.seen = prompt, answer, False, 0.0
         self.keys, self._chosen = keys, None
@@ -90,46 +89,46 @@ class QuestionPanel:
         self.is_open, self._chosen, self._lone = True, None, LoneKey()
 
     def note_key(self, now: float) -> None:
-        """Note that a key comes, before it does anything: one that follows a letter makes it the beginning of words."""
+        """Record that a key arrives, before it acts: a key after a letter makes the letter the beginning of words."""
         self._lone.press(now)
         self.hold()
 
     def note_return(self, now: float) -> None:
-        """Note that another program had the terminal until now."""
+        """Record that another program had the terminal until now."""
         self._lone.rest(now)
         self.hold()
 
     def end(self) -> None:
-        """Nothing is asked any more."""
+        """Close the question."""
         self.answer, self.is_open, self.keys = None, False, ()
         self.hold()
         self.buffer.reset()
 
     def give(self, line: str | None) -> None:
-        """The person's answer."""
+        """Answer with `text`."""
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(line)
 
     def enter(self) -> None:
-        """Give what is typed, else the chosen key; nothing where none is chosen."""
+        """Answer with the typed text, else the chosen key; do nothing if none is chosen."""
         if not self.choosing:
             self.give(self.buffer.text)
         elif self._chosen is not None:
             self.give(self.keys[self._chosen].key)
 
     def continue_line(self) -> None:
-        """Go on with the words: several lines at once are a paste, and no answer."""
+        """Continue the text: several lines at once are a paste, not an answer."""
         if self.buffer.text:
             self.buffer.insert_text(" ")
         self.hold()
 
     def move(self, by: int) -> None:
-        """Choose the next key, or the one before."""
+        """Choose the next or the previous key."""
         at = self._chosen if self._chosen is not None else -1 if by > 0 else 0
         self._chosen = (at + by) % len(self.keys)
 
     def hold(self) -> None:
-        """Take what is typed for words, however short it is."""
+        """Treat the typed text as words, however short it is."""
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
@@ -151,12 +150,12 @@ class QuestionPanel:
         return [("class:question.hint", text)]
 
     def height(self, columns: int, most: int) -> int:
-        """Return rows of prompt and field, with at most `most` for the prompt."""
+        """Return the rows of prompt and field, with at most `most` for the prompt."""
         return len(self._rows(columns, most)) + self.field if self.asking else 0
 
     @property
     def field(self) -> int:
-        """Rows of the field: one, but for a question with keys that does not take them yet."""
+        """Rows of the field: one, but none for a question with keys that is not open yet."""
         return 1 if self.is_open or not self.keys else 0
 
     def prompt(self, columns: int, rows: int) -> list[str]:
@@ -176,13 +175,13 @@ class QuestionPanel:
 
 
 class UnmarkedPaste:
-    """Tells an Enter that was pressed from one of several lines that came at once, without the marks of a paste."""
+    """Distinguishes a pressed Enter from one of several lines that arrived at once, without the marks of a paste."""
 
     def __init__(self) -> None:
         self._at = -PASTED
 
     def goes_on(self, event: KeyPressEvent) -> bool:
-        """True if more keys have come with this Enter."""
+        """True if more keys have arrived with this Enter."""
         more = any(press is not _Flush for press in event.app.key_processor.input_queue)
         if more:
             self._at = asyncio.get_running_loop().time()
@@ -190,7 +189,7 @@ class UnmarkedPaste:
 
     @property
     def ends(self) -> bool:
-        """True if this Enter is the last of a paste."""
+        """True if this Enter is the last one of a paste."""
         return asyncio.get_running_loop().time() - self._at < PASTED
 
 
@@ -206,8 +205,9 @@ def expire(answer: asyncio.Future[str | None] | None) -> None:
 
 
 async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) -> None:
-    """Return when the question has been seen and no key has come for a while; with keys that approve something when
-    there is no draft either. For a hidden line at once: the person has asked for it, and it belongs nowhere else."""
+    """Return when the question has been drawn and no key has come for a while; with keys that approve, only when there
+    is no draft either. Return at once for a hidden line: the person has asked for it, and its text belongs nowhere
+    else."""
     if panel.hidden:
         return
     clock, quiet = asyncio.get_running_loop().time, QUIET if panel.keys else LOOK

@@ -1,6 +1,6 @@
-"""When the screen is drawn, and which text is printed above it then.
+"""Schedule the drawing of the screen, and queue the text that is printed above it.
 
-At most `RATE` frames a second, at least `SPIN` while something moves. Text is given out in pieces.
+At most `RATE` frames per second, at least `SPIN` while something moves. Text is printed in pieces.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable
 
 RATE = 15
-"""RedrawTimer a second at most."""
+"""Most frames per second."""
 SPIN = 8
-"""RedrawTimer a second while something moves."""
+"""Frames per second while something moves."""
 
 
 class RedrawTimer:
-    """Calls `draw` in the running loop. `draw` says whether there is more to be drawn at once."""
+    """Calls `draw` in the running loop. `draw` returns True if there is more to draw at once."""
 
     def __init__(self, draw: Callable[[], bool], moving: Callable[[], bool]) -> None:
         self._draw = draw
@@ -27,24 +27,24 @@ class RedrawTimer:
         self._last = 0.0
 
     def begin(self) -> None:
-        """From now on in this loop; the first frame is due."""
+        """Start in the running loop; the first frame is due."""
         self._loop = asyncio.get_running_loop()
         self._last = 0.0
         self.now()
 
     def end(self) -> None:
-        """No more frames."""
+        """Draw no more frames."""
         self._loop = None
         if self._due is not None:
             self._due.cancel()
             self._due = None
 
     def dirty(self) -> None:
-        """Something has changed."""
+        """Request a frame because of a change."""
         self._schedule(self._last + 1 / RATE)
 
     def now(self) -> None:
-        """Something has changed that is to be seen as soon as the loop is free."""
+        """Request a frame as soon as the loop is free."""
         self._schedule(0.0)
 
     def _schedule(self, when: float) -> None:
@@ -70,22 +70,22 @@ class RedrawTimer:
 
 
 class PrintQueue:
-    """Text put and not printed yet, in order. All of it ends in a newline."""
+    """Text that is not printed yet, in order. Each text ends in a newline."""
 
     def __init__(self) -> None:
         self._texts: deque[str] = deque()
         self._at = 0
-        """Offset of the rest of the first text."""
+        """Offset of the unprinted rest of the first text."""
 
     def __bool__(self) -> bool:
         return bool(self._texts)
 
     def add(self, text: str) -> None:
-        """`text` comes after all that is there; it ends in a newline."""
+        """Append `text`, which must end in a newline."""
         self._texts.append(text)
 
     def take(self, most: int) -> str:
-        """Return the next whole lines, of `most` characters and what is missing to the end of the last line."""
+        """Remove and return the next whole lines, of about `most` characters up to the end of a line."""
         parts: list[str] = []
         missing = most
         while self._texts and missing > 0:
@@ -101,5 +101,5 @@ class PrintQueue:
         return "".join(parts)
 
     def all(self) -> str:
-        """Return everything."""
+        """Remove and return all text."""
         return self.take(1 << 62)

@@ -1,7 +1,7 @@
-"""The REPL on a terminal that can be drawn on: what is finished scrolls up, the app stays at the bottom.
+"""The REPL on a terminal that can be drawn on: finished text scrolls up, the app stays at the bottom.
 
-prompt-toolkit owns the terminal. What is put goes above the app into the terminal's own scrollback, once. Which part of
-the app stands where is decided in `layout`, what keys do in `key_bindings`, the descriptors are in `terminal`.
+prompt-toolkit owns the terminal. Finished text is printed once, above the app, into the terminal's own scrollback.
+`layout` places the parts of the app, `key_bindings` binds the keys, `terminal` has the descriptors.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ T = TypeVar("T")
 AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves, and a second Esc lists the messages to go back to."""
 PIECE = 65_536
-"""Characters that are put before keys are looked at again."""
+"""Characters that are printed before keys are read again."""
 _STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "reverse", "question.hint": "dim"})
-"""prompt-toolkit paints what a search has found on a background of its own."""
+"""prompt-toolkit gives search matches their own background."""
 
 
 class Screen:
-    """A `ReplView`. One for the life of a terminal; `run` may be called once."""
+    """A `ReplView`, one for the life of a terminal; `run` may be called only once."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Screen:
         size: Callable[[], Size] | None = None,
         notify: bool = True,
     ) -> None:
-        """`keys` and `size` take the place of what the descriptors are: for tests, and for terminals elsewhere."""
+        """`keys` and `size` replace the descriptors' own, for tests and for terminals elsewhere."""
         self._box = box
         self._codes = theme.codes
         self._size = size or (lambda: size_of(stdout))
@@ -84,9 +84,9 @@ class Screen:
         self._error: BaseException | None = None
         self._asking = asyncio.Lock()
         self._asked_block = ""
-        """What the person is asked about; it stays when the screen is cleared."""
+        """The block of the open question, which is kept when the screen is cleared."""
         self._away = asyncio.Lock()
-        """Held by who has the terminal instead: prompt-toolkit's own queue does not outlive a cancellation."""
+        """Held by the program that has the terminal: prompt-toolkit's own queue does not survive a cancellation."""
         self._handoff = TerminalHandoff()
         self._key_at = 0.0
         self._notifier = Notifier(self._print, environ, enabled=notify)
@@ -96,9 +96,9 @@ class Screen:
         with self._output.kept_back():
             self._app = self._made(keys or TerminalInput(stdin), environ)
         self._focused = self._app.layout.current_window
-        """The control that gets the keys back after a question."""
+        """The control that gets the focus back after a question."""
         self._mode = InputMode.INSERT
-        """The vi mode that it was in."""
+        """Its former vi mode."""
         self._redraw = RedrawTimer(self._draw, lambda: self._controller is not None and self._controller.moving)
 
     def _made(self, keys: Input, environ: Mapping[str, str]) -> Application[None]:
@@ -126,7 +126,7 @@ class Screen:
         catch_key_failures(app.key_processor, self._end)
         return app
 
-    # What the REPL does with the view
+    # Interface to the REPL
 
     @property
     def width(self) -> int:
@@ -142,12 +142,12 @@ class Screen:
 
     @property
     def controller(self) -> ReplController:
-        """Return the controller that keys reach."""
+        """Return the controller that handles the keys."""
         assert self._controller is not None, "keys come only while the screen runs"
         return self._controller
 
     def put(self, text: str) -> None:
-        """Before `run` it is kept, afterwards it is printed at once."""
+        """Print `text`; before `run`, keep it."""
         if not text:
             return
         self._print_queue.add(text if text.endswith("\n") else text + "\n")
@@ -166,7 +166,7 @@ class Screen:
     async def question(
         self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "", *, hidden: bool = False
     ) -> str | None:
-        """See `ReplView`; several questions are asked one after the other."""
+        """See `ReplView`; questions are asked one after the other."""
         async with self._asking:
             if self._over:
                 return None
@@ -209,34 +209,33 @@ class Screen:
         self._take_keys(self._panel.buffer)
 
     def _box_has_keys(self) -> bool:
-        """Return False while the history is searched: what is typed there is a draft too."""
+        """Return False during a history search, whose text is a draft too."""
         return self._panel.is_open or self._app.layout.has_focus(self._box.buffer)
 
     def _note_return(self) -> None:
-        """Note that another program had the terminal: what was typed for that is no answer."""
+        """Record that another program had the terminal: text typed for it is not an answer."""
         self._key_at = asyncio.get_running_loop().time()
         self._panel.note_return(self._key_at)
 
     def _take_keys(self, buffer: Buffer) -> None:
-        """Give the keys to the field of a panel."""
+        """Move the focus to the field of a panel."""
         self._focused = self._app.layout.current_window
         self._app.layout.focus(buffer)
-        # In navigation mode `y` would be the beginning of a command.
+        # In navigation mode, `y` would begin a command.
         vi = self._app.vi_state
         self._mode, vi.input_mode = vi.input_mode, InputMode.INSERT
         vi.operator_func, vi.temporary_navigation_mode = None, False
         self._app.invalidate()
 
     def _give_keys_back(self) -> None:
-        """Give the keys to what had them before; not always the box: the history may be searched."""
+        """Return the focus to its former control, which may be the history search."""
         self._app.layout.focus(self._focused)
         self._app.vi_state.input_mode = self._mode
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return what `work` gives, while it has the terminal.
+        """Run `work` while it has the terminal, and return its result.
 
-        What was put before is printed first, what is put meanwhile afterwards. Ctrl+Z stops us with what has the
-        terminal.
+        Earlier text is printed first, text of the meantime afterwards. Ctrl+Z stops nexus together with the program.
         """
 
         async def away() -> T:
@@ -256,7 +255,7 @@ class Screen:
             self._redraw.now()
 
     async def run(self, controller: ReplController) -> None:
-        """The terminal is as it was when this returns or raises, also when it is cancelled."""
+        """Run the app. The terminal is restored when this returns, raises or is cancelled."""
         self._controller = controller
         try:
             with self._attached():
@@ -279,14 +278,14 @@ class Screen:
     def leave(self) -> None:
         self._end(None)
 
-    # What keys do to the screen
+    # Actions of keys
 
     def leaving(self) -> None:
-        """A Ctrl+C that has nothing to stop: say how to leave, and the second time leave."""
+        """Ctrl+C with nothing to stop: show how to leave, and leave the second time."""
         self._act_the_second_time("press Ctrl+C again to leave", self.controller.request_exit)
 
     def editing_last(self) -> None:
-        """An Esc that has nothing to do: say what a second one does, and the second time do it."""
+        """Esc with nothing to do: show the effect of a second one, and the second time do it."""
         self._act_the_second_time("Esc again goes back to a message of yours", self.controller.edit_last)
 
     def _act_the_second_time(self, hint: str, act: Callable[[], None]) -> None:
@@ -309,30 +308,30 @@ class Screen:
         self._layout.help = True
 
     def clear(self) -> None:
-        """Clear the screen; its lines go to the scrollback. What the person is asked about is printed again."""
+        """Clear the screen; its lines go to the scrollback. An open question is printed again."""
         with self._output.held():
             self._renderer.clear()
             self._app._redraw()
         self.put(self._asked_block.lstrip("\n"))
 
     def suspend(self) -> None:
-        """Stop the process; everything is drawn again when the shell continues it."""
+        """Stop the process; everything is redrawn when the shell continues it."""
         self._app.create_background_task(self._suspended())
 
     async def _suspended(self) -> None:
         async with self._away, in_terminal():
             self._stoppable(False)
             os.kill(0, signal.SIGTSTP)
-            # The SIGCONT that ends it is still to be handled, and is to find the app away.
+            # The SIGCONT that ends it is still to be handled, and must find the app suspended.
             await asyncio.sleep(0.01)
             self._stoppable(self._app.is_running)
         self._note_return()
         self._redraw.now()
 
-    # How it is drawn
+    # Drawing
 
     def _draw(self) -> bool:
-        """Draw everything as it is now; whether there is more to be put."""
+        """Draw everything in its current state; True if there is more text to print."""
         app, controller = self._app, self._controller
         if controller is None or not app.is_running or app._running_in_terminal or app.is_done:
             return False
@@ -344,7 +343,7 @@ class Screen:
                     self._renderer.lift()
                     self._output.write_raw(text)
                 app._redraw()
-        except Exception as bug:  # reported to whoever runs the screen, not to the loop
+        except Exception as bug:  # reported to the caller of the screen, not to the loop
             self._end(bug)
             return False
         if self._panel.asking and not self._panel.seen:
@@ -352,11 +351,11 @@ class Screen:
         return bool(self._print_queue)
 
     def _sized(self) -> None:
-        # At once: the next change of size may be under way, and rows are found by the size that the terminal had.
+        # At once: the next change of size may come, and rows are found by the terminal's former size.
         self._redraw.now()
 
     def _ready(self, text: str) -> str:
-        """Return `text` as the terminal wants it."""
+        """Return `text` in the form for the terminal."""
         text = text if self._codes else without_codes(text)
         return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
@@ -365,7 +364,7 @@ class Screen:
         self._output.flush()
 
     def interrupt(self) -> None:
-        """SIGINT from outside: what Ctrl+C does."""
+        """SIGINT from outside: same as Ctrl+C."""
         if self._app.is_running:
             self._app.key_processor.send_sigint()
 
@@ -377,7 +376,7 @@ class Screen:
         if self._layout.hint and self._key_at - self._warned_at > AGAIN:
             self._layout.hint = ""
 
-    # How it ends
+    # The end
 
     def _end(self, error: BaseException | None) -> None:
         self._error = self._error or error
@@ -388,7 +387,8 @@ class Screen:
 
     @contextmanager
     def _attached(self) -> Iterator[None]:
-        """Handle events of the loop while the screen runs: stopped or continued from outside, something failed."""
+        """Handle signals and failures while the screen runs: stopped or continued from outside, or an error in the
+        loop."""
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
         loop.set_exception_handler(lambda _, context: self._failed(context))
@@ -405,7 +405,7 @@ class Screen:
             loop.set_exception_handler(before)
 
     def _failed(self, context: Mapping[str, Any]) -> None:
-        """A failure that nobody waits for is one line; those of keys and of drawing do not come here."""
+        """Report a failure that nobody awaits as one line; those of keys and of drawing do not come here."""
         error = context.get("exception")
         what = " ".join(str(context.get("message")).split())
         self.put(sanitize(f"nexus: {what}" + (f": {error!r}" if error is not None else "")) + "\n")
@@ -419,7 +419,7 @@ class Screen:
                 loop.remove_signal_handler(signal.SIGTSTP)
 
     def _continued(self) -> None:
-        """Stopped without being told (SIGSTOP), and continued: the shell has set the terminal as it likes it."""
+        """Redraw after a SIGSTOP and SIGCONT without notice: the shell has changed the terminal's settings."""
         if self._app.is_running and not self._app._running_in_terminal:
             raw_mode(self._stdin).__enter__()
             self._renderer.reset()
@@ -427,7 +427,7 @@ class Screen:
 
 
 class App(Application[None]):
-    """Leaves the moment of drawing after a change of size to the screen, and tells it what fails in drawing."""
+    """Lets the screen choose the moment of drawing after a change of size, and reports failures of drawing to it."""
 
     def __init__(self, resized: Callable[[], None], failed: Callable[[Exception], None], **rest: Any) -> None:
         self._resized = resized
@@ -437,7 +437,7 @@ class App(Application[None]):
     def _redraw(self, render_as_done: bool = False) -> None:
         try:
             super()._redraw(render_as_done)
-        except Exception as bug:  # reported to whoever runs the screen, not to the loop
+        except Exception as bug:  # reported to the caller of the screen, not to the loop
             self._draw_failed(bug)
 
     def _on_resize(self) -> None:

@@ -1,7 +1,7 @@
-"""The two descriptors of the terminal as prompt-toolkit wants them: keys that come in, bytes that go out.
+"""The two descriptors of the terminal for prompt-toolkit: keys in, bytes out.
 
-Knows what happens when the terminal goes away, how large it is, and which characters it may be given. What is drawn is
-decided elsewhere. Nothing is asked of the terminal: no answer of it ever has to be waited for.
+Handles the loss of the terminal, its size, and the characters that it may be sent. Other modules decide on the content.
+The terminal is never queried, so that no answer has to be waited for.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from nexus_cli.ui.print.stream import write_all
 from nexus_cli.ui.rows import strip_ambiguous
 
 FALLBACK = Size(rows=24, columns=80)
-"""Size of a terminal that reports 0."""
+"""Size to use if a terminal reports 0."""
 
 
 def size_of(descriptor: int) -> Size:
-    """Return rows and columns of a terminal; those of `FALLBACK` where it says 0 or is none."""
+    """Return rows and columns of a terminal; `FALLBACK` if it reports 0 or is not a terminal."""
     try:
         said = os.get_terminal_size(descriptor)
     except OSError:
@@ -39,17 +39,17 @@ def size_of(descriptor: int) -> Size:
 
 
 def colour_depth(environ: Mapping[str, str]) -> ColorDepth | None:
-    """Return how many colours: by `COLORTERM`, else None for what prompt-toolkit knows of `TERM`."""
+    """Return the colour depth from `COLORTERM`, else None, so that prompt-toolkit derives it from `TERM`."""
     return ColorDepth.DEPTH_24_BIT if environ.get("COLORTERM", "") in ("truecolor", "24bit") else None
 
 
 class TerminalOutput(Vt100_Output):
-    """Bytes to a terminal. A failed write is reported once to `lost`; later writes are dropped."""
+    """Writes bytes to a terminal. A failed write is reported once to `lost`; later writes are dropped."""
 
     def __init__(
         self, descriptor: int, get_size: Callable[[], Size], environ: Mapping[str, str], *, colour: bool, codes: bool
     ) -> None:
-        """Without `colour` attributes such as bold are written, without `codes` not even these."""
+        """Without `colour`, attributes such as bold are still written; without `codes`, they are not."""
         super().__init__(
             StringIO(),
             get_size,
@@ -66,7 +66,7 @@ class TerminalOutput(Vt100_Output):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Everything that is written meanwhile goes out in one piece: nobody sees a half-drawn screen."""
+        """Send everything written in the block in one piece, so that no half-drawn screen is visible."""
         self._holds += 1
         try:
             yield
@@ -76,7 +76,7 @@ class TerminalOutput(Vt100_Output):
 
     @contextmanager
     def kept_back(self) -> Iterator[None]:
-        """Discard writes meanwhile: what prompt-toolkit sends to a terminal before it draws."""
+        """Discard writes in the block: the codes that prompt-toolkit sends before it draws."""
         self._holds += 1
         try:
             yield
@@ -85,24 +85,24 @@ class TerminalOutput(Vt100_Output):
             self._buffer.clear()
 
     def write(self, data: str) -> None:
-        """Text of the app, without characters that terminals count differently."""
+        """Write text of the app, without characters that terminals count differently."""
         super().write(data if data.isascii() else strip_ambiguous(data))
 
     def set_attributes(self, attrs: Attrs, color_depth: ColorDepth) -> None:
-        """Write colours and the like, where they are wanted."""
+        """Write colours and attributes if they are wanted."""
         if self._codes:
             super().set_attributes(attrs, color_depth)
 
     def reset_attributes(self) -> None:
-        """Back to the terminal's own, where they are wanted."""
+        """Reset colours and attributes if they are wanted."""
         if self._codes:
             super().reset_attributes()
 
     def erase_down(self) -> None:
         """Erase from the cursor, at the beginning of a row, to the end of the screen.
 
-        tmux takes `ESC [ J` in the first row for the end of a screenful and copies all of it into its scrollback: that
-        row is erased alone, the rest from the second one on.
+        tmux treats `ESC [ J` in the first row as the end of a screenful and copies all of it into its scrollback. The
+        first row is therefore erased alone, then the rest from the second row on.
         """
         below = "\x1b[B\r\x1b[J" if self.get_size().rows > 1 else ""
         self.write_raw(f"\x1b7\x1b[K{below}\x1b8")
@@ -112,7 +112,7 @@ class TerminalOutput(Vt100_Output):
         return self._descriptor
 
     def flush(self) -> None:
-        """Write what has been collected."""
+        """Write the collected output."""
         if self._holds or not self._buffer:
             return
         data = "".join(self._buffer).encode("utf-8", "replace")
@@ -127,22 +127,22 @@ class TerminalOutput(Vt100_Output):
 
 
 class TerminalInput(Vt100Input):
-    """Keys from a terminal; a terminal that is gone is the end of input, not an endless stream of nothing."""
+    """Keys from a terminal. A lost terminal is the end of input, not an endless stream of nothing."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(open(descriptor, encoding="utf-8", closefd=False))  # noqa: SIM115
         self._ahead = 0
-        """Bytes that were typed before the mode was raw, and are not read yet."""
+        """Number of bytes typed before raw mode that are not read yet."""
 
     @contextmanager
     def raw_mode(self) -> Iterator[None]:
-        """The terminal has made a newline of each Enter that was typed until now."""
+        """Switch to raw mode. Until now the terminal has converted each typed Enter to a newline."""
         with super().raw_mode():
             self._ahead = _there(self.fileno())
             yield
 
     def read_keys(self) -> list[KeyPress]:
-        """Return what was typed; `closed` afterwards when there is no terminal any more."""
+        """Return the typed keys; `closed` is set once the terminal is gone."""
         if self._ahead:
             self.vt100_parser.feed(self.stdin_reader.read(self._ahead).replace("\n", "\r"))
             self._ahead = 0
@@ -155,7 +155,7 @@ class TerminalInput(Vt100Input):
 
 
 def _there(descriptor: int) -> int:
-    """Return bytes that can be read at once."""
+    """Return the number of bytes that can be read at once."""
     count = array.array("i", [0])
     try:
         fcntl.ioctl(descriptor, termios.FIONREAD, count)
@@ -165,7 +165,7 @@ def _there(descriptor: int) -> int:
 
 
 def _hung_up(descriptor: int) -> bool:
-    """True if nobody is at the other end of a terminal: then each read of it fails at once."""
+    """True if the terminal's other end is closed, so that every read fails at once."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return any(events & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0))

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nexus_cli.reports.text.forms import FORMS, PAINTED
-from nexus_cli.reports.text.look import PLAIN, Look
+from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.text.cells import cells, without_codes
-from nexus_cli.ui.render.theme import ASCII, UNICODE, Signs, Theme
+from nexus_cli.ui.render.theme import ASCII, UNICODE, Glyphs, Theme
 
 DROP = {"id": "d3", "what": "result of bash pytest", "tokens": 18_000, "cause": "output_cap", "recall": "d3"}
 VALUE: dict[str, Any] = {
@@ -28,11 +28,11 @@ VALUE: dict[str, Any] = {
 }
 
 
-def look(signs: Signs = UNICODE, colour: bool = True) -> Look:
+def look(signs: Glyphs = UNICODE, colour: bool = True) -> ReportStyle:
     return Theme(colour=colour, signs=signs).look
 
 
-def drawn(width: int, how: Look = PLAIN, **changed: Any) -> list[str]:
+def drawn(width: int, how: ReportStyle = PLAIN, **changed: Any) -> list[str]:
     lines = PAINTED["context_summary"]({**VALUE, **changed}, width, how).split("\n")
     assert all(cells(without_codes(line)) <= width for line in lines), lines
     return lines

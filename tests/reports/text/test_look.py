@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nexus_cli.reports.text.forms import PAINTED
-from nexus_cli.reports.text.look import PLAIN, Look, plot
+from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.ui.render.theme import UNICODE, Theme
 
 FIGURES: dict[str, Any] = {"requests": 3, "input": 900, "output": 90, "cache_read": 450}
@@ -21,7 +21,7 @@ COST: dict[str, Any] = {
 
 
 def test_the_highest_bar_is_full_and_the_smallest_is_seen() -> None:
-    assert plot([1, 24, 12, 0], 60, Look(levels=UNICODE.levels)) == ([" █", " █▄", "▁██"], 1)
+    assert plot([1, 24, 12, 0], 60, ReportStyle(levels=UNICODE.levels)) == ([" █", " █▄", "▁██"], 1)
     assert plot([1, 9, 5, 0], 60, PLAIN) == ([" #", " #:", ".##"], 1)
     assert plot([], 60, PLAIN)[0] == plot([0, 0], 60, PLAIN)[0] == [""] * 3
 

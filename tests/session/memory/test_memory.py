@@ -316,7 +316,7 @@ def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
         value = reports.list_facts(ledger, "/p", here="")
     assert invented.source == f"made up in session {made.session}" and merged.source == "merged from others"
     text = " ".join(memory_text(value, 200).split())
-    assert 'the model gives as its ground: "I said that tests are slow"' in text
+    assert 'the model\'s reason: "I said that tests are slow"' in text
 
 
 def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_afterwards(tmp_path: Path) -> None:
@@ -408,7 +408,8 @@ def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> N
         session_facts.forget(ledger, fact.id, AT)
         assert find_sessions_with(ledger.db, fact) == [searched.id, again.id, sorted_out.id, late.id]
         value = reports.facts_report(ledger, [fact], late.id, done="forgotten")
-        assert fact_text(value, 120).endswith(f"nexus sessions delete {late.id}  # this session: once you have left it")
+        hint = f"nexus sessions delete {late.id}  # this session: after you have left it"
+        assert fact_text(value, 120).endswith(hint)
         for held in value["facts"][0]["told_in"]:
             ledger.delete_session(held)
         assert find_sessions_with(ledger.db, fact) == []

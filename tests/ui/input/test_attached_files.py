@@ -228,8 +228,8 @@ def test_a_file_that_is_really_called_like_that_wins(folder: Path) -> None:
     ("name", "why"),
     [
         ("b.txt:4-6", "it has 5 lines"),
-        ("b.txt:5-3", "5-3 is no range of lines"),
-        ("b.txt:0-2", "0-2 is no range of lines"),
+        ("b.txt:5-3", "5-3 is not a range of lines"),
+        ("b.txt:0-2", "0-2 is not a range of lines"),
         ("empty:1-1", "it has 0 lines"),
         ("shot.png:1-2", "an image has no lines"),
         ("src:1-2", "it is a folder"),

@@ -95,8 +95,8 @@ def test_without_a_named_editor_one_that_is_there_is_taken(tmp_path: Path) -> No
     [
         ("exit 3", "exit status 3"),
         ('rm "$2"', "the file is gone"),
-        ('printf "\\377\\376x" > "$2"', "no UTF-8"),
-        (': > "$2"', "left nothing"),
+        ('printf "\\377\\376x" > "$2"', "is not UTF-8"),
+        (': > "$2"', "the file is empty"),
         ('rm "$2"; mkdir "$2"', "cannot be read"),
         ('rm "$2"; mkfifo "$2"', "cannot be read"),
         ("kill -9 $$", "SIGKILL"),

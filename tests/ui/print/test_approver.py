@@ -105,7 +105,7 @@ def test_a_command_without_walls_is_shown_with_the_reason_that_the_model_gives()
 def test_a_sign_that_nobody_sees_is_named() -> None:
     theme = Theme(colour=False)
     blank = replace(bash("rm -r a\u2800/b"), profile="write")
-    assert "it holds a hidden character (U+2800" in question_text(blank, 120, theme)
+    assert "it contains a hidden character (U+2800" in question_text(blank, 120, theme)
     assert "hidden" not in question_text(replace(bash("make"), profile="write"), 120, theme)
 
 

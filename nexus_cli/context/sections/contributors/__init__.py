@@ -1,1 +1,2 @@
-"""The registry of contributors: each file exports a tuple `CONTRIBUTORS` and is found by itself; see `contributor`."""
+"""The registry of contributors: each file exports a tuple `CONTRIBUTORS` and is discovered automatically; see
+`contributor`."""

@@ -1,8 +1,7 @@
-"""Capabilities in a few lines (seed B): the text of `nexus status --brief`. A line for each category, with how many of
-its items are ready, need setup or are broken, and why. Guides come on demand.
+"""Capabilities in a few lines (seed B): the text of `nexus status --brief`. A line for each category, with the number
+of items that are ready, need setup or are broken, and the reasons. Guides are read on demand.
 
-What the value holds is decided in `nexus_cli.lane.capability_snapshot`. Credentials are names; no value ever gets
-here.
+`nexus_cli.lane.capability_snapshot` makes the value. Credentials are names; their values never get here.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from nexus_cli.core.elide import one_line
 
 HEADER = "# Capabilities"
 SKILLS = 40
-"""Skills that are described; the others are counted."""
+"""Most skills that are described; the others are counted."""
 NAMES = 100
 SHORT = 100
-"""Characters of a description."""
+"""Most characters of a short description."""
 GUIDE = "`nexus skill use NAME` prints a guide"
 STATES = READY, SETUP, BROKEN = "ready", "needs_setup", "broken"
 """States of an item."""
 SKILL = "skills"
 NAMED = ("tools", SKILL)
-"""Categories whose ready items are named elsewhere: schemas, the list of skills."""
+"""Categories whose ready items are named elsewhere: in schemas, or in the list of skills."""
 LABELS = {"tools": "Tools", SKILL: "Skills", "servers": "MCP servers", "credentials": "Credentials"}
 
 
 def read(sources: Sources) -> Value:
-    """Return the forms of the text; which they are does not depend on a model's window."""
+    """Return the forms of the text; they do not depend on a model's window."""
     return list(capability_forms(sources.capabilities()))
 
 
@@ -50,7 +49,7 @@ def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
     model = one_line(str(value.get("model") or "none"))
     found = {str(one["category"]): one for one in value.get("capabilities", ()) if one["items"]}
     if (tools := found.get("tools")) and tools["counts"][READY] == len(tools["items"]):
-        del found["tools"]  # the schemas say it
+        del found["tools"]  # the schemas have them
     lines = [f"Model: {model}.", *(_category(one) for name, one in found.items() if name != SKILL)]
     skills = [(one_line(one["name"]), one_line(one["description"])[:SHORT]) for one in value.get("skills", ())]
     if SKILL not in found:
@@ -78,7 +77,7 @@ def _category(value: Mapping[str, Any]) -> str:
 
 
 def _state(category: str, state: str, value: Mapping[str, Any]) -> str:
-    """Return how many items are in a state, and which: of what is ready only where nothing else names them."""
+    """Count the items in a state and name them; ready ones only if they are named nowhere else."""
     count = value["counts"][state]
     text = f"{count} {'need setup' if state == SETUP and count > 1 else state.replace('_', ' ')}"
     if state == READY and category in NAMED:
@@ -92,7 +91,7 @@ def _state(category: str, state: str, value: Mapping[str, Any]) -> str:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    """Return the first of `names`, and how many more there are."""
+    """Return the first of `names`, and the number of the others."""
     some = [one_line(name) for name in names[:NAMES]]
     return ", ".join([*some, *([f"{len(names) - NAMES} more"] if len(names) > NAMES else [])])
 

@@ -1,7 +1,7 @@
-"""The time: when the session began (seed A's stamp), the date and the time of day (seeds A and E).
+"""The time: the start of the session (seed A's stamp), the date and the time of day (seeds A and E).
 
-The stamp never changes, so an epoch sends it once, with its first user entry. Date and time are two sections: since
-only what differs is sent, a turn on the same day costs the time alone, and a turn in the same minute nothing.
+The stamp never changes, so that an epoch sends it once, with its first user entry. Date and time are separate sections,
+because only changes are sent: a turn on the same day costs only the time, and a turn in the same minute nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PRIORITY = 95
 
 
 def read_session_start(sources: Sources) -> Value:
-    """Return the moment, ISO 8601 with its zone."""
+    """Return the start of the session, ISO 8601 with its zone."""
     return sources.started.isoformat()
 
 
@@ -28,7 +28,7 @@ def render_session_start(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def read_clock(sources: Sources) -> Value:
-    """Return the moment to the minute, ISO 8601, with its zone where the clock has one."""
+    """Return the current time to the minute, ISO 8601, with its zone if the clock has one."""
     return sources.clock().replace(second=0, microsecond=0).isoformat()
 
 

@@ -1,6 +1,7 @@
 """The environment of the model: folder, project, machine, shell, package manager (seeds A, B, E). Runs nothing.
 
-What changes during a session is not here: the system text stays as it was sent until the next epoch."""
+Nothing here changes during a session: the system text stays the same until the next epoch.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from nexus_cli.context.sysinfo import operating_system
 from nexus_cli.core.elide import one_line
 
 SLOT = 20
-"""Behind the instructions, as in seed A."""
+"""After the instructions, as in seed A."""
 MANAGERS = {
     "uv.lock": "uv",
     "poetry.lock": "poetry",

@@ -7,19 +7,19 @@ from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.elide import one_line
 
 MOST = 2
-"""Sessions with a section of their own."""
+"""Most sessions with their own section."""
 LONGEST = 100
-"""Characters of a title; the whole session is found by its id."""
+"""Most characters of a title; the whole session is found by its id."""
 
 
 def read(sources: Sources) -> Value:
-    """Return one record per session, the best first: `session`, `title`, `date`."""
+    """Return one record per session, best first: `session`, `title`, `date`."""
     found = sources.episodes(sources.about())
     return [{"session": one.session, "title": _short(one.title), "date": one.at[:10]} for one in found]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return `- Earlier session 2026-11-03: fix the login test (01J...)`, and how many more there are."""
+    """Render `- Earlier session 2026-11-03: fix the login test (01J...)`, and the number of other sessions."""
     made = [_section(one["session"], (_line(one),), f"session {one['session']}") for one in value[:MOST]]
     if rest := value[MOST:]:
         many = "session that fits" if len(rest) == 1 else "sessions that fit"

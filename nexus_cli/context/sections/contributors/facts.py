@@ -1,8 +1,8 @@
 """Facts of earlier sessions that are relevant to the newest message: of the person, of this project, of earlier work
 (seed E).
 
-A fact is a line and a section of its own, so that none is sent a second time; one section is for all those without
-room. `Facts.relevant` chooses the facts; the three contributors differ in slot, place and room alone.
+Each fact is a line in its own section, so that none is sent twice; one section is for all facts without room.
+`Facts.relevant` chooses the facts; the three contributors differ only in slot, place and room.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.memory import LONGEST, MemorySlot
 
 LOOKED_AT = 200
-"""Facts of one slot that are asked for."""
+"""Most facts of one slot that are requested."""
 MOST = 12
-"""Lines of one slot."""
+"""Most lines of one slot."""
 LONG = 160
-"""Characters of a fact that is sent whole where room is short."""
+"""Most characters of a fact that is sent whole if room is short."""
 POINTED = 24
-"""Tokens of a sticky fact from which on a pointer to it is worth having."""
+"""Least tokens of a sticky fact for which a pointer is worthwhile."""
 SHARE = 0.01
-"""Of the window: more than this the lines of one slot do not take, whatever their room."""
+"""Largest share of the window for the lines of one slot, whatever their room."""
 NAMED = 8
-"""Facts without a line that are named for the person; more of them are counted."""
+"""Most facts without a line that are named for the person; the others are counted."""
 ABOUT: Mapping[MemorySlot, str] = {
     MemorySlot.USER: "of the person",
     MemorySlot.PROJECT: "of this project",
@@ -35,7 +35,7 @@ ABOUT: Mapping[MemorySlot, str] = {
 
 
 def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, sticky: bool = False) -> Contributor:
-    """Return the contributor of one slot; `room` is about what its facts of one turn may take, in tokens."""
+    """Return the contributor of one slot; `room` is the approximate number of tokens for its facts in one turn."""
     name = f"{slot}_memory"
 
     def read(sources: Sources) -> Value:
@@ -47,8 +47,8 @@ def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, st
         return [{"id": fact.id, "text": fact.statement, "date": fact.at[:10]} for fact in found]
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
-        """Return `- TEXT (remembered 2026-11-20, m12)`; the best one always, each of the others that there is room for,
-        and one line for those that there is none for."""
+        """Render `- TEXT (remembered 2026-11-20, m12)`: always the best fact, others as far as there is room, and one
+        line for the rest."""
         chosen, rest, left = list[Section](), list[Value](), min(room, int(view.window * SHARE))
         for fact in value:
             forms = _forms(fact)
@@ -81,7 +81,7 @@ def _forms(fact: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _pointer(slot: MemorySlot, count: int, capped: bool) -> str:
-    """Return the pointer to `count` facts; `capped`: only so many were looked for, there may be others."""
+    """Return the pointer to `count` facts; `capped`: the search was limited to so many."""
     many = f"at least {count}" if capped else str(count)
     return f'[{many} more {"fact" if count == 1 else "facts"} {ABOUT[slot]}: recall("{DROP}")]'
 

@@ -1,5 +1,5 @@
-"""The work of the session in one line (seed E's footprint). It counts only what the model does not see any more: so
-it changes with the epoch and not with every turn, and says nothing while the whole conversation is in the window."""
+"""The work of the session in one line (seed E's footprint). It counts only work that is no longer in the window: it
+changes with the epoch, not with every turn, and is empty while the whole conversation is in the window."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.elide import one_line
 
 NAMED = 5
-"""Tools that are named; the others are counted together."""
+"""Most tools that are named; the others are counted together."""
 
 
 def read(sources: Sources) -> Value:
-    """Return `turns`, and `calls`: pairs of a tool's name and how often it gave a result."""
+    """Return `turns`, and `calls`: pairs of a tool's name and its number of results."""
     found = sources.footprint()
     return {"turns": found.turns, "calls": [[one_line(name)[:40], count] for name, count in found.calls.items()]}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return `[nexus: earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)]`."""
+    """Render `[nexus: earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)]`."""
     turns, calls = value["turns"], value["calls"]
     if not turns and not calls:
         return ()

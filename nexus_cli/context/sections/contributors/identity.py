@@ -1,8 +1,8 @@
 """The agent's identity: SOUL.md, IDENTITY.md and AGENT.md (seeds B and E), each a section of its own; and the person's
-likes: PREFERENCES.md of the personal config folder (seed E).
+preferences: PREFERENCES.md of the personal config folder (seed E).
 
-Which of them count is said in `nexus_cli.context.sections.identity_files`. A long one is sent shorter where the section
-budget is tight: seed E had nothing between whole and gone.
+`nexus_cli.context.sections.identity_files` finds the files. A long one is shortened if the section budget is tight:
+seed E could only send it whole or not at all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def read_identity(sources: Sources) -> Value:
 
 
 def render_identity(value: Value, view: View) -> tuple[Section, ...]:
-    """Return one section per file that says something."""
+    """Return one section per file with text."""
     return tuple(
         Section(
             _id(one),
@@ -49,13 +49,13 @@ def _id(one: Value) -> str:
 
 
 def read_preferences(sources: Sources) -> Value:
-    """Return its `text`, `path`, `notice` and `beyond`; nothing if there is no file."""
+    """Return its `text`, `path`, `notice` and `beyond`; nothing if the file does not exist."""
     texts = sources.persona((PREFERENCES,))
     return [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
 
 
 def render_preferences(value: Value, view: View) -> tuple[Section, ...]:
-    """Return one section, where the file says something."""
+    """Return one section if the file has text."""
     return tuple(
         Section(
             "preferences",
@@ -72,7 +72,7 @@ def render_preferences(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """Return what is odd about the files."""
+    """Return the problems with the files."""
     return [one["notice"] for one in value if one["notice"]]
 
 

@@ -1,7 +1,7 @@
 """The NEXUS.md layers (seed A), each a section of its own under a header that names its folder.
 
-Together they take at most the instruction cap: short layers stay whole, the long ones share what is left. A long layer
-has four forms: whole, without its middle, its headings, and one line that names file and size.
+Together they take at most the instruction cap: short layers stay whole, the long ones share the rest. A long layer has
+four forms: whole, without its middle, its headings, and one line with file and size.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ SHORT = 400
 OUTLINE = 300
 """Tokens of an outline."""
 WIDE = 120
-"""Characters of one headline in it."""
+"""Most characters of one headline in an outline."""
 MARGIN = 8
-"""Tokens of a layer beyond header and text: what joins them, and what counting in pieces misses."""
+"""Tokens of a layer beyond header and text: for joining, and for the error of counting in pieces."""
 _HEADINGS = re.compile(r"^ {0,3}(?:(#{1,6}[ \t]+\S.*)|(```|~~~).*)$", re.MULTILINE)
 
 Count = Callable[[str], int]
@@ -52,7 +52,7 @@ def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return one section per layer with a text; what is above its share of the cap is never sent whole (`least`)."""
+    """Return one section per layer with a text; one above its share of the cap is never sent whole (`least`)."""
     value = [layer for layer in value if layer["text"]]
     sizes = [view.count(layer["text"]) for layer in value]
     headers = [view.count(layer["header"]) + MARGIN for layer in value]
@@ -77,7 +77,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def share(sizes: Sequence[int], room: int) -> list[int]:
-    """Share `room`: the small ones all they need, the others equal parts of the rest."""
+    """Share `room`: small ones get all they need, the others equal parts of the rest."""
     shares = [0] * len(sizes)
     for done, index in enumerate(sorted(range(len(sizes)), key=lambda index: (sizes[index], index))):
         shares[index] = min(sizes[index], max(0, room) // (len(sizes) - done))
@@ -86,7 +86,7 @@ def share(sizes: Sequence[int], room: int) -> list[int]:
 
 
 def _forms(layer: Mapping[str, Any], size: int, room: int, count: Count) -> tuple[str, ...]:
-    """Return the layer whole, in `room` tokens (half of it where it fits whole), as headings, as one line."""
+    """Return the forms of a layer: whole, in `room` tokens (half of it if it fits whole), as headings, as one line."""
     text, header = layer["text"], layer["header"]
     full = f"{header}\n{text}"
     if size <= min(SHORT, room):
@@ -106,7 +106,7 @@ def _forms(layer: Mapping[str, Any], size: int, room: int, count: Count) -> tupl
 
 
 def outline(header: str, text: str, size: int, count: Count) -> list[str]:
-    """Return the headings of `text` as far as they fit, one line each, as one form; none where there are none."""
+    """Return the headings of `text` that fit, one per line, as one form; none if there are none."""
     headings, fence = [], ""
     for found in _HEADINGS.finditer(text):
         line, mark = found.group(1), found.group(2)
@@ -149,7 +149,7 @@ def _source(path: Path, root: Path) -> str:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """Return how the files were decoded, where that was not plain."""
+    """Return the unusual encodings of files."""
     return [layer["notice"] for layer in value if layer["notice"]]
 
 

@@ -1,6 +1,6 @@
-"""The person's own memory file, `MEMORY.md` beside their settings: used instead of the facts while there are none.
+"""The person's own memory file, `MEMORY.md` beside their settings: used while there are no facts.
 
-Seed E's fallback. With the first fact that is kept it is not read any more: what still holds is worth a `/memory add`.
+Seed E's fallback. It is no longer read once there is a fact: content that still matters deserves a `/memory add`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from nexus_cli.core.message import replace_surrogates
 
 NAME = "MEMORY.md"
 LIMIT = 64 * 1024
-"""Bytes that are read of it."""
+"""Bytes of the file that are read."""
 ROOM = 400
 """Tokens of its shortened form."""
 
 
 def read(sources: Sources) -> Value:
-    """Return `path`, `text`, `notice` and `beyond` of the file; nothing where there are facts, or one of both cannot be
+    """Return `path`, `text`, `notice` and `beyond` of the file; nothing if there are facts, or either cannot be
     read."""
     path = places().config / NAME
     try:
@@ -56,7 +56,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """Return what is odd about the file."""
+    """Return the problems with the file."""
     return [value["notice"]] if value.get("notice") else []
 
 

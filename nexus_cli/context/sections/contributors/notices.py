@@ -1,6 +1,6 @@
 """The lines that the session has queued for the model: a limit that was lowered, a file that changed, a missing tool.
 
-Each batch is sent once; that it was sent, and so is empty the next time, is for the session to see to.
+Each batch is sent once; the session empties the queue after sending.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return one section, a line for each; in its short form the first few, shortened, and how many more there are; at
-    last their number alone."""
+    """Return one section with a line for each notice. Its short form has the first few, shortened, and the number of
+    the others; the last form only their number."""
     if not value:
         return ()
     lines = [f"[nexus: {line}]" for line in value]

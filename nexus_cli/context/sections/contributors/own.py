@@ -1,8 +1,8 @@
 """A person's own contributors (seed D's pluggable components): `contributors/NAME.md` beside their settings.
 
-Each is one text as the section `own.NAME` (`own_event.NAME`). Its front matter says where it stands, all of it
-optional: `phase` (persona), `slot` (1 to 999; 500), `priority` (0 to 100; 60), `layer` (system, read once per epoch;
-event, sent again when it differs). Such a file is data: code comes with plugins, which a person installs as a package.
+Each is one text as the section `own.NAME` (`own_event.NAME`). Its front matter sets its place; every key is optional:
+`phase` (persona), `slot` (1 to 999; 500), `priority` (0 to 100; 60), `layer` (system, read once per epoch; event, sent
+again when it differs). Such a file is data; code comes only with plugins, which a person installs as a package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nexus_cli.core.message import replace_surrogates
 
 FOLDER = "contributors"
 MOST = 50
-"""Files that are read."""
+"""Most files that are read."""
 LIMIT = 64 * 1024
 """Bytes of one file that are read."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -36,7 +36,7 @@ KEYS = ("phase", "slot", "priority", "layer", "description")
 
 
 def read_system(sources: Sources) -> Value:
-    """Return a record per text of the system layer, and what is wrong with files."""
+    """Return a record per text of the system layer, and the problems with files."""
     return [one for one in _files() if one["layer"] != Layer.EVENT]
 
 
@@ -62,8 +62,8 @@ def _files() -> Iterator[dict[str, Any]]:
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    """Return what a file says: `name`, `layer`, `order`, `priority`, `text`, `path`, `notice`, `beyond`. `ValueError`
-    with what is wrong with its name or its front matter."""
+    """Read one file: `name`, `layer`, `order`, `priority`, `text`, `path`, `notice`, `beyond`. Raises `ValueError` with
+    the problem of its name or its front matter."""
     if not NAME.fullmatch(path.stem):
         raise ValueError("a name has lower case letters, digits, - and _")
     found = read_text(path, LIMIT)
@@ -117,7 +117,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """Return what is odd about the files."""
+    """Return the problems with the files."""
     return [one["notice"] for one in value if one["notice"]]
 
 

@@ -1,6 +1,5 @@
-"""The permission level and what asks under it. The model learns both before its first call, and again with the next
-request after a change, also in the middle of a turn.
-"""
+"""The permission level and the calls that ask under it. The model gets both before its first call, and again with the
+next request after a change, even in the middle of a turn."""
 
 from __future__ import annotations
 
@@ -13,13 +12,13 @@ ASKING = {
     "edit": "commands that change something, and files outside the project,",
     "run": "calls that need network or leave the project",
 }
-"""What asks at a level; at a level that is not here nothing does."""
+"""Calls that ask at a level; at a level without an entry, none does."""
 ASKING_UNCONFINED = {
     "read": "edits and commands",
     "edit": "commands, and files outside the project,",
     "run": "commands, and files outside the project,",
 }
-"""The same where no sandbox confines commands."""
+"""The same without a sandbox for commands."""
 ONLY_READING = (
     "only reading runs, every other call is refused. Look at what the task needs, then answer with a plan: the steps,"
     " the files, how each step is checked"
@@ -27,12 +26,13 @@ ONLY_READING = (
 
 
 def read(sources: Sources) -> Value:
-    """Return `level`, whether somebody can be `asked`, and whether commands are `confined`; nothing without tools."""
+    """Return `level`, `asked` (True if somebody can be asked), and `confined` (True if commands are); nothing without
+    tools."""
     return dict(sources.permission()) if sources.tools() else {}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return `[nexus: permission level edit: commands that change something ... ask the person first]`."""
+    """Render `[nexus: permission level edit: commands that change something ... ask the person first]`."""
     if not value:
         return ()
     text = f"[nexus: permission level {name_level(value['level'])}: {_describe(value)}]"

@@ -1,4 +1,4 @@
-"""The operating rules (seed E's contract) and how to work with the tools at hand, both from `defaults/prompts`.
+"""The operating rules (seed E's contract) and the guide to the available tools, both from `defaults/prompts`.
 
 The contract is our own first text of every system prompt. It is not in NEXUS.md, so that a person's own file of two
 lines does not switch it off. Each line of `tool_guide.md` begins with the tools that it is about,
@@ -16,20 +16,20 @@ GUIDE = "tool_guide"
 
 
 def read_contract(sources: Sources) -> Value:
-    """Return the rules for a run with tools, or for one without: `name` and `text`."""
+    """Return `name` and `text` of the rules for a run with tools, or for one without."""
     name = WITH if sources.tools() else WITHOUT
     return {"name": name, "text": load_prompt(name)}
 
 
 def render_contract(value: Value, view: View) -> tuple[Section, ...]:
-    """Return one section, first of all."""
+    """Return one section, the first of all."""
     source = f"defaults/prompts/{value['name']}.md"
     order = Phase.CONSTRAINT
     return (Section("contract", order, (value["text"],), Layer.SYSTEM, priority=99, sticky=True, source=source),)
 
 
 def read_tool_guide(sources: Sources) -> Value:
-    """Return the rules for the tools at hand, in order."""
+    """Return the rules for the available tools, in order."""
     return guide(load_prompt(GUIDE), set(sources.tools()))
 
 

@@ -1,8 +1,9 @@
-"""The blocks of a structured run, in the form of seed C: who the agent is, why it runs, where, and what else there is.
+"""The blocks of a structured run, in the form of seed C: the agent, the cause of the run, its space, and its
+surroundings.
 
-`Sources.run` gives the facts, plain JSON: `trigger` (the TRIGGER block by its keys), `time` (when it was recorded), and
-from whoever drives the run `identity`, `space`, `spaces`, `plans` and `runs`. Goals and memories have their own seams.
-A session that was not opened for a run has at most a TRIGGER. SPACE HISTORY is entries, not a section.
+`Sources.run` returns the facts as plain JSON: `trigger` (the TRIGGER block by its keys), `time` (of its record), and
+from the driver of the run `identity`, `space`, `spaces`, `plans` and `runs`. Goals and memories have their own seams. A
+session that was not opened for a run has at most a TRIGGER. SPACE HISTORY is entries, not a section.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from nexus_cli.core.message import replace_surrogates
 
 ID = "run"
 BLOCKS = ("identity", "trigger", "space", "spaces", "goals", "memories", "plans", "runs")
-"""In the order of the seed."""
+"""In the seed's order."""
 PRIORITY = {
     "identity": 95.0,
     "trigger": 97.0,
@@ -47,20 +48,20 @@ FIRST = tuple(
 )
 """Keys of a trigger in the order of the seed; others follow."""
 LONG, SHORT = 400, 80
-"""Characters of one value of a trigger, and of one in its short form."""
+"""Most characters of one value of a trigger, and in its short form."""
 MOST, FEW = 12, 3
-"""Lines of a block, and of its short form."""
+"""Most lines of a block, and of its short form."""
 LONGEST = 200
-"""Characters of a line of other people's words."""
+"""Most characters of a line of other people's words."""
 MEMORIES = 6
-"""Facts of each slot."""
+"""Most facts of each slot."""
 DEEPEST = 8
-"""Levels of a payload that are shown."""
+"""Most levels of a payload that are shown."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 
 def read(sources: Sources) -> Value:
-    """Return the lines of each block by its name, without heading; of `trigger` long and short ones; empty in a plain
+    """Return the lines of each block by its name, without heading; for `trigger` long and short ones. Empty in a plain
     session."""
     run = sources.run()
     trigger = run.get("trigger")
@@ -83,7 +84,7 @@ def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return a section for each block that has a line, in the order of the seed."""
+    """Return a section for each block that has a line, in the seed's order."""
     made = ((name, *_forms(name, value, view.count)) for name in BLOCKS if value.get(name))
     return tuple(
         Section(
@@ -101,7 +102,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def _forms(name: str, value: Value, count: Callable[[str], int]) -> tuple[tuple[str, ...], int]:
-    """Return the forms of a block and the fullest that is sent."""
+    """Return the forms of a block, and the index of the fullest one that may be sent."""
     lines = value[name]
     match name:
         case "identity":
@@ -142,7 +143,7 @@ def _trigger_lines(trigger: Mapping[str, Any], most: int) -> list[str]:
 
 
 def _value(key: str, value: Any, most: int, where: str) -> str:
-    """Return one value of a trigger in the form of the seed; a long text says where all of it is."""
+    """Return one value of a trigger in the seed's form; a long text has a pointer to the whole."""
     if isinstance(value, Mapping) and "name" in value and "id" in value and len(value) <= 3:
         name, identity = value["name"], _plain(value["id"])
         if "type" in value:
@@ -174,7 +175,7 @@ def _json(value: Any, level: int = 0) -> str:
 
 
 def _space_lines(run: Mapping[str, Any]) -> list[str]:
-    """Return the active space; none where there is nobody who could enter one."""
+    """Return the active space; none if nobody could enter one."""
     space = run.get("space")
     if space:
         how = "  [auto-set from trigger]" if space.get("auto") else ""
@@ -196,7 +197,7 @@ def _space_line(space: Mapping[str, Any]) -> str:
 
 
 def _goal_lines(sources: Sources) -> list[str]:
-    """Return the open goals, with their open steps; ours have no priority, which the seed's have."""
+    """Return the open goals with their open steps; ours have no priority, unlike the seed's."""
     found, lines = sources.goals(), []
     for goal in found:
         if not goal.parent and not goal.done:
@@ -206,7 +207,7 @@ def _goal_lines(sources: Sources) -> list[str]:
 
 
 def _memory_lines(sources: Sources) -> list[str]:
-    """Return the facts that matter for what started the run, each with its slot."""
+    """Return the facts that are relevant to the cause of the run, each with its slot."""
     if sources.facts is None:
         return []
     try:
@@ -246,7 +247,7 @@ def _plain(text: Any) -> str:
 
 
 def _quote(text: Any, most: int = LONGEST) -> str:
-    """Return a text as a JSON string: it ends where its quotes end."""
+    """Return a text as a JSON string, so that its end is clear."""
     whole = "\n".join(replace_surrogates(str(text)).splitlines())
     short = whole if len(whole) <= most else f"{whole[:most]}..."
     return json.dumps(neutralize_message(short), ensure_ascii=False)
@@ -260,12 +261,12 @@ def _moment(at: Any) -> datetime | None:
 
 
 def _utc(moment: datetime) -> str:
-    """Return a time to the second, as the seed has them."""
+    """Format a time to the second, as in the seed."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _span(seconds: float) -> str:
-    """Return `17h 53m`; from two days on days and hours; `0h 00m` for what is due."""
+    """Format a duration as `17h 53m`; from two days on as days and hours; `0h 00m` for the past."""
     minutes = max(0, int(seconds // 60))
     if minutes >= 48 * 60:
         return f"{minutes // 1440}d {minutes // 60 % 24:02}h"
@@ -273,7 +274,7 @@ def _span(seconds: float) -> str:
 
 
 def read_instructions(sources: Sources) -> Value:
-    """Return the rules of a structured run for the tools at hand."""
+    """Return the rules of a structured run for the available tools."""
     return guide(load_prompt("run"), set(sources.tools()))
 
 

@@ -1,6 +1,6 @@
-"""The files of the session that changed on disk since they were last seen (seed E). A section for each of the newest,
-so that one file is reported without the others, and one for all the others. Files of which the window shows nothing any
-more stand in the record of the work, which every summary and every cut leaves."""
+"""The files of the session that changed on disk since they were last seen (seed E). Each of the newest has its own
+section, so that one file can be reported without the others, and one section is for the rest. Files that the window no
+longer shows are in the record of the work, which every summary and every cut keeps."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.elide import one_line
 
 ALONE = 6
-"""Files with a section of their own, the newest first."""
+"""Most files with their own section, newest first."""
 LONGEST = 80
-"""Characters of a path."""
+"""Most characters of a path."""
 MOST = 8_000_000
-"""Characters for some ten thousand files."""
+"""Most characters of the value, for some ten thousand files."""
 
 
 def read(sources: Sources) -> Value:
-    """Return one record per file that is not as it was: `path`, `disk`, `moment`."""
+    """Return one record per changed file: `path`, `disk`, `moment`."""
     root = project_root(sources.cwd)
     altered = [one for one in sources.files() if one.disk != "same"]
     return [{"path": _path(one.path, f"{root}/"), "disk": one.disk, "moment": one_line(one.moment)} for one in altered]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return `[nexus: file src/a.py: changed on disk at 14:35:12, after you last saw it]` for each of the newest, and
+    """Render `[nexus: file src/a.py: changed on disk at 14:35:12, after you last saw it]` for each of the newest, and
     `[nexus: also changed on disk after you last saw them: c.py, d.py]`."""
     alone = (_section(one["path"], (f"[nexus: {_line(one)}]",), one["path"]) for one in value[:ALONE])
     return (*alone, *_rest(value[ALONE:], view))
@@ -41,8 +41,8 @@ def _section(name: str, forms: tuple[str, ...], source: str) -> Section:
 
 
 def _rest(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
-    """Return one section for the files without one of their own: their names, or their number where these need too
-    much; the list of them all is its drop."""
+    """Return one section for the files without their own: their names, or only their number if these take too much; the
+    complete list is its drop."""
     if not rest:
         return ()
     many = f"{len(rest):,} more file{'' if len(rest) == 1 else 's'}"
@@ -64,7 +64,7 @@ def _line(one: Value) -> str:
 
 
 def _path(path: str, root: str) -> str:
-    """Return the path relative to the project where it lies in it; on one line, its end where it is long."""
+    """Return the path relative to the project if it is inside; on one line, and only the end of a long one."""
     line = one_line(path.removeprefix(root))
     return line if len(line) <= LONGEST else "..." + line[-LONGEST:]
 

@@ -11,18 +11,18 @@ from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.elide import one_line
 
 GOALS = 8
-"""Open goals with a section of their own, the newest ones."""
+"""Most open goals with their own section, the newest ones."""
 DONE = 2
-"""Goals that were reached with a section of their own, the newest ones: else the model would go on with them."""
+"""Most reached goals with their own section, the newest ones, so that the model does not continue them."""
 STEPS, FEW_STEPS = 6, 1
 LONGEST = 160
-"""Characters of a goal or a step that are sent."""
+"""Most characters of a goal or a step that are sent."""
 WHOLE = f' [whole: recall("{DROP}")]'
-"""Behind what is sent short."""
+"""Appended to a shortened text."""
 
 
 def read(sources: Sources) -> Value:
-    """Return one record per goal: `id`, `text`, `done`, `steps` (texts of those that are open), `of` (number of all
+    """Return one record per goal: `id`, `text`, `done`, `steps` (texts of the open ones), `of` (number of all
     steps)."""
     found = sources.goals()
     children = {goal.id: [step for step in found if step.parent == goal.id] for goal in found if not goal.parent}
@@ -40,8 +40,8 @@ def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return `Goal g1: TEXT; open: STEP; STEP (2 of 4)`, in its short form with the next step alone; and how many more
-    goals there are."""
+    """Render `Goal g1: TEXT; open: STEP; STEP (2 of 4)`, in its short form only with the next step; and the number of
+    other goals."""
     open_ones = [goal for goal in value if not goal["done"]][-GOALS:]
     done = [goal for goal in value if goal["done"]][-DONE:]
     shown = [goal for goal in value if goal in open_ones or goal in done]
@@ -56,7 +56,8 @@ def _section(name: str, slot: int, forms: tuple[str, ...], least: int) -> Sectio
 
 
 def _forms(goal: Value, count: Callable[[str], int]) -> tuple[tuple[str, ...], int]:
-    """Return the forms of one goal, and the fullest that is sent: what is longer than a line may be is sent short."""
+    """Return the forms of one goal, and the index of the fullest one that may be sent: a text longer than a line is
+    shortened."""
     if goal["done"]:
         return (_line(goal),), 0
     full, capped, few = _line(goal), _line(goal, LONGEST, STEPS), _line(goal, LONGEST, FEW_STEPS)
@@ -67,7 +68,7 @@ def _forms(goal: Value, count: Callable[[str], int]) -> tuple[tuple[str, ...], i
 
 
 def _more(rest: Sequence[Value]) -> tuple[str, ...]:
-    """Return all goals without a section of their own, and their number."""
+    """List all goals without their own section, and their number."""
     still = sum(1 for goal in rest if not goal["done"])
     pointer = f'[{len(rest)} older {"goal" if len(rest) == 1 else "goals"}, {still} of them open: recall("{DROP}")]'
     return "\n".join(map(_line, rest)), pointer

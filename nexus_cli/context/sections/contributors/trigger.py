@@ -12,17 +12,17 @@ SAID = {
     "client": "sent by another program over JSON-RPC",
     "agent": "a task from the run that you work for",
 }
-"""Source of a trigger to how that is said."""
+"""Description of a trigger by its source."""
 
 
 def read(sources: Sources) -> Value:
-    """Return `type` and `source` of what started the turn."""
+    """Return `type` and `source` of the turn's cause."""
     found = sources.trigger()
     return {key: one_line(str(found.get(key, "")))[:80] for key in ("type", "source")}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return `Trigger: ask (read from stdin, nobody is at a prompt)`; of another source its type alone."""
+    """Render `Trigger: ask (read from stdin, nobody is at a prompt)`; for another source only its type."""
     if not value["type"].strip():
         return ()
     said = SAID.get(value["source"])

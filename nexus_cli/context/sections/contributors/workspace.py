@@ -14,11 +14,12 @@ FOLDERS, FEW_FOLDERS = 16, 6
 LANGUAGES, FEW_LANGUAGES = 5, 2
 NOTABLE = 8
 LONGEST = 60
-"""Characters of one name."""
+"""Most characters of one name."""
 
 
 def read(sources: Sources) -> Value:
-    """Return `files`, `folders`, `languages`, `notable`, `whole`, as `Outline` has them; `way` to see them all."""
+    """Return `files`, `folders`, `languages`, `notable`, `whole`, as in `Outline`, and `way`, the way to see them
+    all."""
     found = sources.outline()
     return {
         "files": found.files,
@@ -57,7 +58,7 @@ def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str
 
 
 def _some(names: Sequence[str], most: int) -> str:
-    """Return the first of `names`, and how many more there are."""
+    """Return the first of `names`, and the number of the others."""
     return ", ".join([*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])])
 
 

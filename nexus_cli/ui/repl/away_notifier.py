@@ -1,4 +1,4 @@
-"""Calls a person who is away from the terminal: a question waits for them, or a turn has ended."""
+"""Notify a person who is away from the terminal that a question waits for them or a turn has ended."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.repl.view import ReplView
 
 
-class PersonCalls:
-    """Calls the person for some of a session's events."""
+class AwayNotifier:
+    """Notifies the person of some of a session's events."""
 
     def __init__(self, view: ReplView) -> None:
         self._view = view
         self._questions: set[tuple[str, str]] = set()
-        """Calls that the person is asked about, each with its worker, "" for the session itself."""
+        """Open questions: worker ("" for the session itself) and call."""
 
     def feed(self, event: e.Event, folder: str, *, has_more: bool, worker: str = "") -> None:
-        """Call the person to `event` of the session in `folder`, or of its `worker`; with `has_more` another turn
+        """Notify the person of `event` in the session of `folder`, or of its `worker`; with `has_more` another turn
         begins."""
         match event:
             case e.AgentEvent():
