@@ -22,7 +22,6 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.lane.cache.sent_request import CacheHistory
 from nexus_cli.lane.cache_expectation import REWRITE, is_warm, record_rewrite
-from nexus_cli.lane.compaction.context_fit import compaction_threshold
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
@@ -171,7 +170,7 @@ def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[Window
 
 def _compaction_follows(window: LaneWindow, settings: Settings, request: NextRequest, saved: int) -> bool:
     """True if the window would be compacted anyway: then it is rewritten once, not twice."""
-    return _after(request, saved) >= compaction_threshold(window, settings)
+    return _after(request, saved) >= settings.compact.at * window.budget.available
 
 
 def _after(request: NextRequest, saved: int) -> int:
