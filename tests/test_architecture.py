@@ -497,7 +497,7 @@ def test_one_module_says_how_large_a_request_is() -> None:
     assert not wrong, "read it off `next_request` or `window_request`:\n" + "\n".join(wrong)
 
 
-WHOLE_LANE = 67
+WHOLE_LANE = 66
 """Functions of lane, turn and session that take a whole `LaneState`. Only ever lowered."""
 
 

@@ -55,7 +55,7 @@ class PromptAssembly:
         return PromptAssembly(collector, self.context, self.tools, self.rules, self.effort, self.inherited)
 
     async def draft_epoch(self, window: LaneWindow | None = None) -> EpochDraft:
-        """Return system text and tools as of now, within the present budget of `lane_state`."""
+        """Return system text and tools as of now, within the present budget of `window`."""
         self._fit(window)
         if self.inherited is not None:
             return EpochDraft(self.inherited)

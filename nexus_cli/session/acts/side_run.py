@@ -23,6 +23,7 @@ from nexus_cli.lane.lane_forks import forked, separate
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import Model
 from nexus_cli.lane.model_call import call_model
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.permission.run_limits import SPARE
 from nexus_cli.session.session_state import MemoryStartLog
@@ -90,7 +91,7 @@ async def _run(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Re
 
 async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None) -> str:
     lane = side.lane
-    own = _dispatcher(side, dispatcher, recipe)
+    own = _dispatcher(lane, window_request(side), dispatcher, recipe)
     left = (recipe.limits.max_iterations or MOST) + SPARE
     while True:
         match lane.next_step():
@@ -135,16 +136,16 @@ async def _request(side: LaneState, recipe: Recipe) -> None:
     await call_model(side, answer_cap(side), main=False)
 
 
-def _dispatcher(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
+def _dispatcher(lane: Lane, request: NextRequest, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
     """Return the session's dispatcher within the recipe's limits, with records of its own."""
-    log = side.lane.timeline.log
+    log = lane.timeline.log
     return replace(
         dispatcher,
         starts=log if isinstance(log, StartLog) else MemoryStartLog(),
         limits=dispatcher.limits & recipe.limits,
         services=dispatcher.services.without(Waits),
         signals=recipe.signals,
-        found=window_request(side).tokens,
+        found=request.tokens,
         denied=[],
         changed={},
         given={},
