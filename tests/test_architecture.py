@@ -514,9 +514,26 @@ def test_one_module_says_how_large_a_request_is() -> None:
         for path in product()
         if room(path) != "context" and name(path) not in MEASURES
         for node in nodes(path)
-        if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "meter" in ast.unparse(node.value)
+        if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "estimator" in ast.unparse(node.value)
     ]
     assert not wrong, "read it off `next_request` or `window_request`:\n" + "\n".join(wrong)
+
+
+WHOLE_LANE = 66
+"""Functions of lane, turn and session that take a whole `LaneState`. Only ever lowered."""
+
+
+def test_functions_take_the_part_of_a_lane_that_they_use() -> None:
+    whole = [
+        f"{name(path)}:{function.lineno} {function.name}"
+        for path in product()
+        if room(path) in ("lane", "turn", "session")
+        for function in functions(path)
+        for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+        if argument.annotation is not None and "LaneState" in ast.unparse(argument.annotation).split(" | ")
+    ]
+    why = "take the window, the lane, the cache or `Upcoming`; where fewer take the whole lane state, lower the bound"
+    assert len(whole) == WHOLE_LANE, f"{why}:\n" + "\n".join(whole)
 
 
 def test_the_top_level_holds_only_what_belongs_there() -> None:

@@ -174,7 +174,7 @@ async def _discard(context: CommandContext, row: Mapping[str, Any], record: Work
 
 def _tell_model(context: CommandContext, line: str) -> None:
     """Add a line for the model to the next request."""
-    context.session.state.lane_state.notices.append(line)
+    context.session.state.lane_state.upcoming.notices.append(line)
 
 
 def _complete_agents(context: CommandContext) -> Sequence[str]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.context.tokens.estimator import Anchor
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.entry import Memo
-from nexus_cli.lane.lane_state import LaneState
 
 Memos = Callable[[str], Sequence[Memo]]
 """The memos of a lane of one kind, oldest first."""
@@ -31,7 +31,7 @@ overflow cuts that short, but those that failed at one count in the same way for
 
 
 def note_made(
-    lane_state: LaneState,
+    step: int,
     epoch: int,
     why: str,
     drops: Iterable[str],
@@ -41,18 +41,18 @@ def note_made(
     """Return the note that epoch `epoch` begins with a summary; `anchor` is that of the epoch before it. Recorded with
     the epoch."""
     told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
-    return _tried(lane_state.step, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told, "rules": rules})
+    return _tried(step, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told, "rules": rules})
 
 
-def note_failed(lane_state: LaneState, why: str, *, paid: bool, over: bool = False) -> None:
+def note_failed(lane: Lane, step: int, why: str, *, paid: bool, over: bool = False) -> None:
     """Record that a compaction failed; `over` says that the window did not fit."""
-    lane_state.lane.timeline.memo(*_tried(lane_state.step, {"epoch": None, "why": why, "paid": paid, "over": over}))
+    lane.timeline.memo(*_tried(step, {"epoch": None, "why": why, "paid": paid, "over": over}))
 
 
-def note_undone(lane_state: LaneState, epoch: int, undone: int) -> list[Note]:
+def note_undone(lane: Lane, step: int, epoch: int, undone: int) -> list[Note]:
     """Return the notes that epoch `epoch` undoes the compaction that began epoch `undone`. Recorded with the epoch."""
-    drops = compaction_memo(lane_state.lane.timeline.memos, undone).get("drops", [])
-    tried = _tried(lane_state.step, {"epoch": epoch, "why": "undo"})
+    drops = compaction_memo(lane.timeline.memos, undone).get("drops", [])
+    tried = _tried(step, {"epoch": epoch, "why": "undo"})
     return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
 
 
@@ -74,31 +74,31 @@ def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
     return Anchor(last, reported, counted)
 
 
-def may_compact(lane_state: LaneState, *, fits: bool) -> bool:
+def may_compact(lane: Lane, step: int, *, fits: bool) -> bool:
     """True if a summary may be requested now, also after a restart; `fits`: the next request fits without one."""
-    tried = [memo.value for memo in lane_state.lane.timeline.memos(TRIED)]
-    if fits and any(_lately(lane_state.step, value) for value in tried if not _for_nothing(value)):
+    tried = [memo.value for memo in lane.timeline.memos(TRIED)]
+    if fits and any(_lately(step, value) for value in tried if not _for_nothing(value)):
         return False
     failed = _in_vain(tried)
     alike = failed if fits else [value for value in failed if value.get("over")]
-    return not any(_lately(lane_state.step, value) for value in failed) and not (
-        alike and _lately(lane_state.step, alike[0], AGAIN_AFTER << (len(alike) - 1))
+    return not any(_lately(step, value) for value in failed) and not (
+        alike and _lately(step, alike[0], AGAIN_AFTER << (len(alike) - 1))
     )
 
 
-def refused_for_nothing(lane_state: LaneState) -> bool:
+def refused_for_nothing(lane: Lane, step: int) -> bool:
     """True if the last try, a few steps ago, found too little to summarize. It cost nothing and is not reported at each
     step."""
-    tried = lane_state.lane.timeline.memos(TRIED)
-    return bool(tried) and _for_nothing(tried[-1].value) and _lately(lane_state.step, tried[-1].value)
+    tried = lane.timeline.memos(TRIED)
+    return bool(tried) and _for_nothing(tried[-1].value) and _lately(step, tried[-1].value)
 
 
-def last_refusal(lane_state: LaneState) -> tuple[int, str] | None:
+def last_refusal(lane: Lane, step: int) -> tuple[int, str] | None:
     """Return how many steps ago a summary was paid for and refused, and why; None if none was lately."""
-    failed = _in_vain([memo.value for memo in lane_state.lane.timeline.memos(TRIED)])
-    if not failed or not _lately(lane_state.step, failed[0]):
+    failed = _in_vain([memo.value for memo in lane.timeline.memos(TRIED)])
+    if not failed or not _lately(step, failed[0]):
         return None
-    return lane_state.step - int(failed[0]["step"]), str(failed[0]["why"])
+    return step - int(failed[0]["step"]), str(failed[0]["why"])
 
 
 def _for_nothing(value: Mapping[str, Any]) -> bool:

@@ -7,27 +7,37 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any
 
 from nexus_cli.context.window.fingerprints import Difference, first_difference
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price_rewrite
 from nexus_cli.core.event import CacheResult
+from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.cache.diagnosis import diagnose, seconds_between
-from nexus_cli.lane.cache.sent_request import MOST_EPOCHS, SentRequest, cache_life_of, compare_requests, prefix_hash
+from nexus_cli.lane.cache.sent_request import (
+    MOST_EPOCHS,
+    CacheHistory,
+    SentRequest,
+    cache_life_of,
+    compare_requests,
+    prefix_hash,
+)
 from nexus_cli.lane.current_request import unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import Outlook
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""
 
 
-def record_use(lane_state: LaneState, ahead: Outlook, usage: Usage) -> CacheResult:
+def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: Usage) -> CacheResult:
     """Record that the request reached the provider; return what came of it by the figures that it reported (`usage`,
     empty if none)."""
-    lane, cache, before = lane_state.lane, lane_state.cache, lane_state.cache.last
+    lane, before = window.lane, cache.last
     cache.uses[lane.epoch.id] = ahead.at
     result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if not usage.input:
@@ -37,7 +47,7 @@ def record_use(lane_state: LaneState, ahead: Outlook, usage: Usage) -> CacheResu
     cached = bool(usage.cache_read or usage.cache_write) or (before is not None and before.cached)
     begins = prefix_hash(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
     least = cache.least[begins] = min(mine, cache.least.get(begins, mine))
-    life = cache_life_of(lane_state.model.info)
+    life = cache_life_of(window.model.info)
     now = cache.last = SentRequest(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins, life)
     cache.earlier.pop(lane.epoch.id, None)
     cache.earlier[lane.epoch.id] = now
@@ -55,33 +65,33 @@ def record_use(lane_state: LaneState, ahead: Outlook, usage: Usage) -> CacheResu
     )
     if not verdict.missed:
         return replace(result, cost_usd=0.0)
-    dollars = miss_cost(lane_state.model.info, verdict.missed, usage)
+    dollars = miss_cost(window.model.info, verdict.missed, usage)
     return replace(result, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
-def is_warm(lane_state: LaneState, *, any_model: bool = False) -> bool:
+def is_warm(window: LaneWindow, cache: CacheHistory, now: datetime, *, any_model: bool = False) -> bool:
     """True if the provider's cache may still hold what the lane sent last, for the model that is asked now (or
     `any_model`), or its lifetime is unknown."""
-    last = lane_state.cache.last
-    same = last is None or any_model or last.epoch.model == lane_state.lane.epoch.model
-    return same and (last is None or _may_be_cached(lane_state, last))
+    last = cache.last
+    same = last is None or any_model or last.epoch.model == window.lane.epoch.model
+    return same and (last is None or _may_be_cached(cache, last, window.model.info, now))
 
 
-def _may_be_cached(lane_state: LaneState, sent: SentRequest) -> bool:
+def _may_be_cached(cache: CacheHistory, sent: SentRequest, info: ModelInfo, now: datetime) -> bool:
     """True if a request may still be in a cache."""
-    life = cache_life_of(lane_state.model.info)
+    life = cache_life_of(info)
     if life is None:
         return True
     if sent.tokens < life.min_tokens:
         return False
-    seconds = seconds_between(lane_state.cache.uses.get(sent.epoch.id), lane_state.clock())
+    seconds = seconds_between(cache.uses.get(sent.epoch.id), now)
     return seconds is None or seconds <= life.max_seconds
 
 
 def record_rewrite(lane_state: LaneState, before: int) -> RewritePrice:
     """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewrite_memo`.
 
-    The meter already knows the window that came of it.
+    The estimator already knows the window that came of it.
     """
     priced = _priced(lane_state, before, window_request(lane_state).tokens)
     lane_state.lane.timeline.memo(*_rewrite(lane_state.lane, priced))
@@ -94,7 +104,7 @@ def rewrite_memo(lane_state: LaneState, before: int) -> tuple[str, dict[str, Any
     `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
     the cache as far as it had been sent; what it now has in common with that still is.
     """
-    return _rewrite(lane_state.lane, _priced(lane_state, before, unreported_tokens(lane_state)))
+    return _rewrite(lane_state.lane, _priced(lane_state, before, unreported_tokens(lane_state.window)))
 
 
 def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
@@ -105,12 +115,12 @@ def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
 def _priced(lane_state: LaneState, before: int, after: int) -> RewritePrice:
     """Price a rewrite; `before` and `after` are estimates of the whole window in tokens."""
     lane = lane_state.lane
-    still_warm = is_warm(lane_state, any_model=lane.epoch.cause == "model")
-    held = (one for one, _ in lane_state.cache.candidates() if _may_be_cached(lane_state, one)) if still_warm else ()
+    cache, info, now = lane_state.cache, lane_state.model.info, lane_state.clock()
+    still_warm = is_warm(lane_state.window, cache, now, any_model=lane.epoch.cause == "model")
+    held = (one for one, _ in cache.candidates() if _may_be_cached(cache, one, info, now)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
     fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
-    tokens = lane_state.meter.scale().tokens
+    tokens = lane_state.window.estimator.scale().tokens
     cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
-    info = lane_state.model.info.with_tier_prices(after)
-    return price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
+    return price_rewrite(info.with_tier_prices(after), cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)

@@ -5,16 +5,19 @@ No other file asks the token estimator for the size of a request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.tokens.estimator import Anchor
+from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
-from nexus_cli.lane.cache.sent_request import cache_life_of
+from nexus_cli.lane.cache.sent_request import CacheHistory, cache_life_of
 from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_meter
+from nexus_cli.lane.lane_window import LaneWindow, Model
+from nexus_cli.lane.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_estimator
 from nexus_cli.lane.spending import left_over
+from nexus_cli.lane.upcoming import Upcoming
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import SectionObject
@@ -28,46 +31,50 @@ def window_request(lane_state: LaneState) -> NextRequest:
         lane,
         lane.epoch.id,
         lane.changes,
-        lane_state.meter,
-        lane_state.meter.state,
-        lane_state.budget,
+        lane_state.window.estimator,
+        lane_state.window.estimator.state,
+        lane_state.window.budget,
         model.info,
         lane_state.cache.last,
-        lane_state.event,
+        lane_state.upcoming.event,
     )
-    if lane_state.made is None or lane_state.made[0] != state:
+    if lane_state.upcoming.window_request is None or lane_state.upcoming.window_request[0] != state:
         made = NextRequest.of(
-            lane_state.meter,
+            lane_state.window.estimator,
             lane.epoch,
             lane.items,
-            lane_state.budget,
+            lane_state.window.budget,
             sent=lane.last_sent,
-            told=lane_state.event,
-            room=lane_state.room,
-            earlier=_earlier(lane_state),
+            told=lane_state.upcoming.event,
+            room=lane_state.window.room,
+            earlier=_earlier(lane_state.cache, lane_state.model, lane_state.clock),
             in_force=lambda: _in_force(lane_state),
         )
-        lane_state.made = state, made
-    return lane_state.made[1]
+        lane_state.upcoming.window_request = state, made
+    return lane_state.upcoming.window_request[1]
 
 
 def next_request(lane_state: LaneState) -> NextRequest:
     """Return the next request: that of the window, with what waits for the person's next message, under the epoch that
     it begins where that is drafted."""
     now, texts = window_request(lane_state), tuple(lane_state.control.waiting_texts())
-    draft = lane_state.draft if is_drafted(lane_state) else None
+    draft = lane_state.upcoming.draft if is_drafted(lane_state.window, lane_state.upcoming) else None
     if draft is None and not texts:
         return now
     state = (now, draft, texts)
-    if lane_state.foreseen is None or lane_state.foreseen[0] != state:
-        count, number = lane_state.context.counter.count, lane_state.lane.timeline.last + 1
+    if lane_state.upcoming.next_request is None or lane_state.upcoming.next_request[0] != state:
+        count, number = lane_state.window.context.counter.count, lane_state.lane.timeline.last + 1
         waiting = [WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
-        meter = lane_state.meter if draft is None else unreported_meter(lane_state.meter, draft.epoch, now.items)
+        estimator = (
+            lane_state.window.estimator
+            if draft is None
+            else unreported_estimator(lane_state.window.estimator, draft.epoch, now.items)
+        )
         made = NextRequest.of(
-            meter,
+            estimator,
             draft.epoch if draft else now.epoch,
             now.items,
-            lane_state.budget,
+            lane_state.window.budget,
             waiting=waiting,
             sent=-1 if draft else now.sent,
             told=() if draft else now.told,
@@ -75,47 +82,50 @@ def next_request(lane_state: LaneState) -> NextRequest:
             earlier=now.earlier,
             in_force=lambda: _in_force(lane_state),
         )
-        lane_state.foreseen = state, made
-    return lane_state.foreseen[1]
+        lane_state.upcoming.next_request = state, made
+    return lane_state.upcoming.next_request[1]
 
 
-def _earlier(lane_state: LaneState) -> EarlierRequests:
-    return EarlierRequests(tuple(lane_state.cache.candidates()), cache_life_of(lane_state.model.info), lane_state.clock)
+def _earlier(cache: CacheHistory, model: Model, clock: Clock) -> EarlierRequests:
+    return EarlierRequests(tuple(cache.candidates()), cache_life_of(model.info), clock)
 
 
 def _in_force(lane_state: LaneState) -> LimitsInForce:
     return lane_state.limits.in_force(lane_state) if lane_state.limits else (lane_state.spending.limits, ())
 
 
-def begins_epoch(lane_state: LaneState) -> bool:
+def begins_epoch(window: LaneWindow, upcoming: Upcoming) -> bool:
     """True if the next request begins a new epoch: another model or effort, or a reload."""
-    epoch, model = lane_state.lane.epoch, lane_state.model
-    return bool(lane_state.pending) or (epoch.model, epoch.effort) != (model.info.name, model.effort or epoch.effort)
+    epoch, model = window.lane.epoch, window.model
+    return bool(upcoming.pending) or (epoch.model, epoch.effort) != (
+        model.info.name,
+        model.effort or epoch.effort,
+    )
 
 
-def is_drafted(lane_state: LaneState) -> bool:
+def is_drafted(window: LaneWindow, upcoming: Upcoming) -> bool:
     """True if the epoch that the next request begins is known."""
-    draft = lane_state.draft
-    return draft is not None and draft.epoch.parent == lane_state.lane.epoch.id and begins_epoch(lane_state)
+    draft = upcoming.draft
+    return draft is not None and draft.epoch.parent == window.lane.epoch.id and begins_epoch(window, upcoming)
 
 
 def rewritten_request(
-    lane_state: LaneState, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
+    window: LaneWindow, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> NextRequest:
     """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
-    meter = unreported_meter(lane_state.meter, epoch, items, anchor)
-    return NextRequest.of(meter, epoch, items, lane_state.budget, room=lane_state.room)
+    estimator = unreported_estimator(window.estimator, epoch, items, anchor)
+    return NextRequest.of(estimator, epoch, items, window.budget, room=window.room)
 
 
-def unreported_tokens(lane_state: LaneState) -> int:
+def unreported_tokens(window: LaneWindow) -> int:
     """Return what the window takes by the estimate that is made where nothing of it was reported: by it a window is
     compared with one that was just rewritten."""
-    return round(lane_state.meter.estimate_without_anchor(lane_state.lane.counted))
+    return round(window.estimator.estimate_without_anchor(window.lane.counted))
 
 
-def most_with(lane_state: LaneState, added: int) -> int:
+def most_with(window: LaneWindow, added: int) -> int:
     """Return what the window takes at most with one more message of `added` tokens by our count."""
-    return lane_state.meter.upper(lane_state.lane.counted + added)
+    return window.estimator.upper(window.lane.counted + added)
 
 
 def answer_cap(lane_state: LaneState) -> int:
@@ -127,22 +137,22 @@ def answer_cap(lane_state: LaneState) -> int:
     request, info = window_request(lane_state), lane_state.model.info
     expected = request.most
     if request.basis == "estimate":
-        expected = max(expected, min(round(request.tokens * 1.1), left_over(info, lane_state.least_output)))
+        expected = max(expected, min(round(request.tokens * 1.1), left_over(info, lane_state.window.least_output)))
     return lane_state.spending.output_cap(info, expected)
 
 
-def context_plan(lane_state: LaneState) -> PlanObject:
-    """Return what is about to be sent: the `context.plan` of `nexus docs json`."""
-    request = window_request(lane_state)
+def context_plan(request: NextRequest, step: int, facts: Sequence[Mapping[str, Any]]) -> PlanObject:
+    """Return what is about to be sent as step `step`, with the remembered `facts` in it: the `context.plan` of
+    `nexus docs json`."""
     sections = cast("list[SectionObject]", list(request.sections))
     return {
-        "step": lane_state.step + 1,
+        "step": step,
         "epoch": request.epoch.id,
         "basis": request.basis,
         "budget": request.budget.to_json(),
         "sections": sections,
         "entries": len(request.items),
         "drops": [drop for one in sections if (drop := one.get("drop"))],
-        "facts": [dict(fact) for fact in lane_state.facts],
+        "facts": [dict(fact) for fact in facts],
         "limits": request.limits[0].to_json(),
     }

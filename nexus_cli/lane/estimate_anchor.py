@@ -12,33 +12,33 @@ from nexus_cli.lane.backoff import UNDONE, anchor_before
 from nexus_cli.ledger import LaneLog, RequestRow
 
 
-def take_anchor(meter: TokenEstimator, log: LaneLog, epoch: Epoch, items: Sequence[WindowItem]) -> None:
-    """Anchor `meter` on the newest believable report of a request under `epoch`, of which `items` are the window; else,
-    where a compaction was undone, on what had been reported of the window before it."""
+def take_anchor(estimator: TokenEstimator, log: LaneLog, epoch: Epoch, items: Sequence[WindowItem]) -> None:
+    """Anchor `estimator` on the newest believable report of a request under `epoch`, of which `items` are the window;
+    else, where a compaction was undone, on what had been reported of the window before it."""
     newest = log.last_request()
     if newest is not None and newest.manifest.epoch == epoch.id:
-        if anchor_on(meter, newest, epoch, items):
+        if anchor_on(estimator, newest, epoch, items):
             return
         rows = [row for row in log.requests() if row.manifest.epoch == epoch.id and row.usage and row.reported]
-        if any(anchor_on(meter, row, epoch, items) for row in reversed(rows[-DISTRUST:])):
+        if any(anchor_on(estimator, row, epoch, items) for row in reversed(rows[-DISTRUST:])):
             return
     if epoch.cause == UNDO:
-        _anchor_on_former(meter, log, epoch)
+        _anchor_on_former(estimator, log, epoch)
 
 
-def anchor_on(meter: TokenEstimator, row: RequestRow, epoch: Epoch, items: Sequence[WindowItem]) -> bool:
-    """Anchor `meter` on a request under `epoch`; False where that was not reported, or cannot be believed."""
+def anchor_on(estimator: TokenEstimator, row: RequestRow, epoch: Epoch, items: Sequence[WindowItem]) -> bool:
+    """Anchor `estimator` on a request under `epoch`; False where that was not reported, or cannot be believed."""
     if row.usage is None or not row.reported:
         return False
     sent = sum(item.tokens for item in items if item.entry <= row.manifest.last)
-    return meter.set_anchor(row.manifest.last, epoch.system_tokens + epoch.tools_tokens + sent, row.usage.input)
+    return estimator.set_anchor(row.manifest.last, epoch.system_tokens + epoch.tools_tokens + sent, row.usage.input)
 
 
-def _anchor_on_former(meter: TokenEstimator, log: LaneLog, epoch: Epoch) -> None:
-    """Anchor `meter` on what had been reported of the window that the undone compaction had replaced."""
+def _anchor_on_former(estimator: TokenEstimator, log: LaneLog, epoch: Epoch) -> None:
+    """Anchor `estimator` on what had been reported of the window that the undone compaction had replaced."""
     undone = next((int(memo.value["epoch"]) for memo in reversed(list(log.memos(UNDONE)))), None)
     parent = None if undone is None else log.epoch(undone).parent
     if undone is None or parent is None or log.epoch(parent).model != epoch.model:
         return
     if found := anchor_before(log.memos, undone):
-        meter.set_anchor(found.last, found.counted, found.reported, exact=False)
+        estimator.set_anchor(found.last, found.counted, found.reported, exact=False)

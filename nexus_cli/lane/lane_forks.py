@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.lane import Lane
@@ -14,8 +15,10 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Log
 from nexus_cli.lane.available_models import resolve_alias
 from nexus_cli.lane.cache.sent_request import CacheHistory
-from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.open_session import load_model_info
+from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.wire_rules import rules_for
 
@@ -27,22 +30,19 @@ def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
     budget, token estimate, cache history, event sections. Everything else is new, and no limits of the session bind it
     but those of `spending`.
     """
-    lane = lane_state.lane
-    context = lane_state.context.fork(lane.fork(Timeline(_open_log(lane, agent, lane.timeline.last), lane_state.clock)))
+    parent, lane = lane_state.window, lane_state.lane
+    log = _open_log(lane, agent, lane.timeline.last)
+    context = parent.context.fork(lane.fork(Timeline(log, lane_state.clock)))
     context.lane.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
     return LaneState(
-        context,
-        lane_state.model,
-        lane_state.budget,
-        lane_state.meter.fork(),
+        LaneWindow(context, parent.model, parent.budget, parent.estimator.fork(), parent.calibrations),
         lane_state.spending,
         lane_state.control,
         lane_state.clock,
         lane_state.settings,
         lane_state.prompt,
-        lane_state.calibrations,
-        cache=replace(lane_state.cache),
-        event=lane_state.event,
+        upcoming=Upcoming(event=lane_state.upcoming.event),
+        cache=replace(lane_state.cache, last_usage=None),
     )
 
 
@@ -52,43 +52,41 @@ def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
     Shared with this one: spending, control, clock, settings, prompt, and calibrations if `model` is another one: what
     other contents teach of the session's own model is forgotten. Everything else is new.
     """
-    budget, meter = sized(lane_state, model)
+    budget, estimator = sized(lane_state.window, model)
     config = ContextConfig(budget.window, budget.window - budget.available)
-    context = ContextManager(config, _open_log(lane_state.lane, agent, None), token_counter=lane_state.context.counter)
+    context = ContextManager(
+        config, _open_log(lane_state.lane, agent, None), token_counter=lane_state.window.context.counter
+    )
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.lane.begin()
     same = model.info.served_name == lane_state.model.info.served_name
     return LaneState(
-        context,
-        model,
-        budget,
-        meter,
+        LaneWindow(context, model, budget, estimator, None if same else lane_state.window.calibrations),
         lane_state.spending,
         lane_state.control,
         lane_state.clock,
         lane_state.settings,
         lane_state.prompt,
-        None if same else lane_state.calibrations,
         cache=CacheHistory(uses=lane_state.cache.uses),
     )
 
 
-def other_model(lane_state: LaneState, name: str) -> Model:
+def other_model(window: LaneWindow, settings: Settings, name: str) -> Model:
     """Return the model `name`, or that of an alias, as the session would ask it; its own for ""."""
-    name = resolve_alias(name, lane_state.settings)
-    if not name or lane_state.calibrations is None:
-        return lane_state.model
-    info = load_model_info(lane_state.calibrations, name, lane_state.settings)
-    return replace(lane_state.model, info=info, effort="")
+    name = resolve_alias(name, settings)
+    if not name or window.calibrations is None:
+        return window.model
+    info = load_model_info(window.calibrations, name, settings)
+    return replace(window.model, info=info, effort="")
 
 
-def sized(lane_state: LaneState, model: Model) -> tuple[TokenBudget, TokenEstimator]:
+def sized(window: LaneWindow, model: Model) -> tuple[TokenBudget, TokenEstimator]:
     """Return the budget of a lane of `model`, and an estimator with what was learned of it."""
     name = model.info.served_name
-    known = lane_state.calibrations.calibration(name) if lane_state.calibrations else None
+    known = window.calibrations.calibration(name) if window.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
-    return budget, TokenEstimator(lane_state.meter.calibration if name == lane_state.model.info.served_name else known)
+    return budget, TokenEstimator(window.estimator.calibration if name == window.model.info.served_name else known)
 
 
 def _open_log(lane: Lane, agent: str, at_entry: int | None) -> Log:

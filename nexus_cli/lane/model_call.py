@@ -1,8 +1,8 @@
 """Send one model request: committed before its first byte, streamed, folded, its reply committed as one entry.
 
-An unfinished answer keeps its text, marked for the model, and raises the matching error; `lane_state.said` has the text
-without the mark. One whose stream was cut is asked for once more: nothing of it was run, and its text stays out of the
-window, in a memo `CUT`. Both requests are recorded.
+An unfinished answer keeps its text, marked for the model, and raises the matching error; `lane_state.partial_reply` has
+the text without the mark. One whose stream was cut is asked for once more: nothing of it was run, and its text stays
+out of the window, in a memo `CUT`. Both requests are recorded.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from copy import deepcopy
 from dataclasses import replace
 
 from nexus_cli.context.tokens.counter import first_texts
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
@@ -23,7 +24,8 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.lane.cache_expectation import record_use
 from nexus_cli.lane.current_request import answer_cap, window_request
 from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.next_request import Outlook
+from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.next_request import NextRequest, Outlook
 from nexus_cli.provider.reply import Reply, ReplyFold
 from nexus_cli.provider.usage import usage_cost
 
@@ -123,7 +125,7 @@ def ends_unfinished(log: Log) -> bool:
 
 def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = lane_state.lane
-    lane_state.said = ""
+    lane_state.partial_reply = ""
     expected = window_request(lane_state).tokens
     sealed = lane.freeze_request()
     previous_end = sealed.previous_end or ahead.messages
@@ -152,7 +154,7 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
         ahead.tokens,
     )
     lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
-    lane_state.event = ()
+    lane_state.upcoming.event = ()
     if main:
         lane_state.emit(event.StepStart(lane_state.step))
         lane_state.emit(event.CacheExpectation(manifest.cached))
@@ -163,36 +165,36 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     """Account for a reply that ended by itself, and record what it is worth, or the text `before` where it has none."""
     lane = lane_state.lane
     counted = lane.counted
-    reported = _possible(lane_state, reply.usage)
-    usage = reported or _estimate_usage(lane_state, reply.message)
-    cached = record_use(lane_state, ahead, reported or Usage())
+    reported = _possible(lane_state.window, reply.usage)
+    usage = reported or _estimate_usage(lane_state.window, window_request(lane_state), reply.message)
+    cached = record_use(lane_state.window, lane_state.cache, ahead, reported or Usage())
     lane_state.spending.add(usage)
     if reply.usage and reply.usage.input:
-        lane_state.learn(counted, reply.usage.input)
+        lane_state.window.learn(counted, reply.usage.input)
     message = reply.message
     if before and not message.content and reply.finish in ("none", "empty"):
         message = Message(Role.ASSISTANT, before)
-    lane_state.said = said = message.content
+    lane_state.partial_reply = said = message.content
     if reply.finish == "length" and not message.tool_calls:
         message = _with_mark(message, CUT_OFF)
     elif reply.finish in ("none", "refused") or message is not reply.message:
         message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
     kept = message if message.tool_calls or said else None
-    _record(lane_state, kept, usage, reply.finish, reported is not None, reply.sent)
+    _record(lane_state.lane, lane_state.step, kept, usage, reply.finish, reported is not None, reply.sent)
     if main:
-        lane_state.last_usage = usage
+        lane_state.cache.last_usage = usage
         lane_state.emit(cached)
         lane_state.emit(event.StepEnd(lane_state.step, reply.finish, usage))
     _raise_unless_finished(reply)
     return reply
 
 
-def _possible(lane_state: LaneState, usage: Usage | None) -> Usage | None:
+def _possible(window: LaneWindow, usage: Usage | None) -> Usage | None:
     """Return a reported usage if it can be that of the newest request."""
-    info = lane_state.model.info
+    info = window.model.info
     # A window that a refusal named may be wrong: then a report beyond it is what ends that error.
-    window = max(info.window, info.listed_window)
-    return usage if usage and lane_state.meter.is_possible(lane_state.lane.counted, usage.input, window) else None
+    most = max(info.window, info.listed_window)
+    return usage if usage and window.estimator.is_possible(window.lane.counted, usage.input, most) else None
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -213,11 +215,11 @@ def _raise_unless_finished(reply: Reply) -> None:
             )
 
 
-def _estimate_usage(lane_state: LaneState, message: Message) -> Usage:
+def _estimate_usage(window: LaneWindow, request: NextRequest, message: Message) -> Usage:
     """Return the usage of an unreported request, by our count and the known prices."""
-    said = lane_state.context.measure(message, "") if message.content or message.tool_calls else 0
-    usage = Usage(window_request(lane_state).tokens, said)
-    return replace(usage, cost_usd=usage_cost(usage, lane_state.model.info))
+    said = window.context.measure(message, "") if message.content or message.tool_calls else 0
+    usage = Usage(request.tokens, said)
+    return replace(usage, cost_usd=usage_cost(usage, window.model.info))
 
 
 def _keep_partial(
@@ -229,8 +231,10 @@ def _keep_partial(
     usage = _spend_partial(lane_state, message, began)
     if before and not message.content:
         message = Message(Role.ASSISTANT, before)
-        lane_state.said = before
-    return _record(lane_state, _with_mark(message, mark) if message.content else None, usage, why, False)
+        lane_state.partial_reply = before
+    return _record(
+        lane_state.lane, lane_state.step, _with_mark(message, mark) if message.content else None, usage, why, False
+    )
 
 
 def _keep_cut(
@@ -238,12 +242,12 @@ def _keep_cut(
 ) -> _ReplyCutError:
     """Record a request whose answer was cut, and beside the window the text that had come; return what to raise."""
     message, timeline = fold.partial(), lane_state.lane.timeline
-    reported = _possible(lane_state, reported)
+    reported = _possible(lane_state.window, reported)
     usage = _spend_partial(lane_state, message, ahead, reported)
     if message.content:
         value = {"text": message.content, "step": lane_state.step, "why": why}
         timeline.log.record_memo(Memo(CUT, timeline.now(), timeline.last, value))
-    _record(lane_state, None, usage, finish, reported is not None)
+    _record(lane_state.lane, lane_state.step, None, usage, finish, reported is not None)
     lane_state.emit(event.StepEnd(lane_state.step, "cut", usage))
     return _ReplyCutError(why, message.content)
 
@@ -252,22 +256,21 @@ def _spend_partial(
     lane_state: LaneState, message: Message, began: Outlook | None, reported: Usage | None = None
 ) -> Usage:
     """Account for a request whose reply ended with `message`; nothing was used if nothing `began`."""
-    lane_state.said = message.content
+    lane_state.partial_reply = message.content
     nothing = Usage(cost_usd=usage_cost(Usage(), lane_state.model.info))
-    usage = (reported or _estimate_usage(lane_state, message)) if began else nothing
+    usage = (reported or _estimate_usage(lane_state.window, window_request(lane_state), message)) if began else nothing
     lane_state.spending.add(usage)
     if began:
-        record_use(lane_state, began, reported or Usage())
+        record_use(lane_state.window, lane_state.cache, began, reported or Usage())
     return usage
 
 
 def _record(
-    lane_state: LaneState, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
+    lane: Lane, step: int, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
 ) -> Entry | None:
     """Commit what the newest request was answered with, if that is worth an entry, together with what it used."""
-    lane = lane_state.lane
     entry = lane.new_entry(Kind.ASSISTANT, message, "agent") if message is not None else None
-    lane.timeline.log.record_reply(entry, lane_state.step, usage, finish, reported, sent)
+    lane.timeline.log.record_reply(entry, step, usage, finish, reported, sent)
     if entry is not None:
         lane.add(entry)
     return entry

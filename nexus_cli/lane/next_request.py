@@ -91,7 +91,7 @@ class NextRequest:
     @classmethod
     def of(
         cls,
-        meter: TokenEstimator,
+        estimator: TokenEstimator,
         epoch: Epoch,
         items: Sequence[WindowItem],
         budget: TokenBudget,
@@ -105,7 +105,7 @@ class NextRequest:
         in_force: Callable[[], LimitsInForce] = lambda: (Limits(), ()),
         reported: int | None = None,
     ) -> NextRequest:
-        """Return the request of `items` under `epoch`; `meter` estimates it, unless so much was `reported` of it.
+        """Return the request of `items` under `epoch`; `estimator` estimates it, unless so much was `reported` of it.
         `preamble` is what we add to a message that is not there yet: the texts of `told` and what joins them."""
         late = sum(int(one["tokens"]) for one in told)
         messages = preamble + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
@@ -117,10 +117,10 @@ class NextRequest:
             sent,
             told,
             counted,
-            replace(budget, used=meter.layers(counted, reported)),
+            replace(budget, used=estimator.layers(counted, reported)),
             budget.available if room is None else room,
-            meter.upper(counted.total) if reported is None else reported,
-            meter.basis if reported is None else "reported",
+            estimator.upper(counted.total) if reported is None else reported,
+            estimator.basis if reported is None else "reported",
             earlier or EarlierRequests(),
             in_force,
         )
@@ -219,11 +219,11 @@ class NextRequest:
         return self.tokens - self.cached
 
 
-def unreported_meter(
-    meter: TokenEstimator, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
+def unreported_estimator(
+    estimator: TokenEstimator, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> TokenEstimator:
-    """Return a meter for another window, of which nothing was reported but `anchor`."""
-    other = meter.fork()
+    """Return an estimator for another window, of which nothing was reported but `anchor`."""
+    other = estimator.fork()
     other.forget()
     other.contents = WindowContents(lambda: (epoch, items))
     if anchor is not None:

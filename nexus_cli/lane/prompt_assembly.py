@@ -17,12 +17,15 @@ from nexus_cli.context.sections.collect import (
     system_text,
 )
 from nexus_cli.context.sections.planner import UNREAD
-from nexus_cli.context.window.lane import EpochHeader
+from nexus_cli.context.window.lane import EpochHeader, Lane
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
-from nexus_cli.lane.lane_state import LaneState, Preamble
+from nexus_cli.lane.control import Control
+from nexus_cli.lane.lane_state import Preamble
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import PLAN
+from nexus_cli.lane.upcoming import Upcoming
 
 
 @dataclass
@@ -51,9 +54,9 @@ class PromptAssembly:
         collector = self.collector.drafting(notify, left_out)
         return PromptAssembly(collector, self.context, self.tools, self.rules, self.effort, self.inherited)
 
-    async def draft_epoch(self, lane_state: LaneState | None = None) -> EpochDraft:
-        """Return system text and tools as of now, within the present budget of `lane_state`."""
-        self._fit(lane_state)
+    async def draft_epoch(self, window: LaneWindow | None = None) -> EpochDraft:
+        """Return system text and tools as of now, within the present budget of `window`."""
+        self._fit(window)
         if self.inherited is not None:
             return EpochDraft(self.inherited)
         plan, left = await self.collector.system_plan()
@@ -63,37 +66,37 @@ class PromptAssembly:
             text,
             tools,
             self.rules,
-            self.effort if lane_state is None else lane_state.model.effort,
+            self.effort if window is None else window.model.effort,
             self.context.system_cost(text),
             self.context.tools_cost(tools),
             canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
         return EpochDraft(frame, left)
 
-    async def draft_preamble(self, lane_state: LaneState) -> Preamble:
+    async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
         """Return the preamble of the next request: all changes on a user message, only notices on a tool result.
 
         If an epoch begins in the middle of a run, its first tool result carries all. If one began while this request
         was assembled, its preamble is detached and planned again, with what the epoch lost. Behind a tool result each
         section is marked as ours.
         """
-        lane = lane_state.lane
-        self._fit(lane_state)
+        lane = window.lane
+        self._fit(window)
         if lane.epoch.id != self._epoch:
             if lane.timeline.last == self._last:
-                lane_state.notices[:0] = self._noted
+                upcoming.notices[:0] = self._noted
             lane.detach_preamble()
             # Sections that the head keeps are not sent again: a switch of model keeps all, a compaction the newest.
-            self.resume(lane_state)
+            self.resume(lane)
         self._last, self._noted = lane.timeline.last, ()
         everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
         arrived = self.collector.reader.arrived
-        if everything and not lane_state.pending and arrived:
-            lane_state.pending = "reload"
+        if everything and not upcoming.pending and arrived:
+            upcoming.pending = "reload"
             late = f"context section {', '.join(arrived)} finished loading"
             line = f"{late}; the next request includes it and will miss the prompt cache"
-            lane_state.emit(Notice(line, warning=False))
-        lane_state.event = lane_state.facts = ()
+            control.emit(Notice(line, warning=False))
+        upcoming.event = upcoming.facts = ()
         if not everything and not self.collector.has_prompt_sections:  # most steps
             return Preamble("", lambda: None)
         changed = await self.collector.changed_sections(prompt=not everything)
@@ -102,26 +105,25 @@ class PromptAssembly:
         def settle() -> None:
             self._due = False
             self.collector.mark_sent(changed)
-            lane_state.event, lane_state.facts = changed.to_json(), changed.facts()
-            if lane_state.event:
-                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, lane_state.event))
+            upcoming.event, upcoming.facts = changed.to_json(), changed.facts()
+            if upcoming.event:
+                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, upcoming.event))
             if NOTICES in changed.sent:
-                self._noted = tuple(lane_state.notices)
-                lane_state.notices.clear()
+                self._noted = tuple(upcoming.notices)
+                upcoming.notices.clear()
 
         return Preamble(changed.notes if lane.adds_to_result else changed.text, settle)
 
-    def resume(self, lane_state: LaneState) -> None:
+    def resume(self, lane: Lane) -> None:
         """Load what the epoch of a lane has sent already, and read again the sections that it began without."""
-        lane = lane_state.lane
         self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
         self.collector.load_sent((item.preamble for item in lane.items), last_section_hashes(lane.timeline))
         rows = json.loads(lane.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
-    def _fit(self, lane_state: LaneState | None) -> None:
-        if lane_state is not None and lane_state.budget.window != self.collector.view.window:
-            self.collector.set_budget(lane_state.budget)
+    def _fit(self, window: LaneWindow | None) -> None:
+        if window is not None and window.budget.window != self.collector.view.window:
+            self.collector.set_budget(window.budget)
 
 
 def last_section_hashes(timeline: Timeline) -> dict[str, str]:

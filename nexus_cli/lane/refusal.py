@@ -1,6 +1,6 @@
 """What a provider says where it refuses a request as too long: whether its figures can be right.
 
-They are a provider's own words, sometimes those of a proxy before it. What they change is up to `lane_state`.
+They are a provider's own words, sometimes those of a proxy before it. What they change is up to `lane_window`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.window.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
@@ -27,7 +28,7 @@ from nexus_cli.lane.cache.sent_request import (
     compare_requests,
     prefix_hash,
 )
-from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.open_session import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 
@@ -205,7 +206,7 @@ def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Se
     return max(before.manifest.at, used[place - 1]) if place else before.manifest.at
 
 
-def load_history(lane_state: LaneState, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
+def load_history(window: LaneWindow, clock: Clock, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
     """Return what the lane sent before: its newest request, and the newest under each of its last epochs that a cache
     may still hold."""
     history = CacheHistory()
@@ -221,7 +222,7 @@ def load_history(lane_state: LaneState, ledger: Ledger, log: LaneLog, settings: 
         newest[row.manifest.epoch] = row
     if not newest:
         return history
-    last, lane, info = next(reversed(newest)), lane_state.lane, lane_state.model.info
+    last, lane, info = next(reversed(newest)), window.lane, window.model.info
     found = LaneRequests(
         ledger,
         settings,
@@ -236,7 +237,7 @@ def load_history(lane_state: LaneState, ledger: Ledger, log: LaneLog, settings: 
             small = found.smallest_like(rows, like)
             if all(small):  # also sizes the same beginning when it is no longer cached
                 history.least[begins] = small
-            if epoch == last or not _is_expired(lane_state, history.uses.get(epoch)):
+            if epoch == last or not _is_expired(window.model, clock, history.uses.get(epoch)):
                 sent = found.sent(newest[epoch])
                 history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
         except NexusError:
@@ -246,7 +247,7 @@ def load_history(lane_state: LaneState, ledger: Ledger, log: LaneLog, settings: 
     return history
 
 
-def _is_expired(lane_state: LaneState, used: datetime | None) -> bool:
+def _is_expired(model: Model, clock: Clock, used: datetime | None) -> bool:
     """True if no cache holds any more what was sent under an epoch that was `used` last then."""
-    life, seconds = cache_life_of(lane_state.model.info), seconds_between(used, lane_state.clock())
+    life, seconds = cache_life_of(model.info), seconds_between(used, clock())
     return life is not None and seconds is not None and seconds > life.max_seconds

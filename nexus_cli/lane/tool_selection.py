@@ -9,11 +9,12 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.elide import RECALL, one_line
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import nearest_name
 from nexus_cli.core.services import Workers
-from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.spending import Spending
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
 Schemas = Sequence[dict[str, Any]]
@@ -56,8 +57,8 @@ def tool_names(schemas: Schemas) -> tuple[str, ...]:
     return tuple(str(one["function"]["name"]) for one in schemas)
 
 
-def can_recall(lane_state: LaneState) -> bool:
+def can_recall(lane: Lane, spending: Spending) -> bool:
     """True if the model has the tool `recall` and its limits allow it. The person can always read every drop."""
-    allowed = lane_state.spending.limits.tools
-    offered = (tool.get("function", {}).get("name") for tool in lane_state.lane.epoch.tools)
+    allowed = spending.limits.tools
+    offered = (tool.get("function", {}).get("name") for tool in lane.epoch.tools)
     return RECALL in offered and (allowed is None or RECALL in allowed)

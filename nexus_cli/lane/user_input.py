@@ -8,12 +8,15 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import ByKind, slot_by_kind
+from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.elide import ElidedText, drop_marker, elide_text, line_namer
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
+from nexus_cli.core.shield import run_shielded
+from nexus_cli.lane.control import Control, SteeringWords
 from nexus_cli.lane.current_request import most_with
-from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.ledger.sessions import SHOWN
 
 TRIGGER = "trigger"
@@ -41,7 +44,7 @@ LARGE = 200_000
 
 
 async def clip_with_drop(
-    lane_state: LaneState,
+    window: LaneWindow,
     text: str,
     cap: int,
     what: str,
@@ -58,8 +61,8 @@ async def clip_with_drop(
     lines. The drop holds `whole` (default: `text`), beyond which `uncounted` bytes were not kept. A text that `cites` a
     drop is a part of that one and makes none.
     """
-    count, timeline = lane_state.context.counter.count, lane_state.lane.timeline
-    most = cap if first_line is None else max(cap, _most_whole(lane_state, text))
+    count, timeline = window.context.counter.count, window.lane.timeline
+    most = cap if first_line is None else max(cap, _most_whole(window, text))
 
     def work() -> tuple[ElidedText, str]:
         if not uncounted and count(text) <= most:
@@ -80,12 +83,12 @@ async def clip_with_drop(
     return clipped, drop
 
 
-def _most_whole(lane_state: LaneState, text: str) -> int:
+def _most_whole(window: LaneWindow, text: str) -> int:
     """Return the tokens up to which the text of a file is sent whole: as long as half of the budget stays free, so that
     the files of one step do not overflow it."""
-    budget = lane_state.budget
+    budget = window.budget
     # A large text is counted beside the event loop, and the results of other calls are recorded meanwhile.
-    is_free = len(text) <= LARGE and most_with(lane_state, budget.file_cap) * 2 <= budget.available
+    is_free = len(text) <= LARGE and most_with(window, budget.file_cap) * 2 <= budget.available
     return budget.file_cap if is_free else 0
 
 
@@ -96,7 +99,8 @@ def _like(context: ContextManager, text: str) -> ByKind:
 
 
 async def record_user_message(
-    lane_state: LaneState,
+    window: LaneWindow,
+    control: Control,
     kind: Kind,
     text: str,
     *,
@@ -112,24 +116,20 @@ async def record_user_message(
     """Record a user message; what is beyond its cap is a drop of cause `input_cap`. People read `shown` in its place
     where that is given; `files` are records of those in text and parts. `source` is whose words came during a turn.
     `notes` are memos of the same commit, by kind."""
-    lane, epoch = lane_state.lane, lane_state.lane.epoch
-    most = lane_state.meter.countable(lane_state.budget.available, _like(lane_state.context, text))
+    lane, epoch = window.lane, window.lane.epoch
+    most = window.estimator.countable(window.budget.available, _like(window.context, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
     cap = max(64, int(room * REQUEST_SHARE))
-    clipped, drop = await clip_with_drop(
-        lane_state, text, cap, "part of the input", Cause.INPUT_CAP, uncounted=uncounted
-    )
+    clipped, drop = await clip_with_drop(window, text, cap, "part of the input", Cause.INPUT_CAP, uncounted=uncounted)
     content = clipped.text
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
     if drop:
-        lane_state.emit_drops([drop])
+        control.emit_drop(drop)
     ranges = [span for one in pasted for span in _find_all(one, content)]
     timeline = lane.timeline
-    for block in [block for block in lane_state.control.commands if block in text]:
-        timeline.log.record_memo(
-            Memo(COMMAND, timeline.now(), timeline.last + 1, lane_state.control.commands.pop(block))
-        )
+    for block in [block for block in control.commands if block in text]:
+        timeline.log.record_memo(Memo(COMMAND, timeline.now(), timeline.last + 1, control.commands.pop(block)))
     if source != "person":  # before its entry, as below
         timeline.log.record_memo(Memo(SOURCE, timeline.now(), timeline.last + 1, {"source": source}))
     if ranges:  # before its entry, so that a kill between the two proves no fact
@@ -138,6 +138,23 @@ async def record_user_message(
     if files:
         noted[ATTACHMENTS] = {"files": [one.to_json() for one in files]}
     return lane.append(kind, Message(Role.USER, content, parts=parts), actor, noted)
+
+
+async def deliver_steering(window: LaneWindow, control: Control) -> bool:
+    """Deliver the person's words that came meanwhile; False when there were none."""
+    waiting = control.steering
+    if not waiting:
+        return False
+    while waiting:
+        await run_shielded(_steer(window, control, waiting.popleft()))
+    return True
+
+
+async def _steer(window: LaneWindow, control: Control, said: SteeringWords) -> None:
+    await record_user_message(
+        window, control, Kind.STEER, said.text, pasted=said.pasted, files=said.files, source=said.source
+    )
+    control.emit(event.SteeringMessage(said.text))
 
 
 def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:

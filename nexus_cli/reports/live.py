@@ -15,6 +15,7 @@ from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import begins_epoch, window_request
 from nexus_cli.lane.goals import list_goals
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.context import request_value
@@ -60,7 +61,11 @@ def context_summary(state: SessionState) -> Mapping[str, Any]:
     """Return the report of the next request, with what its cache should hold now and when the window is rewritten."""
     value = live_report(state)
     used = value["budget"]["used"]["total"]
-    cached = 0 if begins_epoch(state.lane_state) else window_request(state.lane_state).cached
+    cached = (
+        0
+        if begins_epoch(state.lane_state.window, state.lane_state.upcoming)
+        else window_request(state.lane_state).cached
+    )
     value["cached"]["expected"] = min(value["cached"]["tokens"], cached) if used else 0
     return {**value, "rewrite": next_rewrite(state.lane_state)}
 
@@ -68,18 +73,22 @@ def context_summary(state: SessionState) -> Mapping[str, Any]:
 def next_rewrite(lane_state: LaneState) -> dict[str, Any]:
     """Return the next rewrite of the window: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
     number of tokens. Stale tool results may be removed earlier."""
-    if lane_state.lane.is_recorded and begins_epoch(lane_state):
-        return {"by": "epoch", "at": None, "why": _epoch_cause(lane_state)}
+    if lane_state.lane.is_recorded and begins_epoch(lane_state.window, lane_state.upcoming):
+        return {"by": "epoch", "at": None, "why": _epoch_cause(lane_state.window)}
     request = window_request(lane_state)
     overflow = round(request.room * request.tokens / request.most) if request.most else request.room
-    if may_compact(lane_state, fits=True):
-        return {"by": "summary", "at": min(round(compaction_threshold(lane_state)), overflow), "why": ""}
-    by = "summary" if may_compact(lane_state, fits=False) else "truncation"
+    if may_compact(lane_state.lane, lane_state.step, fits=True):
+        return {
+            "by": "summary",
+            "at": min(round(compaction_threshold(lane_state.window, lane_state.settings)), overflow),
+            "why": "",
+        }
+    by = "summary" if may_compact(lane_state.lane, lane_state.step, fits=False) else "truncation"
     return {"by": by, "at": overflow, "why": ""}
 
 
-def _epoch_cause(lane_state: LaneState) -> str:
-    epoch, model = lane_state.lane.epoch, lane_state.model
+def _epoch_cause(window: LaneWindow) -> str:
+    epoch, model = window.lane.epoch, window.model
     if epoch.model != model.info.name:
         return "another model"
     changed = epoch.effort != (model.effort or epoch.effort)
@@ -89,12 +98,12 @@ def _epoch_cause(lane_state: LaneState) -> str:
 def _live_view(state: SessionState, request: NextRequest) -> RequestView:
     """Return the next request of a running session that has begun."""
     lane_state = state.lane_state
-    lane, draft = lane_state.lane, lane_state.draft
+    lane, draft = lane_state.lane, lane_state.upcoming.draft
     drops, notices = list(state.drops()), list[str]()
     if draft is not None and request.epoch is draft.epoch:
         drops += draft.drops
         notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
-    elif begins_epoch(lane_state):
+    elif begins_epoch(lane_state.window, lane_state.upcoming):
         notices = ["the next request rewrites the window; this shows it as it was sent"]
     bounds = [bound.to_json() for bound in request.limits[1]]
     return RequestView(
@@ -106,7 +115,7 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
         lane.timeline.last,
         drops,
         bounds,
-        lane_state.context.counter.count,
+        lane_state.window.context.counter.count,
         None,
         last_told(lane.timeline.memos, lane.cursor),
         tuple(notices),
@@ -117,7 +126,7 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
 def pins_report(state: SessionState) -> dict[str, Any]:
     """Return the session's pins with their tokens; `room` is their share after a compaction."""
     lane_state = state.lane_state
-    pins, count = list_pins(lane_state.lane.timeline), lane_state.context.counter.count
+    pins, count = list_pins(lane_state.lane.timeline), lane_state.window.context.counter.count
     rows: list[dict[str, Any]] = [
         {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count), "text": pin.text} for pin in pins
     ]
@@ -127,7 +136,7 @@ def pins_report(state: SessionState) -> dict[str, Any]:
         "session": state.session_id,
         "pins": rows,
         "tokens": tokens,
-        "room": pins_room(lane_state),
+        "room": pins_room(lane_state.window),
     }
 
 

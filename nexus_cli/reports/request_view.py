@@ -21,7 +21,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.lane.estimate_anchor import anchor_on, take_anchor
-from nexus_cli.lane.next_request import PLAN, NextRequest, Sections, unreported_meter
+from nexus_cli.lane.next_request import PLAN, NextRequest, Sections, unreported_estimator
 from nexus_cli.lane.open_session import load_model_info
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.user_messages import first_words
@@ -78,10 +78,10 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     info = load_model_info(ledger, str(asked["model"]), settings)
     info = _with_recorded_window(info, asked, kept)
     before = rows[step - 2] if step > 1 else None
-    meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
-    anchor_on(meter, row, epoch, items)
+    estimator = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
+    anchor_on(estimator, row, epoch, items)
     request = NextRequest.of(
-        meter,
+        estimator,
         epoch,
         items,
         TokenBudget.of(info.window, info.max_output),
@@ -129,9 +129,9 @@ def recorded_view(
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [holds.lost] if holds.lost else []
     effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
-    meter = unreported_meter(TokenEstimator(log.calibration(info.served_name)), epoch, items)
+    estimator = unreported_estimator(TokenEstimator(log.calibration(info.served_name)), epoch, items)
     if (epoch.model, epoch.effort) == (info.name, effort):
-        take_anchor(meter, log, epoch, items)
+        take_anchor(estimator, log, epoch, items)
     else:
         from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (for few reports)
 
@@ -139,9 +139,9 @@ def recorded_view(
         new = draft_next(state, epoch, flatten(group_tool_calls(items)), effort)
         notices += [*new.notices, change_notice(epoch, new.epoch)]
         epoch, items, sent, drops = new.epoch, list(new.epoch.head), -1, [*drops, *new.drops]
-        meter = unreported_meter(meter, epoch, items)
+        estimator = unreported_estimator(estimator, epoch, items)
     budget = TokenBudget.of(info.window, info.max_output)
-    request = NextRequest.of(meter, epoch, items, budget, sent=sent)
+    request = NextRequest.of(estimator, epoch, items, budget, sent=sent)
     return RequestView(
         request,
         found.id,
@@ -172,13 +172,15 @@ def first_view(state: SessionState) -> RequestView:
     from nexus_cli.session.draft import draft_first  # noqa: PLC0415
 
     lane_state, first = state.lane_state, draft_first(state)
-    info, count, epoch = lane_state.model.info, lane_state.context.counter.count, first.next.epoch
+    info, count, epoch = lane_state.model.info, lane_state.window.context.counter.count, first.next.epoch
     texts = lane_state.control.waiting_texts()
     waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
-    meter = unreported_meter(lane_state.meter, epoch, ())
+    estimator = unreported_estimator(lane_state.window.estimator, epoch, ())
     # Without words there is no message yet in which anything joins the sections.
     preamble = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
-    request = NextRequest.of(meter, epoch, (), lane_state.budget, waiting=waiting, told=first.told, preamble=preamble)
+    request = NextRequest.of(
+        estimator, epoch, (), lane_state.window.budget, waiting=waiting, told=first.told, preamble=preamble
+    )
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
     assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     notices = [] if info.known or info.window_refused else assumed

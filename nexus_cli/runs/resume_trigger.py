@@ -71,7 +71,7 @@ async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal],
 
     async def load(state: SessionState) -> None:
         if isinstance(step := state.lane_state.lane.next_step(), Dispatch):
-            state.dispatcher.settle_open(state.lane_state, step.calls)
+            state.dispatcher.settle_open(state.lane_state.lane, state.lane_state.control, step.calls)
         reply = replies[-1] if replies else None
         await load_replies(state.lane_state, ledger, space, agent, value["message"], reply)
 

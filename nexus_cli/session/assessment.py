@@ -28,7 +28,7 @@ async def assess(lane_state: LaneState, dispatcher: Dispatcher, words: str) -> L
     """Return the limits that the model recommends for a task; it is paid for by the turn."""
     name = lane_state.settings.assess.model
     try:
-        model = other_model(lane_state, name)
+        model = other_model(lane_state.window, lane_state.settings, name)
         answer = await run_in_lane(lane_state, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
     except NexusError as error:
         lane_state.emit(Notice(f"the task was not assessed by {name}: {error.message}"))

@@ -25,7 +25,6 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
 from nexus_cli.core.request import Delta, ModelInfo, Request
 from nexus_cli.lane.current_request import begins_epoch, next_request
-from nexus_cli.lane.lane_state import NextEpoch
 from nexus_cli.lane.next_request import NextRequest, Sections
 from nexus_cli.lane.open_session import load_model_info, readonly_ledger
 from nexus_cli.lane.options import Options
@@ -33,6 +32,7 @@ from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.request_history import load_history
 from nexus_cli.lane.section_drops import SectionDrops
+from nexus_cli.lane.upcoming import NextEpoch
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.session.factory import SessionFactory
 from nexus_cli.session.service_makers import ServiceMakers
@@ -110,7 +110,7 @@ def draft_first(state: SessionState) -> FirstEpoch:
     prompt, log = _drafting(state, notices.append)
 
     async def work() -> tuple[EpochDraft, ChangedSections]:
-        return await prompt.draft_epoch(lane_state), await prompt.collector.changed_sections()
+        return await prompt.draft_epoch(lane_state.window), await prompt.collector.changed_sections()
 
     planned, told = run_to_end(work())
     epoch, drops = with_frame(lane_state.lane.epoch, planned.frame), _without_texts([*planned.drops, *log.drops])
@@ -121,7 +121,7 @@ def draft_next(state: SessionState, before: Epoch, head: Sequence[WindowItem], e
     """Return the epoch after `before` with `head` as its window. Blocks."""
     notices = list[str]()
     prompt, log = _drafting(state, notices.append)
-    planned = run_to_end(prompt.draft_epoch(state.lane_state))
+    planned = run_to_end(prompt.draft_epoch(state.lane_state.window))
     new = replace(before, id=log.next_epoch(), parent=before.id, cause="model", head=tuple(head), base=log.last_id())
     epoch = with_frame(new, replace(planned.frame, effort=effort))
     return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))
@@ -168,8 +168,10 @@ def prepare_next_request(state: SessionState) -> NextRequest:
     if ledger is None or state.options is None:
         return next_request(lane_state)
     if lane_state.cache.last is None:
-        lane_state.cache = load_history(lane_state, ledger, ledger.log(state.session_id), lane_state.settings)
-    if lane_state.lane.is_recorded and begins_epoch(lane_state):
+        lane_state.cache = load_history(
+            lane_state.window, lane_state.clock, ledger, ledger.log(state.session_id), lane_state.settings
+        )
+    if lane_state.lane.is_recorded and begins_epoch(lane_state.window, lane_state.upcoming):
         before, head = lane_state.lane.epoch, flatten(group_tool_calls(lane_state.lane.items))
-        lane_state.draft = draft_next(state, before, head, lane_state.model.effort or before.effort)
+        lane_state.upcoming.draft = draft_next(state, before, head, lane_state.model.effort or before.effort)
     return next_request(lane_state)

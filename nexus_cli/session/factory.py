@@ -31,7 +31,8 @@ from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import RunFacts
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.lane.control import Control
-from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.open_session import (
     find_session,
     in_memory_notice,
@@ -46,6 +47,7 @@ from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.section_sources import SessionSources, make_collector
 from nexus_cli.lane.spending import Spending, unknown_price
 from nexus_cli.lane.tool_selection import select_tools, tool_names, unknown_tools
+from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
@@ -205,12 +207,12 @@ def _settle(options: Options) -> list[str]:
         raise NexusError("internal", "the project was not checked", why, f"Records lie in {own.data}") from error
 
 
-def _anchor_estimate(lane_state: LaneState, log: FailoverLog) -> None:
+def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
     """Anchor the token estimate of a resumed lane; without an anchor where its record is damaged."""
     from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
 
     with suppress(NexusError):
-        take_anchor(lane_state.meter, log, lane_state.lane.epoch, lane_state.lane.items)
+        take_anchor(window.estimator, log, window.lane.epoch, window.lane.items)
 
 
 async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
@@ -294,22 +296,18 @@ class SessionFactory:
             **SessionSources(context, log.seen_files, waiting, options.front, run_facts).source_fields(),
         )
         lane_state = LaneState(
-            context,
-            model,
-            budget,
-            TokenEstimator(log.calibration(info.served_name)),
+            LaneWindow(context, model, budget, TokenEstimator(log.calibration(info.served_name)), log),
             Spending(limits, (self.recipe,), options.front == CHAT),
             self.control,
             self.clock,
             self.settings,
             PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), effort),
-            log,
             SessionLimits(dispatcher, bounds, self.recipe),
+            upcoming=Upcoming(notices=waiting),
             step=log.step(),
-            notices=waiting,
         )
         if context.lane.is_recorded and context.lane.epoch.model == info.name:
-            _anchor_estimate(lane_state, log)
+            _anchor_estimate(lane_state.window, log)
         if self.settings.compact.extract and facts.saves:
             lane_state.before_summary = partial(_extract_facts, dispatcher)
         return SessionState(

@@ -50,7 +50,7 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
     return Outcome(
         ok=error is None,
         exit=error.exit_status if error else 0,
-        text=lane_state.said if lane_state.spending.steps else "",
+        text=lane_state.partial_reply if lane_state.spending.steps else "",
         finish=error.kind if error else "stop",
         error={"kind": error.kind, "message": error.message, "hint": error.hint} if error else None,
         steps=lane_state.spending.steps,

@@ -34,7 +34,7 @@ from nexus_cli.lane.control import SteeringWords
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.spending import Spending
-from nexus_cli.lane.user_input import ATTACHED, clip_with_drop, record_user_message
+from nexus_cli.lane.user_input import ATTACHED, clip_with_drop, deliver_steering, record_user_message
 from nexus_cli.lane.work_notes import command_values
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
@@ -45,7 +45,7 @@ from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_lane import start_lane
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.admit_trigger import admit_trigger
-from nexus_cli.turn.turn import deliver_steering, turn
+from nexus_cli.turn.turn import turn
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult
@@ -136,7 +136,7 @@ class Session:
         """Go on from `other`, the same session until now: what the person allowed, and what waits in it."""
         self.state.dispatcher.always |= other.state.dispatcher.always
         self.state.dispatcher.permission.take_over(other.state.dispatcher.permission)
-        mine, theirs = self.state.lane_state, other.state.lane_state
+        mine, theirs = self.state.lane_state.upcoming, other.state.lane_state.upcoming
         mine.pending = mine.pending or theirs.pending
         mine.notices.extend(theirs.notices)
         self.state.services.take_over(Workers, other.state.services)
@@ -210,7 +210,7 @@ class Session:
     @property
     def context(self) -> ContextManager:
         """The context of the main lane."""
-        return self.state.lane_state.context
+        return self.state.lane_state.window.context
 
     async def run(self, trigger: Trigger | str) -> AsyncGenerator[Event, None]:
         """Run one turn after those that run or wait. Without text it resumes from the end of the window.
@@ -298,12 +298,14 @@ class Session:
     def reload(self) -> None:
         """Read instructions and the other inputs of an epoch again with the next request."""
         lane_state = self.state.lane_state
-        lane_state.pending, lane_state.draft = lane_state.pending or "reload", None
+        lane_state.upcoming.pending, lane_state.upcoming.draft = lane_state.upcoming.pending or "reload", None
 
     async def share(self, text: str, what: str) -> str:
         """Return `text` for the next message, clipped to the size of one tool result; the rest becomes a drop."""
         lane_state = self.state.lane_state
-        return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0].text
+        return (
+            await clip_with_drop(lane_state.window, text, lane_state.window.budget.output_cap, what, Cause.OUTPUT_CAP)
+        )[0].text
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return `text` with `[NAME]` for the value of each variable that holds a key, and the names."""
@@ -449,7 +451,9 @@ class Session:
             dispatcher.assessed = await self._assess(trigger)
             await turn(lane_state, dispatcher)
             while report := await self._next_report():
-                await run_shielded(record_user_message(lane_state, Kind.STEER, report, actor="nexus"))
+                await run_shielded(
+                    record_user_message(lane_state.window, lane_state.control, Kind.STEER, report, actor="nexus")
+                )
                 await turn(lane_state, dispatcher)
         except NexusError as problem:
             error = problem
@@ -460,7 +464,7 @@ class Session:
         except Exception as bug:  # a person never sees a traceback
             error = report_bug(bug)
         try:
-            await deliver_steering(lane_state)
+            await deliver_steering(lane_state.window, lane_state.control)
         except NexusError as problem:
             error = error or problem
         if error is not None and self.workers is not None and not self.state.has_more_turns:

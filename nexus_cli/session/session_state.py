@@ -15,6 +15,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import EpochDraft
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.estimator import TokenEstimator
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
@@ -24,9 +25,11 @@ from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.lane.control import Control
-from nexus_cli.lane.lane_state import LaneState, Model, Preamble
+from nexus_cli.lane.lane_state import LaneState, Preamble
+from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.spending import Spending
+from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.tools.registry import ToolRegistry
@@ -120,15 +123,15 @@ class _BarePrompt:
 
     context: ContextManager
 
-    async def draft_epoch(self, lane_state: LaneState) -> EpochDraft:
+    async def draft_epoch(self, window: LaneWindow) -> EpochDraft:
         """See `PromptSource`."""
         return EpochDraft(self.context.frame())
 
-    async def draft_preamble(self, lane_state: LaneState) -> Preamble:
+    async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
         """See `PromptSource`."""
-        return Preamble("\n".join(lane_state.notices), lane_state.notices.clear)
+        return Preamble("\n".join(upcoming.notices), upcoming.notices.clear)
 
-    def resume(self, lane_state: LaneState) -> None:
+    def resume(self, lane: Lane) -> None:
         """See `PromptSource`."""
 
 
@@ -146,10 +149,7 @@ def bare_state(
     project = project_root(folder)
 
     lane_state = LaneState(
-        context,
-        model,
-        TokenBudget(config.max_tokens, config.reserve_tokens, 0),
-        TokenEstimator(),
+        LaneWindow(context, model, TokenBudget(config.max_tokens, config.reserve_tokens, 0), TokenEstimator()),
         Spending(limits),
         Control(),
         local_now,

@@ -25,7 +25,7 @@ async def start_lane(state: SessionState) -> None:
 
 async def _begin(state: SessionState) -> None:
     lane_state = state.lane_state
-    planned = await lane_state.prompt.draft_epoch(lane_state)
+    planned = await lane_state.prompt.draft_epoch(lane_state.window)
     lane_state.lane.replace_header(planned.frame)
     lane_state.lane.begin(planned.drops, [one.note for one in planned.left])
     lane_state.emit_drops(planned.drops)
@@ -39,23 +39,23 @@ async def _resume(state: SessionState) -> None:
 
     lane = lane_state.lane
     if not lane_state.model.effort and options.effort != DEFAULT_EFFORT:
-        lane_state.model = replace(lane_state.model, effort=lane.epoch.effort)
-    lane_state.prompt.resume(lane_state)
+        lane_state.window.model = replace(lane_state.model, effort=lane.epoch.effort)
+    lane_state.prompt.resume(lane_state.lane)
     last = log.last_request()
-    lane_state.last_usage = last.usage if last else None
-    lane_state.cache = load_history(lane_state, ledger, log, lane_state.settings)
+    lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
+    lane_state.cache.last_usage = last.usage if last else None
     head, entries = log.line_hashes(lane.epoch.id, lane.cursor)
     if (lane.epoch.model, lane.epoch.effort) != (lane_state.model.info.name, lane_state.model.effort):
-        lane_state.pending = "model"
+        lane_state.upcoming.pending = "model"
     elif not lane.renders_to(head, dict(entries)):
-        lane_state.pending = "reload"
+        lane_state.upcoming.pending = "reload"
         line = "another version of nexus wrote this session; its next request misses the cache"
         lane_state.emit(Notice(line, warning=False))
     await replan_sections(lane_state)
     if log.session.folder != str(options.cwd):
-        lane_state.notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
+        lane_state.upcoming.notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
     spent = {"max_cost"} if RunFacts in state.services else ()  # a run has what is left of its dollars
     if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds, spent):
-        lane_state.notices.append(changed)
+        lane_state.upcoming.notices.append(changed)
     if lane.timeline.memos(WORKER):
         state.services.find(Workers)  # tells of those whose report was not read

@@ -58,7 +58,7 @@ def status(state: SessionState) -> Status:
     lane = lane_state.lane
     returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
-    last, (cost, known) = lane_state.last_usage, state.costs()
+    last, (cost, known) = lane_state.cache.last_usage, state.costs()
     level, probe = state.limits.allow or "read", state.dispatcher.permission.probe
     return Status(
         session=state.session_id,
@@ -78,5 +78,9 @@ def status(state: SessionState) -> Status:
         saved=state.is_saved(),
         waiting=sum(item.tokens for item in request.waiting),
         has_walls=level == LEVELS[-1] or probe is None or probe.backend != "none",
-        settled=lane.is_recorded and (is_drafted(lane_state) or not begins_epoch(lane_state)),
+        settled=lane.is_recorded
+        and (
+            is_drafted(lane_state.window, lane_state.upcoming)
+            or not begins_epoch(lane_state.window, lane_state.upcoming)
+        ),
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 from nexus_cli.context.sections.contributors.instructions import share
 from nexus_cli.context.untrusted_text import neutralize_message
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
@@ -65,7 +66,7 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
 
     async def load(state: SessionState) -> None:
         await load_history(state.lane_state, ledger, space, agent, message)
-        made.append(make_trigger(state.lane_state, ledger, space, agent, message, run.trigger))
+        made.append(make_trigger(state.lane_state.lane, ledger, space, agent, message, run.trigger))
 
     async for _ in session.act(load):
         pass
@@ -88,7 +89,7 @@ async def load_history(
 
     The lane must have begun. Raises `NexusError("ledger", ...)` if recording fails.
     """
-    if message.key not in _recorded(lane_state, space):
+    if message.key not in _recorded(lane_state.lane, space):
         found = ledger.spaces.read(space, limit=MOST - 1, before=message.key)
         await _record(lane_state, ledger, space, agent, found)
 
@@ -98,7 +99,7 @@ async def load_replies(
 ) -> None:
     """Append the messages of `space` after the newest one in the lane, else after the question (key `question`).
     Messages that the lane already has are skipped. `reply`, which the run waited for, is marked."""
-    after = max(_recorded(lane_state, space), default=0) or question
+    after = max(_recorded(lane_state.lane, space), default=0) or question
     ends = [after, *([reply] if reply and reply > after else []), END]
     for first, last in pairwise(ends):
         found = ledger.spaces.read(space, limit=MOST // 2, before=last + 1, after=first)
@@ -119,7 +120,7 @@ async def _record(
 
     Own messages up to `question` were posted by calls of the lane.
     """
-    recorded = _recorded(lane_state, space)
+    recorded = _recorded(lane_state.lane, space)
     shown = [one for one in found if one.sender.key != agent.key or one.key > question]
     if not shown:
         return
@@ -128,20 +129,20 @@ async def _record(
     head = [*([] if recorded else [space_header(space.name)]), *(history.older if after or not recorded else [])]
     for own, part in _parts([one for one in history.messages if one.key not in recorded], agent):
         if own and head:  # a conversation cannot begin with the assistant
-            _append(lane_state, Role.USER, head, "nexus", space, ())
+            _append(lane_state.lane, Role.USER, head, "nexus", space, ())
             head = []
         lines = await history.lines(part, resolved)
         actor = "agent" if own else "; ".join(dict.fromkeys(one.sender.actor for one in part))
-        _append(lane_state, Role.ASSISTANT if own else Role.USER, [*head, *lines], actor, space, part)
+        _append(lane_state.lane, Role.ASSISTANT if own else Role.USER, [*head, *lines], actor, space, part)
         head = []
 
 
 def make_trigger(
-    lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage, facts: Mapping[str, Any]
+    lane: Lane, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage, facts: Mapping[str, Any]
 ) -> Trigger:
     """Return the trigger of the turn that `message` starts, the last entry of SPACE HISTORY. It has no text if the lane
     has the message already."""
-    recorded = _recorded(lane_state, space)
+    recorded = _recorded(lane, space)
     if message.key in recorded:
         return Trigger()
     line = TimelineLines.of(ledger, space, agent).format(message, neutral_text(message.text))
@@ -161,17 +162,17 @@ def neutral_text(text: str) -> str:
     return neutralize_message("\n".join(replace_surrogates(text).splitlines()))
 
 
-def _recorded(lane_state: LaneState, space: Space) -> set[int]:
+def _recorded(lane: Lane, space: Space) -> set[int]:
     """Return the keys of the messages in the lane; 0 is the header."""
-    memos = [memo.value for memo in lane_state.lane.timeline.memos(HISTORY)]
+    memos = [memo.value for memo in lane.timeline.memos(HISTORY)]
     return {key for value in memos if value["space"] == space.key for key in value["messages"] or (0,)}
 
 
 def _append(
-    lane_state: LaneState, role: Role, lines: Sequence[str], actor: str, space: Space, messages: Sequence[SpaceMessage]
+    lane: Lane, role: Role, lines: Sequence[str], actor: str, space: Space, messages: Sequence[SpaceMessage]
 ) -> None:
     notes = {HISTORY: _note(space, messages)}
-    lane_state.lane.append(Kind.MESSAGE, Message(role, "\n".join(lines)), actor, notes)
+    lane.append(Kind.MESSAGE, Message(role, "\n".join(lines)), actor, notes)
 
 
 def _note(space: Space, messages: Sequence[SpaceMessage]) -> dict[str, Any]:
@@ -256,8 +257,8 @@ class _History:
         tools. Short messages stay whole; long ones share the rest."""
         epoch = lane_state.lane.epoch
         fixed = epoch.system_tokens + epoch.tools_tokens
-        room = int(max(0, lane_state.meter.countable(lane_state.budget.available) - fixed) * part)
-        sizes = await asyncio.to_thread(_sizes, found, lane_state.context.counter.count)
+        room = int(max(0, lane_state.window.estimator.countable(lane_state.window.budget.available) - fixed) * part)
+        sizes = await asyncio.to_thread(_sizes, found, lane_state.window.context.counter.count)
         first = _first_with_room(sizes, room)
         kept = found[first:]
         caps = share(sizes[first:], room - AROUND * len(kept))
@@ -279,7 +280,7 @@ class _History:
             before = one.sender.key
             what = f"part of {one.id} of {one.sender.name}"
             text = neutral_text(one.text)
-            short, drop = await clip_with_drop(self.lane_state, text, self.caps[one.key], what, Cause.INPUT_CAP)
+            short, drop = await clip_with_drop(self.lane_state.window, text, self.caps[one.key], what, Cause.INPUT_CAP)
             if drop:
                 self.lane_state.emit_drops([drop])
             made.append(self.line.format(one, short.text) + (f" {RESUME_MARK}" if one.key == resolved else ""))

@@ -7,7 +7,9 @@ from nexus_cli.context.window.groups import Dispatch, Done
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.model_call import GO_ON, ends_unfinished
 from nexus_cli.lane.user_input import TRIGGER, record_user_message
 from nexus_cli.turn.dispatch import Dispatcher
@@ -19,10 +21,10 @@ RESUME = "resume"
 async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: Trigger) -> None:
     """Settle what an earlier process left open, then record the trigger's text; without one go on."""
     if not trigger.text and not trigger.parts:
-        await _go_on(lane_state)
+        await _go_on(lane_state.window, lane_state.control)
         return
     if isinstance(step := lane_state.lane.next_step(), Dispatch):
-        dispatcher.settle_open(lane_state, step.calls)
+        dispatcher.settle_open(lane_state.lane, lane_state.control, step.calls)
     if trigger.fresh:
         from nexus_cli.turn.fresh_epoch import begin_fresh_epoch  # noqa: PLC0415  (a run goes on after a wait)
 
@@ -33,7 +35,8 @@ async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: 
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, said))
     await record_user_message(
-        lane_state,
+        lane_state.window,
+        lane_state.control,
         Kind.USER,
         _marked_text(trigger),
         parts=trigger.parts,
@@ -55,11 +58,11 @@ def _marked_text(trigger: Trigger) -> str:
     return trigger.text if trigger.text.endswith(TRIGGER_MARK) else f"{cut_arrows(trigger.text)} {TRIGGER_MARK}"
 
 
-async def _go_on(lane_state: LaneState) -> None:
+async def _go_on(window: LaneWindow, control: Control) -> None:
     """Resume without a message: open work continues by itself, a reply that broke off is requested again."""
-    if lane_state.control.steering or not isinstance(lane_state.lane.next_step(), Done):
+    if control.steering or not isinstance(window.lane.next_step(), Done):
         return
-    if not ends_unfinished(lane_state.lane.timeline.log):
+    if not ends_unfinished(window.lane.timeline.log):
         why = "there is no prompt, and the last answer of this session is complete"
         raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
-    await record_user_message(lane_state, Kind.STEER, GO_ON, actor="nexus")
+    await record_user_message(window, control, Kind.STEER, GO_ON, actor="nexus")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, assert_never, cast
 
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny
 from nexus_cli.core.elide import ElidedText
@@ -22,8 +23,10 @@ from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_n
 from nexus_cli.core.services import StartLog
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.lane.control import Control
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.read_lines import read_note
 from nexus_cli.lane.user_input import clip_with_drop
 from nexus_cli.ledger import WAIT
@@ -133,12 +136,12 @@ class Dispatcher:
         self.permission.refuse_unguarded(self.limits.allow or "read")
         for line in self.permission.take_problems(self.limits.allow or "read"):
             lane_state.emit(event.Notice(line))
-        await self._run_all(lane_state, calls)
+        await self._run_all(lane_state.window, lane_state.control, calls)
         if waits := self.services.made(SessionWaits):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
             failed = f"{self.errors} calls in a row could not run"
-            lane_state.notices.append(f"{failed}: read their errors before the next one.")
+            lane_state.upcoming.notices.append(f"{failed}: read their errors before the next one.")
 
     async def _load_rules(self, tool: Tool | None, level: str = "") -> None:
         """Load what a decision on calls of `tool` needs at `level` ("": that in force), beside the event loop."""
@@ -167,7 +170,7 @@ class Dispatcher:
         now."""
         return tighten_by_signals(bounds, self.run_limits(lane_state).now) if self.signals else (self.limits, bounds)
 
-    async def _run_all(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    async def _run_all(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
         waiting = list(calls)
         try:
             while waiting:
@@ -176,24 +179,26 @@ class Dispatcher:
                     batch.append(waiting[len(batch)])
                 if len(waiting) == len(calls) and (later := tuple(waiting[len(batch) :])):
                     subjects = tuple(self._subject(self.registry.get(call.name), call) for call in later)
-                    lane_state.emit(event.ToolQueue(later, subjects))
-                results = await asyncio.gather(*(self._one(lane_state, call) for call in batch), return_exceptions=True)
+                    control.emit(event.ToolQueue(later, subjects))
+                results = await asyncio.gather(
+                    *(self._one(window, control, call) for call in batch), return_exceptions=True
+                )
                 failures = [result for result in results if isinstance(result, BaseException)]
                 if failures:
                     raise failures[0]
                 del waiting[: len(batch)]
         except asyncio.CancelledError:
-            await self._settle(lane_state, calls)
+            await self._settle(window, control, calls)
             raise
 
-    def settle_open(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    def settle_open(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that an earlier process left open, without running any."""
         for call in calls:
             if self.starts.was_started(call.id):
                 result = self._recovered(call, self.registry.get(call.name))
-                self._append(lane_state, call, result, ElidedText(result.text))
+                self._append(lane, control, call, result, ElidedText(result.text))
             else:
-                self._append(lane_state, call, ToolResult(error=NOT_RUN, ran=False), ElidedText(NOT_RUN))
+                self._append(lane, control, call, ToolResult(error=NOT_RUN, ran=False), ElidedText(NOT_RUN))
 
     def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
@@ -204,15 +209,15 @@ class Dispatcher:
         """True if the limits refuse `call`, one of `calls`, the newest of the run."""
         return call.id in self.run_limits(lane_state).refusals(calls)
 
-    def stop_repeating(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    def stop_repeating(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that are not run because one of them came too often."""
         for call in calls:
-            self._append(lane_state, call, ToolResult(error=REPEATED, ran=False), ElidedText(REPEATED))
+            self._append(lane, control, call, ToolResult(error=REPEATED, ran=False), ElidedText(REPEATED))
 
-    async def _settle(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    async def _settle(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Give every call without a result one, with its partial output: the turn was stopped."""
-        answered = {item.message.tool_call_id for item in lane_state.lane.tail}
-        who = TIMEOUT if lane_state.control.stopped == "timeout" else PERSON
+        answered = {item.message.tool_call_id for item in window.lane.tail}
+        who = TIMEOUT if control.stopped == "timeout" else PERSON
         for call in calls:
             if call.id in answered:
                 continue
@@ -223,22 +228,22 @@ class Dispatcher:
             result = ToolResult(given, why, stopped=True, ran=began is not None, changed=cut)
             seconds = 0.0 if began is None else time.monotonic() - began
             if given:
-                await self._record(lane_state, call, result, seconds)
+                await self._record(window, control, call, result, seconds)
             else:
-                self._append(lane_state, call, result, ElidedText(why), seconds)
+                self._append(window.lane, control, call, result, ElidedText(why), seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
         return tool is not None and tool.is_parallel
 
-    async def _one(self, lane_state: LaneState, call: ToolCall) -> None:
+    async def _one(self, window: LaneWindow, control: Control, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
-        lane_state.emit(event.ToolCallEvent(call, self._subject(tool, call)))
-        result = await self._result(lane_state, call, tool)
+        control.emit(event.ToolCallEvent(call, self._subject(tool, call)))
+        result = await self._result(window, control, call, tool)
         now = time.monotonic()
-        await self._record(lane_state, call, result, now - self.here.get(call.id, now))
+        await self._record(window, control, call, result, now - self.here.get(call.id, now))
 
-    async def _result(self, lane_state: LaneState, call: ToolCall, tool: Tool | None) -> ToolResult:
+    async def _result(self, window: LaneWindow, control: Control, call: ToolCall, tool: Tool | None) -> ToolResult:
         if tool is None:
             return ToolResult(error=self._unknown(call.name), ran=False)
         checked = self._checked_arguments(call, tool)
@@ -250,12 +255,12 @@ class Dispatcher:
             targets = resolve_targets(tool, checked, self.cwd)
         except ToolError as error:
             return ToolResult(error=f"{self._subject(tool, call)}: {error}".removeprefix(": "), ran=False)
-        answer = await self._obtain_permission(lane_state, call, tool, checked, targets)
+        answer = await self._obtain_permission(window, control, call, tool, checked, targets)
         if isinstance(answer, ToolResult):
             return answer
         # As it was decided and agreed to: what it depends on may have changed meanwhile.
         profile = self.step.decided[call.id].profile
-        context = self._tool_context(lane_state, call, targets if answer is None else answer.targets)
+        context = self._tool_context(window, control, call, targets if answer is None else answer.targets)
         if answer is not None:
             context = replace(context, before=answer.before)
         if refused := self.permission.find_refused(tool):
@@ -286,22 +291,30 @@ class Dispatcher:
         found = tool.recover(call.id, self.services) if tool is not None and tool.recover else None
         return found or ToolResult(error=UNKNOWN_OUTCOME, ran=False)
 
-    def _tool_context(self, lane_state: LaneState, call: ToolCall, targets: Mapping[str, Path]) -> ToolContext:
+    def _tool_context(
+        self, window: LaneWindow, control: Control, call: ToolCall, targets: Mapping[str, Path]
+    ) -> ToolContext:
         return ToolContext(
             self.cwd,
             self.project,
-            lane_state.budget.output_cap,
+            window.budget.output_cap,
             call.id,
-            lambda text: lane_state.emit(event.ToolOutput(call.id, text)),
+            lambda text: control.emit(event.ToolOutput(call.id, text)),
             self.services,
             lambda text: self.given.update({call.id: text}),
             targets,
-            tell=lambda line: lane_state.emit(event.Notice(line)),
+            tell=lambda line: control.emit(event.Notice(line)),
             replaced=self.step.note_change,
         )
 
     async def _obtain_permission(
-        self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
+        self,
+        window: LaneWindow,
+        control: Control,
+        call: ToolCall,
+        tool: Tool,
+        checked: Mapping[str, Any],
+        targets: Mapping[str, Path],
     ) -> ToolResult | AskedCall | None:
         """Return what the person agreed to, None if they need not be asked, or the result of a call that is refused."""
         found = await self._decide_loaded(tool, checked, targets)
@@ -319,7 +332,7 @@ class Dispatcher:
             return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
         async with self.step.lock:  # calls that run together come here together
             if call.id not in self.step.answers:
-                await self._ask(lane_state, call, self.approver)
+                await self._ask(window, control, call, self.approver)
         now = await self._decide_loaded(tool, checked, targets)
         if isinstance(now.verdict, Denial):  # level or rules have changed meanwhile
             self.step.decided[call.id] = now
@@ -355,14 +368,14 @@ class Dispatcher:
             return replace(found, verdict=Grant(), rule="", origin=ALLOWED)
         return replace(found, verdict=verdict)
 
-    async def _ask(self, lane_state: LaneState, first: ToolCall, approver: Approver) -> None:
+    async def _ask(self, window: LaneWindow, control: Control, first: ToolCall, approver: Approver) -> None:
         """Ask about `first` and the calls of the step behind it that need it as things are, all at the same time."""
         calls = self.step.calls[self.step.calls.index(first) :]
-        asked = [made for call in calls if (made := await self._question(lane_state, call, call is first))]
+        asked = [made for call in calls if (made := await self._question(window, control, call, call is first))]
         for one in asked:
-            lane_state.emit(event.ApprovalRequest(one.question))
-        await lane_state.control.wait_until_shown()
-        tasks = [asyncio.create_task(self._answer(lane_state, one, approver)) for one in asked]
+            control.emit(event.ApprovalRequest(one.question))
+        await control.wait_until_shown()
+        tasks = [asyncio.create_task(self._answer(control, one, approver)) for one in asked]
         self.step.asked |= {one.question.call.id: one for one in asked}
         self.step.unanswered = {one.question.call.id: (one, task) for one, task in zip(asked, tasks, strict=True)}
         try:
@@ -372,7 +385,7 @@ class Dispatcher:
         finally:
             self.step.unanswered.clear()
 
-    async def _answer(self, lane_state: LaneState, asked: AskedCall, approver: Approver) -> None:
+    async def _answer(self, control: Control, asked: AskedCall, approver: Approver) -> None:
         call_id = asked.question.call.id
         try:
             answer = await approver.ask(asked.question)
@@ -384,9 +397,9 @@ class Dispatcher:
             answer = withdrawn
         self.step.answers[call_id] = answer
         self.step.unanswered.pop(call_id, None)
-        lane_state.emit(event.ApprovalAnswer(call_id, answer))
+        control.emit(event.ApprovalAnswer(call_id, answer))
         if isinstance(answer, Allow) and answer.always:
-            lane_state.emit(await allow_from_now(asked, answer, self.always, self.permission, self.project))
+            control.emit(await allow_from_now(asked, answer, self.always, self.permission, self.project))
             self.withdraw_questions()
 
     def withdraw_questions(self) -> None:
@@ -404,7 +417,7 @@ class Dispatcher:
             # Not at once: a task that is cancelled before its first step would emit no answer.
             asyncio.get_running_loop().call_soon(task.cancel)
 
-    async def _question(self, lane_state: LaneState, call: ToolCall, due: bool) -> AskedCall | None:
+    async def _question(self, window: LaneWindow, control: Control, call: ToolCall, due: bool) -> AskedCall | None:
         """Return what to ask about a call; None if nothing is, or if it would fail.
 
         The error of a call that is `due` is its result; a later one may still apply when its turn comes.
@@ -421,7 +434,7 @@ class Dispatcher:
         need = found.verdict
         if not isinstance(need, ApprovalNeed):
             return None
-        context = self._tool_context(lane_state, call, targets)
+        context = self._tool_context(window, control, call, targets)
         # A file outside the project is not even looked at before the person allows it.
         if tool.check and need.kind != "outside":
             error = await tool.check(checked, context)
@@ -455,15 +468,17 @@ class Dispatcher:
         self.denied.append({**row, "allow": allow, "limit": limit})
         return ToolResult(error=why, denied=True, ran=False)
 
-    async def _record(self, lane_state: LaneState, call: ToolCall, result: ToolResult, seconds: float) -> None:
+    async def _record(
+        self, window: LaneWindow, control: Control, call: ToolCall, result: ToolResult, seconds: float
+    ) -> None:
         """Clip, keep what was cut off, and append the result to the window."""
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
         what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
         clipped, drop = await clip_with_drop(
-            lane_state,
+            window,
             result.text or "(no output)",
-            lane_state.budget.output_cap,
+            window.budget.output_cap,
             what,
             Cause.OUTPUT_CAP,
             whole=result.text if result.full is None else result.full,
@@ -472,11 +487,11 @@ class Dispatcher:
             first_line=result.first_line,
         )
         if drop:
-            lane_state.emit_drops([drop])
-        self._append(lane_state, call, replace(result, full=None), clipped, seconds)
+            control.emit_drop(drop)
+        self._append(window.lane, control, call, replace(result, full=None), clipped, seconds)
 
     def _append(
-        self, lane_state: LaneState, call: ToolCall, result: ToolResult, sent: ElidedText, took: float = 0.0
+        self, lane: Lane, control: Control, call: ToolCall, result: ToolResult, sent: ElidedText, took: float = 0.0
     ) -> None:
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
@@ -490,10 +505,10 @@ class Dispatcher:
         if made := describe_decision(self.step, call, refusal, self.limits.allow or "read"):
             subject = self._subject(tool, call)
             noted[DECISION] = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
-        entry = lane_state.lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
+        entry = lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
-            lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
-        lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, took))
+            control.emit(event.ContextRecall(result.cites, entry.tokens))
+        control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
 
     def _unknown(self, name: str) -> str:
         near = self.registry.nearest(name)

@@ -15,7 +15,7 @@ from nexus_cli.context.summary_head import PINNED, missing_line
 from nexus_cli.context.untrusted_text import named_drops
 from nexus_cli.context.window.entry_ranges import SUMMED
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.work_record import fit_record
+from nexus_cli.context.work_record import WorkLog, fit_record
 from nexus_cli.core.entry import PERSON, Cause, Drop, Entry, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.lane.cache_expectation import rewrite_memo
@@ -24,7 +24,9 @@ from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.compaction.record_sources import make_record, read_log_in_pieces
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
+from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_input import HISTORY, TRIGGER
 from nexus_cli.lane.user_messages import read_backwards, read_sources, words_before
@@ -44,29 +46,32 @@ async def begin_fresh_epoch(lane_state: LaneState, subjects: Mapping[str, str], 
         return
     await read_log_in_pieces(lane, lane_state.work)
     before = window_request(lane_state).tokens
-    known = _recap_in_force(lane_state)
+    known = _recap_in_force(lane_state.lane)
     drop_id = known or lane.timeline.log.next_drop()
-    message = Message(Role.USER, _recap_text(lane_state, subjects, list(came), drop_id))
-    item = WindowItem(last, ItemForm.SUMMARY, message, tokens=lane_state.context.measure(message, ""))
+    message = Message(
+        Role.USER, _recap_text(lane_state.window, lane_state.work, lane_state.spending, subjects, list(came), drop_id)
+    )
+    item = WindowItem(last, ItemForm.SUMMARY, message, tokens=lane_state.window.context.measure(message, ""))
     gone = sum(one.tokens for one in lane.items)
     what = f"messages 1 to {last} of the conversation, told again as a timeline"
     drops = [] if known else [Drop(drop_id, what, gone, Cause.COMPACTION, lane.timeline.now(), (1, last))]
-    planned = await lane_state.prompt.draft_epoch(lane_state)
+    planned = await lane_state.prompt.draft_epoch(lane_state.window)
     lane_state.begin_epoch([item], RESUME, planned, drops, lambda _: [rewrite_memo(lane_state, before)])
-    lane_state.pending = ""
+    lane_state.upcoming.pending = ""
 
 
-def _recap_in_force(lane_state: LaneState) -> str:
+def _recap_in_force(lane: Lane) -> str:
     """Return the drop of the recap that an earlier process began and did not come to use, "" if there is none."""
-    lane = lane_state.lane
     if lane.epoch.cause != RESUME or lane.tail or lane.last_sent >= 0 or len(lane.epoch.head) != 1:
         return ""
     return next(iter(named_drops(lane.epoch.head[0].message.content.partition("\n")[0])), "")
 
 
-def _recap_text(lane_state: LaneState, subjects: Mapping[str, str], came: list[str], drop_id: str) -> str:
-    lane, count, budget = lane_state.lane, lane_state.context.counter.count, countable(lane_state)
-    recalls, last = can_recall(lane_state), lane.timeline.last
+def _recap_text(
+    window: LaneWindow, work: WorkLog, spending: Spending, subjects: Mapping[str, str], came: list[str], drop_id: str
+) -> str:
+    lane, count, budget = window.lane, window.context.counter.count, countable(window)
+    recalls, last = can_recall(window.lane, spending), lane.timeline.last
     way = f'; read them as they were with recall("{drop_id}").]' if recalls else ".]"
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
     ending = "\n".join(resume_lines(came))
@@ -80,7 +85,7 @@ def _recap_text(lane_state: LaneState, subjects: Mapping[str, str], came: list[s
     told = {*own.history, own.trigger}
     quotes = quote_words(words_before(lane, last, told), min(own_words_room(budget), room), count)
     room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
-    record = fit_record(make_record(lane, lane_state.work), int(budget * RECORD_SHARE), count, LONGEST_MISSING)
+    record = fit_record(make_record(lane, work), int(budget * RECORD_SHARE), count, LONGEST_MISSING)
     text = record.text(missing_line(len(record.left), "older item", drop_id, recalls))
     recap = make_recap(_read_named(lane, last), quotes, max(0, room), count, subjects, own)
     if recap.missing and text:  # else every call stands in the timeline

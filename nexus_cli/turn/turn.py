@@ -9,18 +9,17 @@ from __future__ import annotations
 from typing import assert_never
 
 from nexus_cli.context.window.groups import Dispatch, Done, ModelCall, flatten
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
-from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
-from nexus_cli.core.shield import run_shielded
 from nexus_cli.lane.cache_expectation import rewrite_memo
 from nexus_cli.lane.compaction.context_fit import ensure_fits, ensure_fits_after_overflow, prune_if_due
-from nexus_cli.lane.control import SteeringWords
-from nexus_cli.lane.current_request import answer_cap, context_plan, unreported_tokens
+from nexus_cli.lane.current_request import answer_cap, context_plan, unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.model_call import call_model
-from nexus_cli.lane.user_input import record_user_message
+from nexus_cli.lane.spending import Spending
+from nexus_cli.lane.user_input import deliver_steering
 from nexus_cli.permission.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory, repeat_notice, repeated_calls
 from nexus_cli.turn.dispatch import Dispatcher
 
@@ -35,13 +34,13 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
             case Dispatch(calls):
                 _stop_repetition(lane_state, dispatcher, calls)
                 await dispatcher.run(lane_state, calls)
-                _stop_asking(lane_state, dispatcher)
+                _stop_asking(lane_state.lane, lane_state.spending, dispatcher)
                 dispatcher.step.stop_declined(is_steered=bool(lane_state.control.steering))
             case ModelCall():
-                await deliver_steering(lane_state)
+                await deliver_steering(lane_state.window, lane_state.control)
                 await request(lane_state)
             case Done():
-                if not await deliver_steering(lane_state):
+                if not await deliver_steering(lane_state.window, lane_state.control):
                     return
             case never:
                 assert_never(never)
@@ -57,7 +56,9 @@ async def request(lane_state: LaneState) -> None:
     prune_if_due(lane_state)
     await ensure_fits(lane_state)
     await _send_lost_again(lane_state, epoch)
-    lane_state.emit(event.ContextPlan(context_plan(lane_state)))
+    lane_state.emit(
+        event.ContextPlan(context_plan(window_request(lane_state), lane_state.step + 1, lane_state.upcoming.facts))
+    )
     try:
         await call_model(lane_state, answer_cap(lane_state))
     except ProviderError as error:
@@ -73,18 +74,20 @@ async def request(lane_state: LaneState) -> None:
 
 async def begin_pending_epoch(lane_state: LaneState) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
-    if lane_state.pending:
-        head, before = flatten(lane_state.lane.groups()), unreported_tokens(lane_state)
-        planned = await lane_state.prompt.draft_epoch(lane_state)
-        lane_state.begin_epoch(head, lane_state.pending, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
-        lane_state.pending = ""
+    if lane_state.upcoming.pending:
+        head, before = flatten(lane_state.lane.groups()), unreported_tokens(lane_state.window)
+        planned = await lane_state.prompt.draft_epoch(lane_state.window)
+        lane_state.begin_epoch(
+            head, lane_state.upcoming.pending, planned, notes=lambda _: [rewrite_memo(lane_state, before)]
+        )
+        lane_state.upcoming.pending = ""
 
 
 async def attach_changes(lane_state: LaneState) -> None:
     """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
     if lane_state.limits is not None:
         lane_state.limits.record(lane_state)
-    preamble = await lane_state.prompt.draft_preamble(lane_state)
+    preamble = await lane_state.prompt.draft_preamble(lane_state.window, lane_state.upcoming, lane_state.control)
     if preamble.text and lane_state.lane.attach_preamble(preamble.text):
         preamble.settle()
 
@@ -99,27 +102,12 @@ async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:
         await ensure_fits(lane_state)
 
 
-async def deliver_steering(lane_state: LaneState) -> bool:
-    """Deliver the person's words that came meanwhile; False when there were none."""
-    waiting = lane_state.control.steering
-    if not waiting:
-        return False
-    while waiting:
-        await run_shielded(_steer(lane_state, waiting.popleft()))
-    return True
-
-
-async def _steer(state: LaneState, said: SteeringWords) -> None:
-    await record_user_message(state, Kind.STEER, said.text, pasted=said.pasted, files=said.files, source=said.source)
-    state.emit(event.SteeringMessage(said.text))
-
-
-def _stop_asking(lane_state: LaneState, dispatcher: Dispatcher) -> None:
+def _stop_asking(lane: Lane, spending: Spending, dispatcher: Dispatcher) -> None:
     """Raise `NexusError("limit", ...)` after `SPARE` paid steps with calls that the run may not make any more."""
     limits, started = dispatcher.limits & dispatcher.assessed, dispatcher.starts.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return
-    batches = RunHistory.of(lane_state.lane.timeline, lane_state.lane.run).batches
+    batches = RunHistory.of(lane.timeline, lane.run).batches
     acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
     most = len(batches) if limits.max_iterations is None else limits.max_iterations
     if limits.is_one_step:
@@ -127,7 +115,7 @@ def _stop_asking(lane_state: LaneState, dispatcher: Dispatcher) -> None:
     if len(batches) >= most + SPARE:
         why = "the model keeps requesting calls that this run no longer allows"
         more = "Ask in parts, or raise limits.max_iterations"
-        hint = "Ask in parts" if limits.is_one_step else lane_state.spending.raised_by("max_iterations", more)
+        hint = "Ask in parts" if limits.is_one_step else spending.raised_by("max_iterations", more)
         raise NexusError("limit", "the turn was stopped", why, hint)
 
 
@@ -139,10 +127,10 @@ def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple
         if times >= END_AT:
             (ran, refused), last = dispatcher.fates(row[1:]), dispatcher.refuses(lane_state, calls, call)
             denied, refused = last or dispatcher.fates(row[1:2])[1] > 0, refused + last
-            dispatcher.stop_repeating(lane_state, calls)
+            dispatcher.stop_repeating(lane_state.lane, lane_state.control, calls)
             why = f"{call.name} was called {times} times in a row with the same arguments"
             some = f"; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
             why += ", and refused each time" if refused >= times - 1 else some
             raise NexusError("denied" if denied else "limit", "the turn was stopped", why, "Rephrase the request")
         if times >= NOTICE_AT:
-            lane_state.notices.append(repeat_notice(call, times))
+            lane_state.upcoming.notices.append(repeat_notice(call, times))

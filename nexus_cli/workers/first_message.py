@@ -73,7 +73,7 @@ async def read_unasked(path: str, session: Session) -> ToolResult | None:
     level = dispatcher.limits.allow or "read"
     if not isinstance(dispatcher.permission.decide(tool, checked, level, targets).verdict, Grant):
         return None
-    cap = session.state.lane_state.budget.output_cap
+    cap = session.state.lane_state.window.budget.output_cap
     context = ToolContext(
         dispatcher.cwd, dispatcher.project, cap, "", lambda text: None, dispatcher.services, targets=targets
     )

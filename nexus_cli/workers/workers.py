@@ -259,7 +259,7 @@ class SessionWorkers(RunningWorkers[Session]):
             services=(ServiceMaker(RunningWorkers, own_workers),),
         )
         own = session.state.lane_state
-        own.model = parent.model
+        own.window.model = parent.model
         if isinstance(own.prompt, PromptAssembly):
             now = (own.model.info.name, own.model.effort)
             epochs = [own.lane.epoch, parent.lane.epoch] if worker.session_id else [parent.lane.epoch]
@@ -296,7 +296,7 @@ class SessionWorkers(RunningWorkers[Session]):
         """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
         if self.session.state.has_more_turns:
-            self.session.state.lane_state.notices.append(_ended_line(worker))
+            self.session.state.lane_state.upcoming.notices.append(_ended_line(worker))
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -428,7 +428,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if worker.state == UNKNOWN:
                 self._look_up(worker)
             if worker.untold and not worker.spawner:
-                self.session.state.lane_state.notices.append(_ended_line(worker))
+                self.session.state.lane_state.upcoming.notices.append(_ended_line(worker))
 
     def _look_up(self, worker: Worker) -> None:
         """Restore the progress of a worker whose process was killed."""

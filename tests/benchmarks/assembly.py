@@ -28,7 +28,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.lane.compaction.context_fit import ensure_fits
-from nexus_cli.lane.current_request import context_plan
+from nexus_cli.lane.current_request import context_plan, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
@@ -84,7 +84,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         await attach_changes(lane_state)
         await begin_pending_epoch(lane_state)
         await ensure_fits(lane_state)
-        context_plan(lane_state)
+        context_plan(window_request(lane_state), lane_state.step + 1, lane_state.upcoming.facts)
         sealed = lane_state.lane.freeze_request()
         done = time.process_time()
         json.dumps(list(sealed.wire.messages))

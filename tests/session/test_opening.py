@@ -54,7 +54,10 @@ def test_a_provider_of_ones_own_has_names_of_its_own(tmp_path: Path) -> None:
 def test_the_model_that_sums_up_may_be_an_alias(tmp_path: Path) -> None:
     settings = Settings(alias={"small": "openai/gpt-4o-mini"}, compact=CompactSettings(model="small"))
     with opened(Options(tmp_path, "openai/m"), settings) as session:
-        assert summarizer_model(session.state.lane_state).info.name == "openai/gpt-4o-mini"
+        assert (
+            summarizer_model(session.state.lane_state.window, session.state.lane_state.settings).info.name
+            == "openai/gpt-4o-mini"
+        )
 
 
 def test_an_effort_that_means_nothing_is_told(tmp_path: Path) -> None:

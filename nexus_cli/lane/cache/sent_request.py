@@ -142,6 +142,8 @@ class CacheHistory:
     """By what requests begin with, the smallest one: tokens as reported and by our count."""
     uses: dict[int, datetime] = field(default_factory=dict)
     """When each epoch was used last, by this lane or by a fork."""
+    last_usage: Usage | None = None
+    """Usage of the lane's newest answered request."""
 
     def candidates(self) -> list[tuple[SentRequest, datetime | None]]:
         """Return the last request, then the newest ones under former epochs, each with the last use of its epoch."""

@@ -21,7 +21,7 @@ from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.work_record import FittedRecord, fit_record
+from nexus_cli.context.work_record import FittedRecord, WorkLog, fit_record
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -42,6 +42,8 @@ from nexus_cli.lane.compaction.summarise import SummaryError, SummaryOverflow, f
 from nexus_cli.lane.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.lane.current_request import next_request, window_request
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import find_others, hidden_words, read_refusals
@@ -54,17 +56,17 @@ LEAST = 4000
 """Tokens below which a window is not worth a compaction on command."""
 
 
-def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.CompactionPlan | None:
+def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
     """Return the plan that brings the lane to `share` of its budget; None if too little would go. Changes nothing."""
-    available, count = countable(lane_state, cause), lane_state.context.counter.count
-    pinned = list_pins(lane_state.lane.timeline)
-    budget, fixed = countable(lane_state), lane_state.lane.epoch.system_tokens + lane_state.lane.epoch.tools_tokens
-    target = int(share * available) - fixed - rules_tokens(lane_state.lane, OwnWords(count))
-    full, lane = cause != "command", lane_state.lane
-    for _ in read_log(lane, lane_state.work):
+    available, count = countable(window, cause), window.context.counter.count
+    pinned = list_pins(window.lane.timeline)
+    budget, fixed = countable(window), window.lane.epoch.system_tokens + window.lane.epoch.tools_tokens
+    target = int(share * available) - fixed - rules_tokens(window.lane, OwnWords(count))
+    full, lane = cause != "command", window.lane
+    for _ in read_log(lane, work):
         pass
     beyond = planning.shares_of(budget, budget - fixed, newest=full)
-    record = fit_record(make_record(lane, lane_state.work), beyond.record, count, LONGEST_MISSING)
+    record = fit_record(make_record(lane, work), beyond.record, count, LONGEST_MISSING)
     text = record.text(LONGEST_MISSING)
     reserved = count(text) * 5 // 4 + RECORD_SLACK if text else 0
     if not full:  # pins do not yield to the low target of a compaction on command
@@ -76,24 +78,24 @@ def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.Comp
         count=count,
         run=lane.run,
         earlier=hidden_words(lane),
-        answers=read_texts(lane, lane_state.work.answers, own=False),
+        answers=read_texts(lane, work.answers, own=False),
         record=reserved,
         pins=pinned,
         beyond=beyond,
-        spoken=frozenset(lane_state.work.words),
-        least=planning.SUMMARY_LEAST if lane_state.budget.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
+        spoken=frozenset(work.words),
+        least=planning.SUMMARY_LEAST if window.budget.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
     )
 
 
-def countable(lane_state: LaneState, cause: str = "") -> int:
+def countable(window: LaneWindow, cause: str = "") -> int:
     """Return the budget by our count. On command it is at most the present window: the person wants it smaller now."""
-    available = lane_state.meter.countable(lane_state.budget.available)
-    return min(available, max(LEAST, lane_state.lane.counted)) if cause == "command" else available
+    available = window.estimator.countable(window.budget.available)
+    return min(available, max(LEAST, window.lane.counted)) if cause == "command" else available
 
 
-def pins_room(lane_state: LaneState) -> int:
+def pins_room(window: LaneWindow) -> int:
     """Return the tokens by our count that all pins may take together."""
-    return int(countable(lane_state) * planning.PINS_SHARE)
+    return int(countable(window) * planning.PINS_SHARE)
 
 
 async def compact(lane_state: LaneState, cause: str, share: float, instructions: str = "") -> bool:
@@ -101,7 +103,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
     before, spent = next_request(lane_state).tokens, lane_state.spending.usage.cost_usd
     lane_state.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(lane_state.lane, lane_state.work)
-    plan = draft_plan(lane_state, cause, share)
+    plan = draft_plan(lane_state.window, lane_state.work, cause, share)
     try:
         if plan is None:
             raise SummaryError("there is too little to summarize")
@@ -118,11 +120,13 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         again = isinstance(reason, SummaryOverflow)
         cut = not again and (cause == "overflow" or (cause != "command" and not window_request(lane_state).fits))
         over = cause == "overflow" or not window_request(lane_state).fits
-        note_failed(lane_state, str(reason), paid=plan is not None and not again, over=over)
+        note_failed(lane_state.lane, lane_state.step, str(reason), paid=plan is not None and not again, over=over)
         paid = _since(spent, lane_state.spending)
         lane_state.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, SummaryOverflow):
-            lane_state.learn_from_overflow(reason.counted, reason.error)
+            learned = lane_state.window.learn_from_overflow(reason.counted, reason.error)
+            if learned is not None:
+                lane_state.emit(learned)
             return await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to, instructions)
         return False
     after, paid = next_request(lane_state).tokens, _since(spent, lane_state.spending)
@@ -132,12 +136,12 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
 
 def _warn_of_refusal(lane_state: LaneState, choice: SummarySource, cap: int) -> None:
     """Say that a summary was refused lately and what the next one may cost; by itself none would be requested yet."""
-    refused = last_refusal(lane_state)
+    refused = last_refusal(lane_state.lane, lane_state.step)
     if refused is None:
         return
     steps, why = refused
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
-    price = price_summary(choice, cap, warm=is_warm(lane_state))
+    price = price_summary(choice, cap, warm=is_warm(lane_state.window, lane_state.cache, lane_state.clock()))
     cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
     lane_state.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
@@ -183,19 +187,19 @@ async def _accept(
 
     `made` is the summary, and what of the summaries before it had no room.
     """
-    lane, count, before = lane_state.lane, lane_state.context.counter.count, window_request(lane_state).tokens
-    summary, rules = _take_rules(lane_state, plan, made[0])
+    lane, count, before = lane_state.lane, lane_state.window.context.counter.count, window_request(lane_state).tokens
+    summary, rules = _take_rules(lane_state.window, plan, made[0])
     summary, end = split_summary(summary, plan.summary_most, count)
     cut = "\n\n".join(filter(None, (made[1], end)))
     record = await look_at_files(make_record(lane, lane_state.work), lane)
-    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state)
+    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state.lane, lane_state.spending)
     known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
     crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
     fitted = fit_record(record, plan.record_room, count, LONGEST_MISSING)
     record_drop = lane.timeline.log.next_drop() if fitted.left else ""
     cut_drop = lane.timeline.log.next_drop() if cut else ""
     unseen = () if choice.source == "originals" else plan.unseen
-    said = _said_entries(lane_state)
+    said = _said_entries(lane_state.lane, lane_state.work)
     kept = _kept_figures(said, lane_state.work.answers, plan, fitted)
     kept |= {"rules": len(rules.kept), "source": choice.source, "source_why": choice.why}
     more = Additions(
@@ -209,10 +213,10 @@ async def _accept(
         rules.shown,
         cut_drop,
     )
-    items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.context.measure, more=more)
-    _require_smaller(items, lane_state, lane.epoch.system_tokens + lane.epoch.tools_tokens)
-    planned = await lane_state.prompt.draft_epoch(lane_state)
-    _require_smaller(items, lane_state, planned.fixed)
+    items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.window.context.measure, more=more)
+    _require_smaller(items, window_request(lane_state), lane.epoch.system_tokens + lane.epoch.tools_tokens)
+    planned = await lane_state.prompt.draft_epoch(lane_state.window)
+    _require_smaller(items, window_request(lane_state), planned.fixed)
     drops = [_drop(lane, plan, drop_id, unseen)]
     if fitted.left:
         drops.append(_record_drop(lane, fitted, record_drop, count))
@@ -220,32 +224,32 @@ async def _accept(
         what = "the end of a summary, for which the window had no room"
         drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, lane.timeline.now(), text=cut))
     drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
-    anchor = lane_state.meter.anchor
+    anchor = lane_state.window.estimator.anchor
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        yield note_made(lane_state, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
+        yield note_made(lane_state.step, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
         yield rewrite_memo(lane_state, before)
 
     lane_state.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-def _take_rules(lane_state: LaneState, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
+def _take_rules(window: LaneWindow, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
     """Return the summary without its heading of rules, and the rules that the person really laid down."""
-    words = OwnWords(lane_state.context.counter.count)
+    words = OwnWords(window.context.counter.count)
     summary, quoted = take_rules(summary, find_headings)
     if not neutralize(summary).strip():
         raise SummaryError("the summary was empty")
     free = max(0, plan.summary_cap - words.count(summary))
     shown = _shown_entries(plan, plan.quotes)[0]
-    budget = countable(lane_state)
-    return summary, choose_rules(lane_state.lane, quoted, words, budget=budget, free=free, shown=shown)
+    budget = countable(window)
+    return summary, choose_rules(window.lane, quoted, words, budget=budget, free=free, shown=shown)
 
 
-def _said_entries(lane_state: LaneState) -> Sequence[int]:
+def _said_entries(lane: Lane, work: WorkLog) -> Sequence[int]:
     """Return the entries with words that were said, also to refuse a call."""
-    refused = (one.entry for one in read_refusals(lane_state.lane.timeline.memos))
-    return sorted({*lane_state.work.words, *refused})
+    refused = (one.entry for one in read_refusals(lane.timeline.memos))
+    return sorted({*work.words, *refused})
 
 
 def _kept_figures(
@@ -283,11 +287,11 @@ def _unquoted(plan: planning.CompactionPlan, quotes: Sequence[Quote], entries: S
     return Unquoted(missing, sum(entry in quoted and entry not in whole for entry in entries))
 
 
-def _require_smaller(items: Sequence[WindowItem], lane_state: LaneState, fixed: int) -> None:
+def _require_smaller(items: Sequence[WindowItem], request: NextRequest, fixed: int) -> None:
     """Raise `SummaryError` if `items` beside system text and schemas of `fixed` tokens make the window no smaller."""
-    before, after = lane_state.lane.counted, fixed + sum(item.tokens for item in items)
+    before, after = request.counted.total, fixed + sum(item.tokens for item in items)
     if after >= before:
-        tokens = window_request(lane_state).tokens
+        tokens = request.tokens
         raise SummaryError(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from math import ceil
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.tokens.counter import IMAGE_TOKENS
 from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING, TokenEstimator
@@ -21,7 +22,9 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
 from nexus_cli.lane.cache_expectation import is_warm, rewrite_memo
 from nexus_cli.lane.current_request import unreported_tokens, window_request
-from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow, Model
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.spending import left_over
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.provider.model_table import window_command
@@ -43,12 +46,14 @@ WORTH = 0.1
 
 def prune_if_due(lane_state: LaneState) -> None:
     """Take stale tool results out of the window where that pays; look only where there may be enough of them."""
-    warm = is_warm(lane_state)
-    prunes = lane_state.settings.compact.prune and can_recall(lane_state)
+    warm = is_warm(lane_state.window, lane_state.cache, lane_state.clock())
+    prunes = lane_state.settings.compact.prune and can_recall(lane_state.lane, lane_state.spending)
     if not prunes or (warm and lane_state.step % LOOK_EVERY):
         return
     results = (item for item in lane_state.lane.items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
-    least = int((BATCH if warm else BATCH_COLD) * lane_state.meter.countable(lane_state.budget.available))
+    least = int(
+        (BATCH if warm else BATCH_COLD) * lane_state.window.estimator.countable(lane_state.window.budget.available)
+    )
     if sum(item.tokens for item in results) <= least:
         return
     from nexus_cli.lane.compaction.prune import prune  # noqa: PLC0415  (results may be stale)
@@ -65,80 +70,91 @@ async def ensure_fits(lane_state: LaneState) -> None:
     try:
         await _ensure_fits(lane_state)
     except NexusError as error:
-        if error.kind != "overflow" or not lane_state.doubt_window():
+        doubt = lane_state.window.doubt_window() if error.kind == "overflow" else None
+        if doubt is None:
             raise
+        lane_state.emit(doubt)
         await _ensure_fits(lane_state)
 
 
 async def _ensure_fits(lane_state: LaneState) -> None:
     await replan_sections(lane_state)
-    _refuse_if_hopeless(lane_state)
+    _refuse_if_hopeless(lane_state.window)
     request = window_request(lane_state)
-    if request.fits and request.tokens < compaction_threshold(lane_state):
+    if request.fits and request.tokens < compaction_threshold(lane_state.window, lane_state.settings):
         return
     from nexus_cli.lane.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
     await make_room(lane_state, fits=request.fits)
-    _refuse_if_too_large(lane_state)
+    _refuse_if_too_large(lane_state.window, window_request(lane_state))
 
 
-def compaction_threshold(lane_state: LaneState) -> float:
+def compaction_threshold(window: LaneWindow, settings: Settings) -> float:
     """Return the tokens from which on a request that fits is compacted nevertheless."""
-    return lane_state.settings.compact.at * lane_state.budget.available
+    return settings.compact.at * window.budget.available
 
 
 async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:
     """Learn from the provider's refusal of a request as too long, and cut harder than usual."""
-    lane_state.learn_from_overflow(lane_state.lane.counted, error)
+    learned = lane_state.window.learn_from_overflow(lane_state.lane.counted, error)
+    if learned is not None:
+        lane_state.emit(learned)
     await replan_sections(lane_state)
-    _refuse_if_hopeless(lane_state)
+    _refuse_if_hopeless(lane_state.window)
     from nexus_cli.lane.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
     await make_room_after_overflow(lane_state)
-    _refuse_if_too_large(lane_state)
+    _refuse_if_too_large(lane_state.window, window_request(lane_state))
 
 
-def _refuse_if_hopeless(lane_state: LaneState) -> None:
+def _refuse_if_hopeless(window: LaneWindow) -> None:
     """Raise `NexusError` if the parts that no rewrite shortens do not fit, before a summary is paid for."""
-    epoch = lane_state.lane.epoch
+    epoch = window.lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    most = lane_state.meter.countable(lane_state.room)
+    most = window.estimator.countable(window.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
-        raise _too_large(lane_state.model, what, lane_state.fixed_parts(), hint, _sum_needed(lane_state, fixed))
-    images = _images(lane_state.lane)
+        raise _too_large(window.model, what, window.fixed_parts(), hint, _sum_needed(window, fixed))
+    images = _images(window.lane)
     if images and fixed + sum(images.values()) > most:
-        parts = lane_state.fixed_parts() | images
+        parts = window.fixed_parts() | images
         what = "the images of the request do not fit the budget"
-        raise _too_large(lane_state.model, what, parts, FEWER, _sum_needed(lane_state, sum(parts.values())))
+        raise _too_large(window.model, what, parts, FEWER, _sum_needed(window, sum(parts.values())))
 
 
-def _refuse_if_too_large(lane_state: LaneState) -> None:
+def _refuse_if_too_large(window: LaneWindow, request: NextRequest) -> None:
     """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer. It is not sent.
 
     Until then request and pairs go before the budget, whose reserves are for such a case (`nexus docs context`).
     """
-    estimate, expected, info = window_request(lane_state).tokens, window_request(lane_state).most, lane_state.model.info
-    if left_over(info, expected) >= lane_state.least_output:
+    estimate, expected, info = request.tokens, request.most, window.model.info
+    if left_over(info, expected) >= window.least_output:
         return
-    images, groups = _images(lane_state.lane), lane_state.lane.groups()
-    requests = run_requests(groups, lane_state.lane.run)
+    images, groups = _images(window.lane), window.lane.groups()
+    requests = run_requests(groups, window.lane.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
-    parts = {**lane_state.fixed_parts(), **images, "the words of the request": said}
+    parts = {**window.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = group_tokens(groups[-1])
-    answer = lane_state.least_output + info.window - left_over(info, 0)
-    sums = {"for the request": estimate, _margin(lane_state.meter): expected - estimate, "for the answer": answer}
+    answer = window.least_output + info.window - left_over(info, 0)
+    sums = {
+        "for the request": estimate,
+        _margin(window.estimator): expected - estimate,
+        "for the answer": answer,
+    }
     why = _sum(sums, info.window, "window")
-    raise _too_large(lane_state.model, "the request does not fit the window", parts, FEWER, why)
+    raise _too_large(window.model, "the request does not fit the window", parts, FEWER, why)
 
 
-def _sum_needed(lane_state: LaneState, counted: int) -> str:
+def _sum_needed(window: LaneWindow, counted: int) -> str:
     """Return the sum of what `counted` tokens need with the margin of our count, compared with the budget."""
-    tokens = ceil(lane_state.meter.scale().tokens(counted))
-    sums = {"for these": tokens, _margin(lane_state.meter): ceil(tokens * lane_state.meter.error) + ROUNDING}
-    return _sum(sums, lane_state.room, "budget")
+    tokens = ceil(window.estimator.scale().tokens(counted))
+    sums = {
+        "for these": tokens,
+        _margin(window.estimator): ceil(tokens * window.estimator.error) + ROUNDING,
+    }
+    return _sum(sums, window.room, "budget")
 
 
 def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
@@ -147,10 +163,10 @@ def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
 
-def _margin(meter: TokenEstimator) -> str:
+def _margin(estimator: TokenEstimator) -> str:
     """Return what the known error of our count is called."""
-    until = f" until {ENOUGH} replies reported theirs" if meter.calibration.reports < ENOUGH else ""
-    return f"margin ({meter.error:.0%} for the error of our count{until})"
+    until = f" until {ENOUGH} replies reported theirs" if estimator.calibration.reports < ENOUGH else ""
+    return f"margin ({estimator.error:.0%} for the error of our count{until})"
 
 
 def _images(lane: Lane) -> dict[str, int]:
@@ -183,21 +199,21 @@ async def replan_sections(lane_state: LaneState) -> bool:
     lane = lane_state.lane
     epoch = lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    hopeless = fixed > lane_state.meter.countable(lane_state.room)
-    outgrown = _section_tokens(epoch) > section_budget(lane_state.budget.available)
-    if not hopeless and not (outgrown and not _is_replanned(lane_state)):
+    hopeless = fixed > lane_state.window.estimator.countable(lane_state.window.room)
+    outgrown = _section_tokens(epoch) > section_budget(lane_state.window.budget.available)
+    if not hopeless and not (outgrown and not _is_replanned(lane_state.window)):
         return False
-    planned = await lane_state.prompt.draft_epoch(lane_state)
+    planned = await lane_state.prompt.draft_epoch(lane_state.window)
     saved = fixed - planned.fixed
     if saved <= (0 if hopeless else int(WORTH * fixed)):
         if not hopeless:
-            lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": lane_state.budget.window})
+            lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": lane_state.window.budget.window})
         return False
-    before = unreported_tokens(lane_state)
-    head, cause = flatten(lane.groups()), lane_state.pending or WINDOW
+    before = unreported_tokens(lane_state.window)
+    head, cause = flatten(lane.groups()), lane_state.upcoming.pending or WINDOW
     lane_state.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
-    lane_state.pending = ""
-    line = f"sections were planned again for a window of {lane_state.budget.window:,} tokens"
+    lane_state.upcoming.pending = ""
+    line = f"sections were planned again for a window of {lane_state.window.budget.window:,} tokens"
     lane_state.emit(Notice(line, warning=False))
     return True
 
@@ -208,7 +224,7 @@ def _section_tokens(epoch: Epoch) -> int:
     return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
 
 
-def _is_replanned(lane_state: LaneState) -> bool:
+def _is_replanned(window: LaneWindow) -> bool:
     """True if a plan for this window was no better than the epoch's own."""
-    seen = {"epoch": lane_state.lane.epoch.id, "window": lane_state.budget.window}
-    return any(memo.value == seen for memo in lane_state.lane.timeline.memos(WINDOW))
+    seen = {"epoch": window.lane.epoch.id, "window": window.budget.window}
+    return any(memo.value == seen for memo in window.lane.timeline.memos(WINDOW))

@@ -9,8 +9,9 @@ from nexus_cli.context.compaction_plan import PINS_SHARE, RECORD_SHARE, own_word
 from nexus_cli.context.pinned_marker import MarkerTexts, near, with_pins
 from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.summary_head import quote_rules
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.lane_truncation import MARKER_ROOM
-from nexus_cli.context.work_record import WorkRecord, fit_record
+from nexus_cli.context.work_record import WorkLog, WorkRecord, fit_record
 from nexus_cli.lane.backoff import may_compact, refused_for_nothing
 from nexus_cli.lane.cache_expectation import rewrite_memo
 from nexus_cli.lane.compaction.compact import LONGEST_MISSING, compact, draft_plan
@@ -30,25 +31,28 @@ CUTS = 3
 async def make_room(lane_state: LaneState, *, fits: bool) -> None:
     """Compact the window, or prune it instead, then truncate it until the next request fits."""
     target = lane_state.settings.compact.to
-    hopeless = fits and refused_for_nothing(lane_state) and draft_plan(lane_state, "window", target) is None
-    if not hopeless and may_compact(lane_state, fits=fits) and not prune_instead(lane_state):
+    hopeless = (
+        fits
+        and refused_for_nothing(lane_state.lane, lane_state.step)
+        and draft_plan(lane_state.window, lane_state.work, "window", target) is None
+    )
+    if not hopeless and may_compact(lane_state.lane, lane_state.step, fits=fits) and not prune_instead(lane_state):
         await compact(lane_state, "window", lane_state.settings.compact.to)
     await _truncate_until_fits(lane_state)
 
 
 async def make_room_after_overflow(lane_state: LaneState) -> None:
     """Cut harder than usual: the provider refused the request as too long."""
-    may = may_compact(lane_state, fits=False)
+    may = may_compact(lane_state.lane, lane_state.step, fits=False)
     if not may or not await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to):
-        truncate(lane_state, await _look_at_work(lane_state))
+        truncate(lane_state, await _look_at_work(lane_state.lane, lane_state.work))
     await _truncate_until_fits(lane_state)
 
 
-async def _look_at_work(lane_state: LaneState) -> WorkRecord:
+async def _look_at_work(lane: Lane, work: WorkLog) -> WorkRecord:
     """Return the record of the work as it is now, which a cut leaves in its place as a summary does."""
-    lane = lane_state.lane
-    await read_log_in_pieces(lane, lane_state.work)
-    return await look_at_files(make_record(lane, lane_state.work), lane)
+    await read_log_in_pieces(lane, work)
+    return await look_at_files(make_record(lane, work), lane)
 
 
 async def _truncate_until_fits(lane_state: LaneState) -> None:
@@ -57,7 +61,7 @@ async def _truncate_until_fits(lane_state: LaneState) -> None:
         before = lane_state.lane.counted
         if window_request(lane_state).fits:
             return
-        truncate(lane_state, await _look_at_work(lane_state))
+        truncate(lane_state, await _look_at_work(lane_state.lane, lane_state.work))
         if lane_state.lane.counted >= before:
             return
 
@@ -69,22 +73,22 @@ def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
     Leaves room for the event sections that have to be sent again.
     """
     lane = lane_state.lane
-    count = lane_state.context.counter.count
-    before, available = window_request(lane_state).tokens, lane_state.meter.countable(lane_state.room)
+    count = lane_state.window.context.counter.count
+    before, available = window_request(lane_state).tokens, lane_state.window.estimator.countable(lane_state.window.room)
     keeps = MarkerTexts(
         list_pins(lane.timeline),
         int(available * PINS_SHARE),
         lambda shown: words_before(lane, lane.timeline.last, shown),
         own_words_room(available),
-        can_recall(lane_state),
+        can_recall(lane_state.lane, lane_state.spending),
         lambda entries: find_others(lane, entries),
         quote_rules(earlier_rules(lane)),
         fit_record(work or WorkRecord(), int(available * RECORD_SHARE), count, LONGEST_MISSING),
     )
-    truncator = with_pins(lane_state.context.truncator, keeps)
-    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * lane_state.budget.window))
+    truncator = with_pins(lane_state.window.context.truncator, keeps)
+    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * lane_state.window.budget.window))
     fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
     truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
     drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(lane_state, before)])
-    lane_state.meter.forget()
+    lane_state.window.estimator.forget()
     lane_state.emit_drops(drops)

@@ -26,6 +26,7 @@ from nexus_cli.lane.compaction.summary_source import SummarySource, price_summar
 from nexus_cli.lane.current_request import next_request, rewritten_request, window_request
 from nexus_cli.lane.drop_list import UNIT
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import first_words
@@ -38,32 +39,32 @@ WORDS = 120
 
 def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     """Return the plan as JSON data: `possible` says if there is one, `why` why not."""
-    plan = draft_plan(lane_state, "command", lane_state.settings.compact.to)
+    plan = draft_plan(lane_state.window, lane_state.work, "command", lane_state.settings.compact.to)
     request = next_request(lane_state)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
     value: dict[str, Any] = {
         "version": 1,
         "model": lane_state.model.info.name,
         "instructions": instructions,
-        "budget": lane_state.budget.available,
+        "budget": lane_state.window.budget.available,
         "unit": UNIT,
         "before": before,
         "possible": plan is not None,
         "why": "" if plan else "there is too little to summarize",
-        "pins": _pin_rows(lane_state, plan),
+        "pins": _pin_rows(lane_state.window, plan),
     }
     if plan is None:
         return value
     choice = choose_summary_source(lane_state, plan, "command")
-    after = _after(lane_state, plan)
+    after = _after(lane_state.window, plan)
     value |= {
-        "after": min(_afterwards(lane_state, plan, after + waiting).most, before),
+        "after": min(_afterwards(lane_state.window, plan, after + waiting).most, before),
         "goes": {
             **_part(flatten(plan.gone)),
             "first": plan.entries[0],
             "last": plan.entries[1],
             "without": list(plan.staying),
-            "recall": can_recall(lane_state),
+            "recall": can_recall(lane_state.lane, lane_state.spending),
         },
         "stays": _part(plan.kept),
         "words": _words(plan),
@@ -81,23 +82,23 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     return value
 
 
-def _after(lane_state: LaneState, plan: planning.CompactionPlan) -> int:
+def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
     """Return our count of the window afterwards, with a summary at its cap."""
-    count, epoch = lane_state.context.counter.count, lane_state.lane.epoch
+    count, epoch = window.context.counter.count, window.lane.epoch
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
-    beside += rules_tokens(lane_state.lane, OwnWords(count))
+    beside += rules_tokens(window.lane, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
-def _afterwards(lane_state: LaneState, plan: planning.CompactionPlan, counted: int) -> NextRequest:
+def _afterwards(window: LaneWindow, plan: planning.CompactionPlan, counted: int) -> NextRequest:
     """Return the request of a window of which we count so much; its `most` is what the status line may show then: the
     request for the summary is reported in between, and teaches the estimate."""
-    epoch = lane_state.lane.epoch
+    epoch = window.lane.epoch
     rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(item.tokens for item in plan.kept)
     told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
-    return rewritten_request(lane_state, epoch, (*plan.kept, told))
+    return rewritten_request(window, epoch, (*plan.kept, told))
 
 
 def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
@@ -134,9 +135,9 @@ def _kind(item: WindowItem) -> str:
     return str(item.form) if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else str(item.message.role)
 
 
-def _pin_rows(lane_state: LaneState, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
+def _pin_rows(window: LaneWindow, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
     """Return every pin with its place afterwards."""
-    count = lane_state.context.counter.count
+    count = window.context.counter.count
     return [
         {
             "id": pin.id,
@@ -145,7 +146,7 @@ def _pin_rows(lane_state: LaneState, plan: planning.CompactionPlan | None) -> li
             "where": _where(pin, plan),
             "text": _line(pin.text),
         }
-        for pin in list_pins(lane_state.lane.timeline)
+        for pin in list_pins(window.lane.timeline)
     ]
 
 
@@ -162,9 +163,9 @@ def _cost_value(
     """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
     info, request = lane_state.model.info, window_request(lane_state)
     before, used = request.tokens, request.budget.used
-    then = min(_afterwards(lane_state, plan, after).tokens, before)
+    then = min(_afterwards(lane_state.window, plan, after).tokens, before)
     fixed = used.system + used.tools
-    still_warm = is_warm(lane_state)
+    still_warm = is_warm(lane_state.window, lane_state.cache, lane_state.clock())
     rewrite = price_rewrite(
         info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=lane_state.step, warm=still_warm
     )

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import slots_by_kind
 from nexus_cli.context.window.groups import Group
@@ -19,10 +20,13 @@ from nexus_cli.context.window.pruning import StaleResult, find_stale, with_stubs
 from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
+from nexus_cli.lane.cache.sent_request import CacheHistory
 from nexus_cli.lane.cache_expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.tools.registry import find_tool
 
@@ -58,7 +62,11 @@ def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
     if sum(one.item.tokens for one in found) < least:
         return
     batch = _batch(lane_state, groups, _without_pinned(lane_state.lane, found), still_warm)
-    if batch is None or batch.saved < least or _compaction_follows(lane_state, batch.saved):
+    if (
+        batch is None
+        or batch.saved < least
+        or _compaction_follows(lane_state.window, lane_state.settings, window_request(lane_state), batch.saved)
+    ):
         return
     _take_out(lane_state, groups, batch.stale)
 
@@ -69,18 +77,18 @@ def prune_instead(lane_state: LaneState) -> bool:
     Then the window is rewritten in any case, and what it costs is measured by what a summary would: done where the
     window comes down well below the mark, for not more per token that becomes free. Never both.
     """
-    if not lane_state.settings.compact.prune or not can_recall(lane_state):
+    if not lane_state.settings.compact.prune or not can_recall(lane_state.lane, lane_state.spending):
         return False
     groups = lane_state.lane.groups()
     found = _without_pinned(lane_state.lane, find_stale(groups, find_tool))
     order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
-    share = INSTEAD if is_warm(lane_state) else math.inf
-    most = (lane_state.settings.compact.at - MARGIN) * lane_state.budget.available
-    best, saved = 0, 0
+    share = INSTEAD if is_warm(lane_state.window, lane_state.cache, lane_state.clock()) else math.inf
+    most = (lane_state.settings.compact.at - MARGIN) * lane_state.window.budget.available
+    best, saved, request = 0, 0, window_request(lane_state)
     for start in reversed(range(len(found))):
-        saved += _freed_tokens(lane_state.context, found[start])
+        saved += _freed_tokens(lane_state.window.context, found[start])
         cold = max(0, order.get(found[start].item.entry, 0) - saved)
-        if cold <= share * saved and _after(lane_state, saved) < most:
+        if cold <= share * saved and _after(request, saved) < most:
             best = len(found) - start
     if best:
         _take_out(lane_state, groups, found[-best:])
@@ -103,17 +111,17 @@ def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[St
     drops: list[Drop] = []
     for one in found:
         name, entry = lane.timeline.log.next_drop(), one.item.entry
-        stubs[entry] = one.stub(name, lane_state.context.measure)
+        stubs[entry] = one.stub(name, lane_state.window.context.measure)
         what = f"result of {one.what} ({one.why})"
         tokens = one.item.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
-    anchor = lane_state.meter.anchor
+    anchor = lane_state.window.estimator.anchor
     lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
     saved = counted - lane.counted
-    lane_state.meter.forget()
+    lane_state.window.estimator.forget()
     if anchor is not None:  # the report on the rest is still valid
-        gone = round(saved * lane_state.meter.scale(slots_by_kind(one.item for one in found)).ratio)
-        lane_state.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+        gone = round(saved * lane_state.window.estimator.scale(slots_by_kind(one.item for one in found)).ratio)
+        lane_state.window.estimator.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
     priced = record_rewrite(lane_state, before)
     for drop in drops:
         lane_state.emit(event.ContextDrop(drop))
@@ -130,13 +138,13 @@ def _batch(
     Every token after the first stub is sent cold, so an old result may cost more than it saves.
     """
     info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
-    allowed = _cold_allowance(lane_state) if still_warm else math.inf
+    allowed = _cold_allowance(lane_state.lane, lane_state.cache) if still_warm else math.inf
     order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
     best: tuple[float, Batch] | None = None
     saved = 0
     for start in reversed(range(len(found))):
         one = found[start]
-        saved += _freed_tokens(lane_state.context, one)
+        saved += _freed_tokens(lane_state.window.context, one)
         cold = max(0, order.get(one.item.entry, 0) - saved)
         priced = price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
         if priced.pays and cold <= allowed + PUT_OFF * saved and (best is None or priced.worth > best[0]):
@@ -144,11 +152,11 @@ def _batch(
     return best[1] if best else None
 
 
-def _cold_allowance(lane_state: LaneState) -> float:
+def _cold_allowance(lane: Lane, cache: CacheHistory) -> float:
     """Return the tokens that pruning may still send cold beyond what it earns."""
-    rewrites = [memo.value for memo in lane_state.lane.timeline.memos(REWRITE)]
+    rewrites = [memo.value for memo in lane.timeline.memos(REWRITE)]
     spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
-    return ALLOWED * lane_state.cache.cold - spent
+    return ALLOWED * cache.cold - spent
 
 
 def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]]:
@@ -160,12 +168,11 @@ def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[Window
     return behind
 
 
-def _compaction_follows(lane_state: LaneState, saved: int) -> bool:
+def _compaction_follows(window: LaneWindow, settings: Settings, request: NextRequest, saved: int) -> bool:
     """True if the window would be compacted anyway: then it is rewritten once, not twice."""
-    return _after(lane_state, saved) >= lane_state.settings.compact.at * lane_state.budget.available
+    return _after(request, saved) >= settings.compact.at * window.budget.available
 
 
-def _after(lane_state: LaneState, saved: int) -> int:
+def _after(request: NextRequest, saved: int) -> int:
     """Return the window's tokens without `saved` of ours, as the status line will show them."""
-    tokens = window_request(lane_state).tokens
-    return tokens - round(saved * tokens / max(1, lane_state.lane.counted))
+    return request.tokens - round(saved * request.tokens / max(1, request.counted.total))

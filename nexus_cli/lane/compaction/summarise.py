@@ -25,7 +25,8 @@ from nexus_cli.lane.compaction.summary_request import current_request, fork_inst
 from nexus_cli.lane.compaction.summary_source import SummarySource, fork_fits, room_for
 from nexus_cli.lane.current_request import answer_cap
 from nexus_cli.lane.lane_forks import forked, separate
-from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import Model
 from nexus_cli.lane.model_call import CUT_OFF, call_model
 
 PAID = 2
@@ -114,7 +115,7 @@ def _ways(
 
     if choice.source == "originals":
         yield "originals", transcript(choice.model, choice.originals)
-    if choice.forks and fork_fits(lane_state, plan, instructions):
+    if choice.forks and fork_fits(lane_state.window, plan, instructions):
         text = fork_instruction(plan, instructions)
         yield "window", lambda: _answer(forked(lane_state, "compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
@@ -128,7 +129,7 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
     try:
         output = answer_cap(side)
         async with asyncio.timeout(seconds):
-            reply = await call_model(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
+            reply = await call_model(side, min(output, max(2 * cap, side.window.budget.reserve_reply)), main=False)
         text = reply.message.content.strip()
     except TimeoutError:
         raise SummaryTimeout(f"no summary came within {seconds:g} s") from None
@@ -137,7 +138,7 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
             raise SummaryOverflow(error, side.lane.counted) from None
         if error.kind != "length":
             raise SummaryError(error.message) from None
-        text, reply = f"{side.said.strip()}\n{CUT_OFF}", None  # as much as an answer may be, and paid for
+        text, reply = f"{side.partial_reply.strip()}\n{CUT_OFF}", None  # as much as an answer may be, and paid for
     if reply and reply.message.tool_calls:
         raise SummaryError("the model answered with a tool call")
     if not neutralize(text).strip():
@@ -170,14 +171,14 @@ async def _from_transcript(
     paid: _Paid,
 ) -> str:
     """Sum up a plain transcript, piece by piece, each with the summary so far."""
-    summary, count = "", lane_state.context.counter.count
-    room = room_for(lane_state, plan, model)
+    summary, count = "", lane_state.window.context.counter.count
+    room = room_for(lane_state.window, plan, model)
     request = current_request(plan, lane_state.lane.run, room // 4, count)
     room -= count(request)
     if room < LEAST_PIECE:
         raise SummaryError(f"the window of {model.info.name} is too small to write a summary in")
     # in a thread: redacting and counting a long history takes seconds, and the event loop has to hear a Ctrl+C
-    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.context)))
+    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.window.context)))
     if len(pieces) > MOST_PIECES:
         raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for it")
     if paid.requests and len(pieces) > PAID - paid.requests:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.compaction_plan import CompactionPlan
 from nexus_cli.context.tokens.content_kinds import PLAIN, slots_by_kind
 from nexus_cli.context.window.groups import flatten
@@ -18,7 +19,8 @@ from nexus_cli.lane.cache_expectation import is_warm
 from nexus_cli.lane.compaction.summary_request import fork_instruction
 from nexus_cli.lane.current_request import most_with, window_request
 from nexus_cli.lane.lane_forks import other_model, sized
-from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.spending import left_over
 
 TRANSCRIPT_SHARE = 0.8
@@ -55,22 +57,24 @@ def choose_source(
     lane_state: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
 ) -> SummarySource:
     """Return the source of the summary. `originals` reads the messages that go from the log, each with its tokens."""
-    model = summarizer_model(lane_state)
+    model = summarizer_model(lane_state.window, lane_state.settings)
     same = model.info.name == lane_state.model.info.name
     model = lane_state.model if same else model
-    forks = not lane_state.settings.compact.model and cause != "overflow" and fork_fits(lane_state, plan, "")
-    words = lane_state.context.counter.count(fork_instruction(plan, ""))
+    forks = not lane_state.settings.compact.model and cause != "overflow" and fork_fits(lane_state.window, plan, "")
+    words = lane_state.window.context.counter.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "it shares the cached lines", window_request(lane_state).tokens
-        said = round(words * lane_state.meter.scale(PLAIN).ratio)
+        said = round(words * lane_state.window.estimator.scale(PLAIN).ratio)
         here = SummarySource("window", why, lane_state.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
         counted = sum(item.tokens for item in flatten(plan.gone)) + words
-        here = SummarySource("transcript", why, model, fresh=_transcript_tokens(lane_state, plan, model, counted))
+        here = SummarySource(
+            "transcript", why, model, fresh=_transcript_tokens(lane_state.window, plan, model, counted)
+        )
     if not plan.summed:
         return here
-    room = room_for(lane_state, plan, model)
+    room = room_for(lane_state.window, plan, model)
     messages, tokens = [], 0
     for size, message in originals():
         messages.append(message)
@@ -78,9 +82,9 @@ def choose_source(
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
-    cached = here.cached if is_warm(lane_state) else 0
+    cached = here.cached if is_warm(lane_state.window, lane_state.cache, lane_state.clock()) else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
-    fresh = _transcript_tokens(lane_state, plan, model, tokens + words)
+    fresh = _transcript_tokens(lane_state.window, plan, model, tokens + words)
     times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
     if times > COSTLIER and tokens > LITTLE:
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
@@ -94,22 +98,22 @@ def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | 
     return request_cost(choice.model.info, cached=cached, fresh=fresh, output=output)
 
 
-def summarizer_model(lane_state: LaneState) -> Model:
+def summarizer_model(window: LaneWindow, settings: Settings) -> Model:
     """Return the model that summarizes a plain transcript: `compact.model`, else the session's own."""
-    return other_model(lane_state, lane_state.settings.compact.model)
+    return other_model(window, settings, settings.compact.model)
 
 
-def _transcript_tokens(lane_state: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
+def _transcript_tokens(window: LaneWindow, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Return the tokens for `model` of `counted` ones of a transcript."""
-    _, meter = sized(lane_state, model)
-    return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
+    _, estimator = sized(window, model)
+    return round(counted * estimator.scale(slots_by_kind(flatten(plan.gone))).ratio)
 
 
-def fork_fits(lane_state: LaneState, plan: CompactionPlan, instructions: str) -> bool:
+def fork_fits(window: LaneWindow, plan: CompactionPlan, instructions: str) -> bool:
     """True if a fork of the lane leaves room for a summary at its cap."""
-    added = lane_state.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
-    least = max(plan.summary_cap, lane_state.least_output)
-    return left_over(lane_state.model.info, most_with(lane_state, added)) >= least
+    added = window.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
+    least = max(plan.summary_cap, window.least_output)
+    return left_over(window.model.info, most_with(window, added)) >= least
 
 
 def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
@@ -122,8 +126,8 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
     return tokens[0] / max(1.0, tokens[1])
 
 
-def room_for(lane_state: LaneState, plan: CompactionPlan, model: Model) -> int:
+def room_for(window: LaneWindow, plan: CompactionPlan, model: Model) -> int:
     """Return the tokens of a transcript by our count that one request to `model` takes."""
-    budget, meter = sized(lane_state, model)
-    counted = meter.countable(budget.available, slots_by_kind(flatten(plan.gone)))
+    budget, estimator = sized(window, model)
+    counted = estimator.countable(budget.available, slots_by_kind(flatten(plan.gone)))
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

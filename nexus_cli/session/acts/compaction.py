@@ -71,18 +71,18 @@ def uncompaction() -> Act:
         head = restored_head(old, lane.items, lane.timeline.read(old.base + 1, lane.timeline.last))
         same = old.model == lane_state.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
-        _refuse_if_too_large(rewritten_request(lane_state, lane.epoch, head, anchor))
-        planned = await lane_state.prompt.draft_epoch(lane_state)
-        restored_request = rewritten_request(lane_state, with_frame(lane.epoch, planned.frame), head, anchor)
+        _refuse_if_too_large(rewritten_request(lane_state.window, lane.epoch, head, anchor))
+        planned = await lane_state.prompt.draft_epoch(lane_state.window)
+        restored_request = rewritten_request(lane_state.window, with_frame(lane.epoch, planned.frame), head, anchor)
         _refuse_if_too_large(restored_request)
 
         def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
-            return [*note_undone(lane_state, new.id, made.id), rewrite_memo(lane_state, before)]
+            return [*note_undone(lane_state.lane, lane_state.step, new.id, made.id), rewrite_memo(lane_state, before)]
 
         lane_state.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
-            lane_state.meter.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
-        lane_state.pending = ""
+            lane_state.window.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
+        lane_state.upcoming.pending = ""
         line = f"compaction undone: {shown:,} -> {next_request(lane_state).tokens:,} tokens"
         lane_state.emit(Notice(line, warning=False))
 
@@ -106,8 +106,8 @@ def pin(what: str) -> Act:
 
     async def act(state: SessionState) -> None:
         lane_state = state.lane_state
-        timeline, count = lane_state.lane.timeline, lane_state.context.counter.count
-        before, room = pins.list_pins(timeline), pins_room(lane_state)
+        timeline, count = lane_state.lane.timeline, lane_state.window.context.counter.count
+        before, room = pins.list_pins(timeline), pins_room(lane_state.window)
         made = pins.add_pin(timeline, what, count, room)
         every = pins.list_pins(timeline)
         taken = sum(one.tokens(count) for one in every)
@@ -121,7 +121,7 @@ def pin(what: str) -> Act:
             said += "; too long to be sent at once: the model gets it word for word with the next summary"
         lane_state.emit(Notice(said, warning=bool(crowded)))
         if new and len(made.text) <= TOLD:
-            lane_state.notices.append(f"the person pinned this, it holds from now on: {made.text}")
+            lane_state.upcoming.notices.append(f"the person pinned this, it holds from now on: {made.text}")
 
     return act
 

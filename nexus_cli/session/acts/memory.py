@@ -93,10 +93,10 @@ def _facts(state: SessionState) -> list[Fact]:
 
 def _newest_that_fit(state: SessionState, facts: Sequence[Fact]) -> list[Fact]:
     """Return the newest of `facts` that fit a request."""
-    room = int(state.lane_state.meter.countable(state.lane_state.budget.available) * SHARE)
+    room = int(state.lane_state.window.estimator.countable(state.lane_state.window.budget.available) * SHARE)
     shown: list[Fact] = []
     for fact in facts:
-        room -= state.lane_state.context.counter.count(_line(fact))
+        room -= state.lane_state.window.context.counter.count(_line(fact))
         if room < 0:
             break
         shown.append(fact)

@@ -20,8 +20,10 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.lane.current_request import answer_cap, window_request
 from nexus_cli.lane.lane_forks import forked, separate
-from nexus_cli.lane.lane_state import LaneState, Model
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import Model
 from nexus_cli.lane.model_call import call_model
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.permission.run_limits import SPARE
 from nexus_cli.session.session_state import MemoryStartLog
@@ -54,7 +56,7 @@ async def run_in_lane(
     message, by `model` or the session's own."""
     instruction = _instruction(recipe)
     side = separate(lane_state, recipe.name, model or lane_state.model)
-    context = side.context
+    context = side.window.context
     frame = replace(
         context.frame(),
         system=instruction,
@@ -89,7 +91,7 @@ async def _run(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Re
 
 async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None) -> str:
     lane = side.lane
-    own = _dispatcher(side, dispatcher, recipe)
+    own = _dispatcher(lane, window_request(side), dispatcher, recipe)
     left = (recipe.limits.max_iterations or MOST) + SPARE
     while True:
         match lane.next_step():
@@ -125,8 +127,8 @@ def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall])
 
 async def _request(side: LaneState, recipe: Recipe) -> None:
     """Send one request of the side lane, with its waiting notices."""
-    if side.notices and side.lane.attach_preamble("\n".join(map(as_note, side.notices))):
-        side.notices.clear()
+    if side.upcoming.notices and side.lane.attach_preamble("\n".join(map(as_note, side.upcoming.notices))):
+        side.upcoming.notices.clear()
     needs = window_request(side)
     if not needs.fits:
         why = f"it needs about {needs.most} of {needs.room} tokens"
@@ -134,16 +136,16 @@ async def _request(side: LaneState, recipe: Recipe) -> None:
     await call_model(side, answer_cap(side), main=False)
 
 
-def _dispatcher(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
+def _dispatcher(lane: Lane, request: NextRequest, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
     """Return the session's dispatcher within the recipe's limits, with records of its own."""
-    log = side.lane.timeline.log
+    log = lane.timeline.log
     return replace(
         dispatcher,
         starts=log if isinstance(log, StartLog) else MemoryStartLog(),
         limits=dispatcher.limits & recipe.limits,
         services=dispatcher.services.without(Waits),
         signals=recipe.signals,
-        found=window_request(side).tokens,
+        found=request.tokens,
         denied=[],
         changed={},
         given={},

@@ -41,7 +41,7 @@ async def make_title(state: SessionState) -> None:
     timeline = lane_state.lane.timeline
     *_, (_, first) = [(0, ""), *timeline.log.user_messages(timeline.last)]
     try:
-        model = other_model(lane_state, lane_state.settings.ui.title_model)
+        model = other_model(lane_state.window, lane_state.settings, lane_state.settings.ui.title_model)
         text = neutralize(split_attachments(first)[0][:SHOWN])
         answer = await run_in_lane(lane_state, state.dispatcher, own_recipe("title"), text, model=model)
         if title := parse_title(answer):

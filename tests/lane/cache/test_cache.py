@@ -36,7 +36,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.lane.cache.diagnosis import tolerated_miss
 from nexus_cli.lane.lane_forks import forked
-from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.session.session import Session
@@ -90,8 +90,8 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
     prompt = session.state.lane_state.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def another(lane_state: LaneState) -> Any:
-        now = (await draft_epoch(lane_state)).frame
+    async def another(window: LaneWindow) -> Any:
+        now = (await draft_epoch(window)).frame
         tools = json.loads(json.dumps(now.tools))
         next(tool for tool in tools if tool["function"]["name"] == "grep")["function"]["description"] += " Quick."
         return EpochDraft(replace(now, tools=tuple(tools)))
@@ -238,7 +238,7 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)
 
-    async def small(lane_state: LaneState) -> EpochDraft:
+    async def small(window: LaneWindow) -> EpochDraft:
         return EpochDraft(EpochHeader(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:

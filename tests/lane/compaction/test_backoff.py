@@ -60,11 +60,11 @@ def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restar
     assert len(script.asked) == 2 * len(at), "two requests each"
 
 
-class Engine:
-    """As much of one as the waiting needs."""
+class Rows:
+    """As much of a lane as the waiting needs."""
 
-    def __init__(self, step: int, rows: Sequence[dict[str, object]]) -> None:
-        self.step, self.rows, self.lane, self.timeline = step, rows, self, self
+    def __init__(self, rows: Sequence[dict[str, object]]) -> None:
+        self.rows, self.timeline = rows, self
 
     def memos(self, kind: str) -> list[object]:
         assert kind == backoff.TRIED
@@ -93,7 +93,7 @@ def failed(step: int, over: bool = False, paid: bool = True) -> dict[str, object
 def test_how_long_is_waited_with_room_and_without(rows: list[dict[str, object]], fits: int, overflows: int) -> None:
     last = max((int(str(row["step"])) for row in rows), default=0)
     for room, first in ((True, fits), (False, overflows)):
-        may = [step for step in range(last + 1, last + 200) if backoff.may_compact(Engine(step, rows), fits=room)]  # type: ignore[arg-type]
+        may = [step for step in range(last + 1, last + 200) if backoff.may_compact(Rows(rows), step, fits=room)]  # type: ignore[arg-type]
         assert may[0] == max(first, last + 1) and may == list(range(may[0], last + 200)), "and from then on"
 
 

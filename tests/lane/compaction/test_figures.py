@@ -96,7 +96,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
         try:
             number = 0
             lane_state = session.state.lane_state
-            while lane_state.meter.countable(lane_state.room) > lane_state.lane.counted:
+            while lane_state.window.estimator.countable(lane_state.window.room) > lane_state.lane.counted:
                 number += 1
                 lane_state.settings = replace(lane_state.settings, compact=CompactSettings(at=2.0))
                 await lived(session, f"TURN{number} make a list")
@@ -234,7 +234,7 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
             lane_state = session.state.lane_state
             side = separate(lane_state, "goals", lane_state.model)
             assert lane_state.cache.last is not None and lane_state.cache.earlier
-            assert side.cache.last is None and not side.event and not side.cache.earlier
+            assert side.cache.last is None and not side.upcoming.event and not side.cache.earlier
         finally:
             await session.aclose()
 

@@ -25,7 +25,7 @@ from nexus_cli.core.event import (
     ToolResultEvent,
 )
 from nexus_cli.lane.compaction.pins import add_pin
-from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.reports.cache import cache_report
 from nexus_cli.session.replay import check
 
@@ -157,7 +157,7 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
     async def turns() -> list[Event]:
         try:
             lane_state = again.state.lane_state
-            add_pin(lane_state.lane.timeline, "3", lane_state.context.counter.count)
+            add_pin(lane_state.lane.timeline, "3", lane_state.window.context.counter.count)
             return await lived(again, *["once more"] * 5)
         finally:
             await again.aclose()
@@ -175,8 +175,8 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     prompt = session.state.lane_state.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def without(lane_state: LaneState) -> EpochDraft:
-        now = (await draft_epoch(lane_state)).frame
+    async def without(window: LaneWindow) -> EpochDraft:
+        now = (await draft_epoch(window)).frame
         tools = tuple(tool for tool in now.tools if tool["function"]["name"] != "recall")
         return EpochDraft(replace(now, tools=tools))
 

@@ -20,7 +20,7 @@ from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
 from nexus_cli.lane.compaction.preview import preview
 from nexus_cli.lane.current_request import window_request
-from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.model_call import GO_ON
 from nexus_cli.lane.options import Options
 from nexus_cli.session.acts.compaction import pin
@@ -94,7 +94,11 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
             refused = compactions(cut)[-1]
             assert not refused.ok and refused.cut and "Nothing was changed" not in describe_compaction_end(refused)
             assert f"> {RULES[0]}" in markers(session)[0] and all(rule in window_text(session) for rule in RULES)
-            assert 0.4 < lane_state.meter.estimate(lane_state.lane.counted) / lane_state.budget.available < 0.75
+            assert (
+                0.4
+                < lane_state.window.estimator.estimate(lane_state.lane.counted) / lane_state.window.budget.available
+                < 0.75
+            )
             for number in range(8):
                 await turn(session, f"and on {number}")
             assert all(f"> {rule}" in window_text(session) for rule in RULES), "also after the next cut"
@@ -230,9 +234,9 @@ def count_drafts(session: Session, asked: list[int]) -> None:
     prompt = session.state.lane_state.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def counting(lane_state: LaneState) -> EpochDraft:
+    async def counting(window: LaneWindow) -> EpochDraft:
         asked.append(1)
-        return await draft_epoch(lane_state)
+        return await draft_epoch(window)
 
     prompt.draft_epoch = counting  # type: ignore[method-assign]
 
@@ -264,7 +268,7 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
             done_ = ended(await session.compact())
             assert done_.ok, done_.why
             lane_state = session.state.lane_state
-            assert lane_state.lane.counted > 0.35 * lane_state.budget.available
+            assert lane_state.lane.counted > 0.35 * lane_state.window.budget.available
             text = summary_of(session)
             assert "[p1]\n> use tabs" in text and "> TURN0 make a list" in text
 

@@ -1,0 +1,179 @@
+"""The window of a lane: its messages, the model that it is sized for, its budget and token estimate.
+
+Learns of the window and the tokenizer of a model from reports and refusals.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.sections.collect import EpochDraft
+from nexus_cli.context.tokens.content_kinds import WindowContents
+from nexus_cli.context.tokens.estimator import TokenEstimator
+from nexus_cli.context.window.lane import Lane, Notes
+from nexus_cli.core.budget import REQUEST_FLOOR, TokenBudget
+from nexus_cli.core.entry import Drop, Epoch, WindowItem
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.event import Notice
+from nexus_cli.core.request import ModelInfo, Provider
+from nexus_cli.core.services import Calibrations
+from nexus_cli.lane.refusal import REFUSED_WINDOW, describe_disbelief, is_believable
+from nexus_cli.lane.spending import LEAST_OUTPUT, left_over
+from nexus_cli.provider.model_table import window_command
+
+
+@dataclass
+class Model:
+    """A model that can be asked."""
+
+    info: ModelInfo
+    provider: Provider
+    effort: str = ""
+    cache_key: str = ""
+    stall_seconds: float = 120.0
+
+
+@dataclass
+class LaneWindow:
+    """What a lane holds and how much it may hold."""
+
+    context: ContextManager
+    lane: Lane = field(init=False)
+    """The lane of `context`."""
+    model: Model
+    budget: TokenBudget
+    estimator: TokenEstimator
+    calibrations: Calibrations | None = None
+    """Store of what is learned of a model's tokenizer; None: it is forgotten with the lane."""
+    refused_window: int = 0
+    """The window that a refusal named, while the session goes beyond it; else 0."""
+    confirmed: bool = False
+    """The window was asked of the provider in this session, and is not doubted any more."""
+
+    def __post_init__(self) -> None:
+        self.lane = self.context.lane
+        self.estimator.contents = WindowContents(lambda: (self.lane.epoch, self.lane.items))
+
+    @property
+    def least_output(self) -> int:
+        """A request that leaves less for its answer is not sent: `LEAST_OUTPUT`, or all that is ever kept for one."""
+        return min(LEAST_OUTPUT, self.budget.reserve_reply)
+
+    @property
+    def room(self) -> int:
+        """Tokens that a request may take: the budget, and in very large windows what the least answer leaves."""
+        return min(self.budget.available, left_over(self.model.info, self.least_output))
+
+    def begin_epoch(
+        self, head: Sequence[WindowItem], cause: str, planned: EpochDraft, drops: Sequence[Drop], notes: Notes | None
+    ) -> None:
+        """Begin an epoch of the lane with what was `planned` for it, recorded together with the `drops` of that and of
+        the head; nothing of it has been reported yet."""
+
+        def noted(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
+            yield from (one.note for one in planned.left)
+            yield from notes(epoch) if notes else ()
+
+        self.lane.rewrite(head, cause, drops, planned.frame, noted)
+        self.estimator.forget()
+
+    def learn_from_overflow(self, counted: int, error: ProviderError) -> Notice | None:
+        """A request of `counted` tokens by our count was refused as too long: learn from the provider's words, and from
+        a refusal beyond the window that an earlier one named that this is the window. Return what to tell of it.
+
+        A window is only remembered for every session where the figures can be right; otherwise it is used in this one,
+        over processes, and only if that leaves enough to go on with.
+        """
+        believed = is_believable(error, counted)
+        limit = (error.limit or self.refused_window) if believed else 0
+        self.estimator.learn_from_overflow(counted, error.counted, limit or None)
+        if self.calibrations:
+            self.calibrations.calibrate(self.model.info.served_name, self.estimator.calibration)
+        if not believed:
+            window = self._shrink_if_workable(error.limit or 0)
+            return Notice(describe_disbelief(error, self.model.info.served_name, counted, window))
+        return self._take_window(limit) if limit and limit < self.budget.window else None
+
+    def _take_window(self, limit: int) -> Notice:
+        """Use the window that a refusal named; return what to tell of it."""
+        listed = self.model.info.window
+        self.set_window(limit)
+        told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
+        if self.model.info.window_key:
+            self._keep_window(limit)
+            line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
+            return Notice(f"{line}: {window_command(self.model.info, limit)}")
+        return Notice(f"{told}: using that from now on", warning=False)
+
+    def _shrink_if_workable(self, limit: int) -> int:
+        """Use the smaller window `limit` if the parts that stand in every request leave the share of its budget that a
+        request may take; return it, else 0."""
+        if limit >= self.budget.window:
+            return 0
+        most = self.estimator.countable(TokenBudget.of(limit, self.model.info.max_output).available)
+        if sum(self.fixed_parts().values()) > (1 - REQUEST_FLOOR) * most:
+            return 0
+        self.set_window(limit)
+        self._keep_window(limit)
+        return limit
+
+    def _keep_window(self, window: int) -> None:
+        """Keep a window with the session, until the settings list another one; 0: it is not used any more."""
+        info = self.model.info
+        value = {"model": info.served_name, "window": window, "listed": info.listed_window or info.window}
+        self.lane.timeline.memo(REFUSED_WINDOW, value)
+
+    def set_window(self, window: int) -> None:
+        """The provider's window is smaller than we knew."""
+        info = self.model.info
+        self.confirmed, self.refused_window = bool(self.refused_window), 0
+        known = replace(info, window=window, window_refused=True, listed_window=info.listed_window or info.window)
+        self.model = replace(self.model, info=known)
+        self.budget = TokenBudget.of(window, info.max_output)
+
+    def doubt_window(self) -> Notice | None:
+        """Go beyond the window that a refusal named, and return what to tell of it; None where a second one has
+        confirmed it, or this session has asked already."""
+        info = self.model.info
+        if not info.window_refused or not info.listed_window or self.confirmed:
+            return None
+        self.refused_window, self.confirmed = info.window, True
+        self._restore_window()
+        line = (
+            f"an earlier refusal named a window of {self.refused_window:,} tokens for {info.served_name}, which is too"
+        )
+        return Notice(f"{line} small for this request: trying once with {info.listed_window:,}", warning=False)
+
+    def _restore_window(self) -> None:
+        info = self.model.info
+        self.model = replace(self.model, info=replace(info, window=info.listed_window, window_refused=False))
+        self.budget = TokenBudget.of(info.listed_window, info.max_output)
+
+    def fixed_parts(self) -> dict[str, int]:
+        """Return what stands in every request, by the name of its section, in tokens."""
+        epoch = self.lane.epoch
+        sections = {str(section["id"]): int(section["tokens"]) for section in json.loads(epoch.sections)}
+        rest = epoch.system_tokens - sum(sections.values())
+        name = "what joins them" if sections else "system text"
+        return {**sections, name: rest, "tool schemas": epoch.tools_tokens}
+
+    def learn(self, counted: int, reported: int) -> None:
+        """Take over what a provider reported for the newest request; one with images says nothing of our count."""
+        images, info = any(item.message.parts for item in self.lane.items), self.model.info
+        if info.window_refused and info.window < reported <= info.listed_window:
+            self._restore_window()
+            self._keep_window(0)
+        elif 0 < self.refused_window < reported:
+            self.refused_window = 0
+            self._keep_window(0)
+        if 0 < self.estimator.calibration.window < reported:
+            self.estimator.forget_window()
+            if self.calibrations:
+                self.calibrations.calibrate(self.model.info.served_name, self.estimator.calibration)
+        learned = self.estimator.learn(self.lane.cursor, counted, reported, teaches=not images)
+        if learned and self.calibrations:
+            self.calibrations.calibrate(self.model.info.served_name, learned)
