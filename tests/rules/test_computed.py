@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,16 @@ def test_a_line_has_a_bounded_number_of_computed_commands(project: Path) -> None
     assert not asked(["cat $(ls); " * 20], project)
     assert asked(["cat $(ls); " * 40], project)
     assert asked([f"for f in {' '.join(['a'] * 500)}; do cat $f; done"], project)
+
+
+@pytest.mark.parametrize("word", ["$f$f", "$f$f$f", "x$f$g"])
+@pytest.mark.parametrize("names", [19, 400])
+def test_the_values_of_all_words_are_counted_before_they_are_made(project: Path, word: str, names: int) -> None:
+    values, body = " ".join(["a"] * names), f"cat {word}; " * 58
+    line = f"for f in {values}; do for g in {values}; do {body} done; done"
+    began = time.thread_time()
+    assert asked([line], project)
+    assert time.thread_time() - began < 1
 
 
 def test_two_variables_in_one_word_are_both_seen(project: Path) -> None:
