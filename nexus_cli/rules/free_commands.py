@@ -93,7 +93,8 @@ ls | paths* | aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 | wIT | almost-all all author b
     human-readable size sort= time= full-time time-style= format= classify? file-type group-directories-first
     hide= ignore= inode no-group numeric-uid-gid quoting-style= recursive reverse
 cat | paths* | AbeEnstTuv | - | number number-nonblank show-all show-ends show-tabs squeeze-blank
-head tail | paths* | qv#z | nc | lines= bytes= quiet silent verbose
+head | paths* | qv#z | nc | lines= bytes= quiet silent verbose
+tail | paths | qv#z | nc | lines= bytes= quiet silent verbose
 tac | paths* | br | s | separator= before regex
 rev | paths* | - | - |
 nl | paths* | p | bdfhilnsvw | body-numbering= number-format= number-width= number-separator=
