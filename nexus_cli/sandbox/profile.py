@@ -167,9 +167,9 @@ def _narrow(
     worktree = find_worktree_folder(project)
     git = worktree.parent.parent if worktree else None
     seen = shown_places(project, cwd, git, own, environ)
-    places, secrets = list(map(str, closed)), list(map(str, secret))
-    inside = (path for path in seen if str(path) not in places and is_below(str(path), places))
-    kept = tuple(path for path in inside if not is_below(str(path), secrets))
+    places, secrets = set(map(str, closed)), set(map(str, secret))
+    inside = (path for path in seen if str(path) not in places and _has_above(str(path), places))
+    kept = tuple(path for path in inside if not _has_above(str(path), secrets))
     settings = hidden_in_tools(kept, (project, cwd, *([git] if git else []), *shown))
     return (*secret, *closed, *settings), (*shown, *kept)
 
@@ -177,6 +177,16 @@ def _narrow(
 def is_below(path: str, folders: Iterable[str]) -> bool:
     """True if `path` is one of `folders` or lies in one; all are real paths."""
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
+
+
+def _has_above(path: str, folders: Collection[str]) -> bool:
+    """Like `is_below`, for many `folders`."""
+    while path not in folders:
+        above = os.path.dirname(path)
+        if above == path:
+            return False
+        path = above
+    return True
 
 
 def _find_shown(project: Path, own: Places) -> tuple[Path, ...]:

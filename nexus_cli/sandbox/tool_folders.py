@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.protected_places import home_folders
@@ -25,7 +26,7 @@ _PROGRAMS = frozenset({"bin", ".bin", "sbin", "shims", "Scripts"})
 _OF_SYSTEM = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
 """Links in these lead to the system itself."""
 _MOST_LINKS = 300
-"""Links of one folder that are followed."""
+"""Links that are followed, those first on the PATH before others; each is a mount of its own under bubblewrap."""
 _SETTINGS = re.compile(
     r"\.?(?:npmrc|yarnrc|yarnrc\.yml|condarc|condarc\.d|pip\.(?:conf|ini)|pypirc|gemrc|netrc|git-credentials|tokens?"
     r"|credentials(?:\.(?:json|toml|ya?ml|ini|xml|db))?|auth\.json)|\.env(?:\..+)?|uv\.toml|\.m2|bunfig\.toml"
@@ -61,8 +62,9 @@ def tool_folders(environ: Mapping[str, str]) -> list[Path]:
         is_own = any(_is_below(path, home) for path in (entry, place) for home in (*real, *map(str, homes)))
         if not is_own or _holds_programs(place, known):
             on_path.append(Path(entry))
-    links = (path for folder in {*map(os.path.realpath, on_path), *known} for path in _follow_links(folder))
-    return [*on_path, *chains, *links]
+    folders = dict.fromkeys([*map(os.path.realpath, on_path), *known])
+    links = (path for folder in folders for path in _follow_links(folder))
+    return [*on_path, *chains, *islice(links, _MOST_LINKS)]
 
 
 def _holds_programs(real: str, chains: Sequence[str]) -> bool:
@@ -85,12 +87,9 @@ def _read_links(folder: str, _stamp: int) -> tuple[Path, ...]:
             links = sorted(entry.path for entry in entries if entry.is_symlink())
     except OSError:
         return ()
-    found = ((path, os.path.realpath(path)) for path in links[:_MOST_LINKS])
-    return tuple(
-        Path(path)
-        for path, place in found
-        if not _is_below(place, folder) and os.path.isfile(place) and os.access(place, os.X_OK)
-    )
+    found = ((path, os.path.realpath(path)) for path in links)
+    elsewhere = ((path, place) for path, place in found if not _is_below(place, folder))
+    return tuple(Path(path) for path, place in elsewhere if os.path.isfile(place) and os.access(place, os.X_OK))
 
 
 _scanned: dict[str, tuple[dict[str, int], tuple[Path, ...]]] = {}

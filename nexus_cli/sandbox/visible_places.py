@@ -83,8 +83,8 @@ def shown_places(
 def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> tuple[Path, ...]:
     """Return settings with passwords inside what is `shown` of tools; none in `always`, where no tools are."""
     kept = tuple(always)
-    tools = (path for path in shown if not any(map(path.is_relative_to, kept)) and not path.is_symlink())
-    found = hidden_settings(path for path in tools if path.is_dir())
+    tools = (path for path in shown if not path.is_symlink() and path.is_dir())
+    found = hidden_settings(path for path in tools if not any(map(path.is_relative_to, kept)))
     return tuple(path for path in found if not any(map(path.is_relative_to, kept)))
 
 

@@ -163,6 +163,19 @@ def test_programs_that_links_on_the_path_lead_to_are_there(ground: Ground) -> No
     assert run_in(ground, act) == ("a\nb\nc\n", [])
 
 
+@each_ground
+def test_many_links_on_the_path_keep_commands_running(ground: Ground) -> None:
+    def act(scene: Scene) -> Any:
+        for place in range(1200):
+            tool = write_tool(scene.home / f"tools/{place}/t{place}", str(place))
+            link(scene.home / f"all/{place % 3}/bin/t{place}", tool)
+        folders = [str(scene.home / f"all/{place}/bin") for place in range(3)]
+        scene.environ["PATH"] = ":".join([*folders, scene.environ["PATH"]])
+        return scene.text("t0; echo done", scene.profile("read"))
+
+    assert run_in(ground, act) == "0\ndone\n"
+
+
 @pytest.mark.parametrize(
     ("settings", "files"),
     [
