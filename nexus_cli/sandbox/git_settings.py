@@ -75,8 +75,9 @@ def _list_settings(environ: Mapping[str, str], project: Path) -> tuple[set[Path]
             break
     files = [path for path in origins if path.is_file()]
     is_hidden = not is_listed or len(included) >= MOST_LISTED or any(map(holds_password, files))
-    files += [path for path in named if path.is_file() and not holds_password(path)]
-    shown = () if is_hidden else tuple(dict.fromkeys(files))
+    # git reads its usual lists of what to ignore also where it gets no settings.
+    files = [*(() if is_hidden else files), *(further if is_hidden else named)]
+    shown = tuple(dict.fromkeys(path for path in files if path.is_file() and not holds_password(path)))
     return {*origins, *named}, GitSettings(shown, is_hidden, tuple(safe))
 
 

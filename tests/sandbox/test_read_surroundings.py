@@ -100,12 +100,13 @@ def test_a_folder_on_the_path_that_is_not_of_programs_is_not_shown(ground: Groun
         link(home / "bin", "dot")
         link(home / ".local/bin", "../dot2")
         write_tool(home / "work/tools/bin/mine", "mine")
-        folders = ("work/other", "bin", ".local/bin", "work/tools/bin")
+        write_tool(home / ".local/share/pnpm/pnpx", "pnpx")
+        folders = ("work/other", "bin", ".local/bin", "work/tools/bin", ".local/share/pnpm")
         scene.environ["PATH"] = ":".join([*(str(home / name) for name in folders), scene.environ["PATH"]])
         profile = scene.profile("read")
-        return readable(scene, profile, *notes), scene.text("mine", profile)
+        return readable(scene, profile, *notes), scene.text("mine; pnpx", profile)
 
-    assert run_in(ground, act) == ([], "mine\n")
+    assert run_in(ground, act) == ([], "mine\npnpx\n")
 
 
 @each_ground
@@ -231,9 +232,11 @@ def test_with_a_password_in_git_settings_safe_folders_are_all_that_git_gets(grou
             for folder, _, names in os.walk(scene.project):
                 for path in (folder, *(os.path.join(folder, name) for name in names)):
                     os.chown(path, 1234, 1234, follow_symlinks=False)
+        write(scene.home / ".config/git/ignore", "x.o\n")
+        write(scene.project / "x.o")
         profile = scene.profile("read")
         scene.environ |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.editor", "GIT_CONFIG_VALUE_0": "mine"}
-        words = "git log --format=%s; git config -l | grep -E '^(safe|user|github|core.editor)'"
+        words = "git log --format=%s; git status --short; git config -l | grep -E '^(safe|user|github|core.editor)'"
         return scene.text(words, profile), readable(scene, profile, scene.home / ".gitconfig")
 
     text, seen = run_in(ground, act)
