@@ -15,9 +15,10 @@ from nexus_cli.config.protected_places import home_folders
 
 _TOOLS = tuple(
     """
-    .asdf .bun/bin .cargo/bin .deno/bin .dotnet/tools .fnm .goenv .jenv .local/bin .local/lib .local/pipx .local/share/fnm
-    .local/share/mise .local/share/pipx .local/share/pnpm .local/share/uv/python .local/share/uv/tools .nodenv .nvm .pyenv .rbenv .rustup
-    .sdkman/candidates .volta Library/pnpm anaconda3 bin go/bin miniconda3 miniforge3
+    .asdf .bun/bin .cargo/bin .deno/bin .dotnet/tools .fnm .goenv .jenv .local/bin .local/lib .local/pipx
+    .local/share/fnm .local/share/mise .local/share/pipx .local/share/pnpm .local/share/uv/python
+    .local/share/uv/tools .nodenv .nvm .pyenv .rbenv .rustup .sdkman/candidates .volta Library/pnpm anaconda3 bin
+    go/bin miniconda3 miniforge3
     """.split()
 )
 """Folders of toolchains in a home folder: the programs on the PATH there are links into them."""
