@@ -172,9 +172,18 @@ class Tool:
             raise ValueError(f"tool {self.name}: its effect is {self.effect}, and `paths` {named}")
 
     def find_paths(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the paths that a call touches, as the model wrote them; `.` for an argument that is left out."""
-        given = (arguments.get(name, ".") for name in self.paths)
+        """Return the paths that a call touches, as the model wrote them.
+
+        For an argument that is left out it is the default of the schema, or `.`. What the schema lets pass as a path
+        and is no string, `permission.resolve_targets` refuses.
+        """
+        given = (arguments.get(name, self._default_path(name)) for name in self.paths)
         return tuple(path for one in given for path in (one if isinstance(one, list | tuple) else (one,)))
+
+    def _default_path(self, name: str) -> Any:
+        schema = self.parameters["properties"][name]
+        default = schema.get("default") if isinstance(schema, Mapping) else None
+        return default if isinstance(default, str | list | tuple) else "."
 
     @property
     def finds_files(self) -> bool:

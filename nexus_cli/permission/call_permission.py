@@ -427,9 +427,9 @@ class CallPermission:
                 self._confinements[profile] = held
         env, taken = child_environment_for(made, os.environ, self._settings.env_pass)
         if profile == "read":
-            from nexus_cli.rules.free_commands import ENVIRONMENT, UNSET  # noqa: PLC0415
+            from nexus_cli.rules.free_commands import free_environment  # noqa: PLC0415
 
-            env = {name: value for name, value in env.items() if name not in UNSET} | {**ENVIRONMENT}
+            env = free_environment(env)
         from nexus_cli.config.child_environment import add_own_program  # noqa: PLC0415
 
         add_own_program(env, places(), self._cwd)

@@ -60,7 +60,11 @@ def _nothing_lifted(tool: str, target: Path) -> bool:
 
 def resolve_targets(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Path]:
     """Return the real paths that a call touches, by path as the model wrote it; `ToolError` for what is no path."""
-    return {path: resolve_path(path, cwd) for path in tool.find_paths(arguments)}
+    paths: tuple[object, ...] = tool.find_paths(arguments)
+    names = [path for path in paths if isinstance(path, str)]
+    if len(names) < len(paths):
+        raise ToolError("a path must be a string")
+    return {path: resolve_path(path, cwd) for path in names}
 
 
 def decide(

@@ -27,11 +27,34 @@ _NEVER_DIVIDED = frozenset(
 """Behind these some awk sees a pattern where another one sees a division."""
 
 
+class _LoopHeader:
+    """The parentheses behind `for`, read token by token."""
+
+    def __init__(self) -> None:
+        self._depth, self._parts = 0, [""]
+
+    def is_bounded(self, text: str, last: str) -> bool:
+        """Take the next token; return False where a `for` ends that has no condition, or changes nothing by itself."""
+        if self._depth == 0:
+            self._depth, self._parts = int(last == "for"), [""]
+            return last != "for" or text == "("
+        self._depth += (text == "(") - (text == ")")
+        if text == ";":
+            self._parts.append("")
+        else:
+            self._parts[-1] += text.strip()
+        has_step = self._parts[-1] not in ("", ")")
+        return self._depth > 0 or len(self._parts) == 1 or (all(self._parts) and has_step)
+
+
 def is_plain_script(script: str) -> bool:
-    """Return True if `script` is sure to run nothing, to write no file and to read none but its operands."""
+    """Return True if `script` is sure to run nothing, to write no file and to read none but its operands.
+
+    A loop needs a bound: a variable that doubles takes all memory within the time limit of a command.
+    """
     if len(script) > LONGEST or _NEVER.search(script):
         return False
-    place, last, prints = 0, "", False
+    place, last, prints, loop = 0, "", False, _LoopHeader()
     while place < len(script):
         is_expression = script[place] == "/" and last in _BEFORE_EXPRESSION
         found = _EXPRESSION.match(script, place) if is_expression else _TOKEN.match(script, place)
@@ -43,6 +66,8 @@ def is_plain_script(script: str) -> bool:
         place, text = found.end(), found[0]
         if found.lastgroup in ("blank", "comment"):
             continue
+        if text in ("while", "do") or not loop.is_bounded(text, last):
+            return False
         prints = text in ("print", "printf") or (prints and text not in (";", "{", "}"))
         if text == ">" and prints:
             return False

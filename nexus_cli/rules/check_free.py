@@ -97,6 +97,8 @@ def _check(command: SimpleCommand, folders: Folders) -> None:
         _check_git(words[1:], folders)
     elif name == "nexus":
         _check_nexus([word.text for word in words[1:]])
+    elif name == "sleep" and command.is_nested:
+        raise NotFree("sleep in a loop may take long")
     elif name in FREE:
         _check_row(words[1:], FREE[name], name, folders)
     else:
@@ -138,7 +140,7 @@ def _check_consumer(words: tuple[Word, ...], folders: Folders) -> None:
     operand = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
     if LISTED in operand and name in CODE_FIRST:
         raise NotFree(f"the script of {name} is not known before it runs")
-    _check(SimpleCommand(words), folders)
+    _check(SimpleCommand(words, is_nested=True), folders)
 
 
 def _check_nexus(texts: list[str]) -> None:
@@ -156,7 +158,7 @@ def _check_wrapped(command: SimpleCommand, name: str, head: int, folders: Folder
     _check_operands(split_options(before, row, name)[0], row, name, folders)
     if not rest or not sure or system_name(rest[0]) == "cd":
         raise NotFree(f"what {name} runs is not known")
-    _check(SimpleCommand(rest), folders)
+    _check(SimpleCommand(rest, is_nested=command.is_nested), folders)
 
 
 def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Folders) -> None:

@@ -59,9 +59,6 @@ def find_forms(command: SimpleCommand, folders: Folders) -> Iterator[tuple[Word,
         raise NotFree(f"the script of {name} is not known before it runs")
     values = [_expand(word, command, name, place, folders) for place, word in enumerate(words)]
     first = tuple(value[0] for value in values)
-    folders.forms += sum(map(len, values))
-    if folders.forms > MOST_FORMS:
-        raise NotFree("its words have too many values")
     # The checks look at each word by itself: every value beside the first one of the others is enough.
     yield first
     for place, value in enumerate(values):
@@ -79,15 +76,21 @@ def _expand(word: Word, command: SimpleCommand, name: str, place: int, folders: 
     for piece in word.pieces:
         values = _values(piece, command.place, folders, only_shown, word.is_single)
         is_open = is_open or NAME in values or _TEXT in values
+        _count_forms(len(found) * len(values), folders)
         found = [_join(one, value) for one in found for value in values]
-        if len(found) > MOST_FORMS:
-            raise NotFree("its words have too many values")
     if is_open and any(_GLOB & set(piece.shape) for piece in word.pieces):
         raise NotFree(f"what {shorten(word.text)} finds is not known before it runs")
     if name == "test" and not word.is_single and any(not _INERT.fullmatch(one.text) for one in found):
         raise NotFree("a word of the test may become several")
     # Where it is only shown or tested, a name that a pattern found counts as one word.
     return [Word(re.sub(r"[*?\[\]\0]", "x", one.text)) for one in found] if only_shown and name != "echo" else found
+
+
+def _count_forms(count: int, folders: Folders) -> None:
+    """Charge `count` values to the line before they are made. Once it has too many, every later command has too."""
+    folders.forms += count
+    if folders.forms > MOST_FORMS:
+        raise NotFree("its words have too many values")
 
 
 def _join(one: Word, other: Word) -> Word:

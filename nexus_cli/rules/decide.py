@@ -110,6 +110,8 @@ def decide_command(
         part, free = _decide_part(one, line, level, search, folders)
         parts.append(part)
         is_free = is_free and free
+    inputs = _closed_inputs(line, level, rules, folders)
+    parts, is_free = [*parts, *inputs], is_free and not inputs
     # Bash joins lines that the parser may have split, and splits those that begin with a backslash.
     repaired = command.replace("\\\n", "").replace("\n\\", "\n \\")
     further = [*line.codes, *([repaired] if repaired != command else [])]
@@ -153,7 +155,7 @@ def _decide_part(
     found = search.find(command, line.inputs)
     if found is not None and (found[0] == "deny" or level != "all"):
         return CommandPart(shown, *found), False
-    closed = _find_closed_file(command, search.rules, folders)
+    closed = _find_closed_file(command.words[1:], search.rules, folders.project, [folders.assumed])
     if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
@@ -175,28 +177,48 @@ def _decide_part(
     return CommandPart(shown, "ask", None, f"level {level}", reason), False
 
 
-def _find_closed_file(command: SimpleCommand, rules: RuleSet, folders: Folders) -> PermissionRule | None:
-    """Return the deny or ask rule for reading that covers a word of a command, or may cover one with a glob. Behind
-    a colon git names files too (`HEAD:secrets/k`)."""
+def _find_closed_file(
+    words: Iterable[Word], rules: RuleSet, project: str, folders: Iterable[str]
+) -> PermissionRule | None:
+    """Return the deny or ask rule for reading that covers one of `words`, or may cover one with a glob. Behind a colon
+    git names files too (`HEAD:secrets/k`)."""
     strict = [rule for decision in ("deny", "ask") for rule in rules.of(decision, Effect.READ)]
     if not strict:
         return None
-    words = [word for word in command.words[1:] if word.text and not word.text.startswith("-")]
+    words = [word for word in words if word.text and not word.text.startswith("-")]
     try:
         texts = [text for word in words if word.is_plain for text in (word.text, word.text.partition(":")[2]) if text]
-        named = [os.path.realpath(os.path.join(folders.assumed, text)) for text in texts]
+        named = [os.path.realpath(os.path.join(folder, text)) for folder in folders for text in texts]
     except (OSError, ValueError):  # no name of a file, as far as we know
         return strict[0]
-    rule = find_by_path(strict, map(Path, named), Path(folders.project)) if named else None
+    rule = find_by_path(strict, map(Path, named), Path(project)) if named else None
     if rule is not None:
         return rule
     return strict[0] if any(word.has_glob or not word.is_known for word in words) else None
 
 
+def _closed_inputs(line: CommandLine, level: Level, rules: RuleSet, folders: Folders) -> list[CommandPart]:
+    """Return parts for the redirects that read what a deny or ask rule names, or may name, wherever the line was."""
+    parts = []
+    for operator, target in line.redirects:
+        closed = None
+        if operator in ("<", "<>"):
+            closed = _find_closed_file([target], rules, folders.project, folders.entered)
+        if closed is not None and (level != "all" or (closed.decision == "deny" and target.is_plain)):
+            why = f"it reads a file of {closed.decision} {closed.text} ({closed.origin})"
+            decision: Decision = "deny" if level == "all" else "ask"
+            parts.append(CommandPart(("<", target.text), decision, closed.text, closed.origin, why))
+    return parts
+
+
 def _reads_plainly(command: SimpleCommand) -> bool:
     """Return True for a command that only reads, and whose words are as they stand."""
-    is_plain = all(word.is_plain for word in command.words)
-    return is_plain and bool(command.words) and system_name(command.words[0]) in FREE
+    if not command.words or not all(word.is_plain for word in command.words):
+        return False
+    name = system_name(command.words[0])
+    if name == "git":
+        name = next((f"git-{word.text}" for word in command.words[1:] if not word.text.startswith("-")), "")
+    return name in FREE
 
 
 def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:
@@ -360,6 +382,8 @@ def _find_wishes(confined: bool, network: bool, outside: str) -> list[str]:
 def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[str, ...]:
     """Return the allow rules that would cover all parts that ask, or () if one of them must not be offered."""
     stored: dict[str, None] = {}
+    if any(part.decision != "allow" for part in parts[len(commands) :]):
+        return ()
     for command, part in zip(commands, parts, strict=False):
         if part.decision == "allow":
             continue

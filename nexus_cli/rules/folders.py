@@ -48,12 +48,14 @@ class Folders:
     line: CommandLine = field(default_factory=CommandLine)
     forms: int = 0
     """Forms of commands that were looked at."""
+    entered: list[str] = field(default_factory=list)
+    """Every folder that the line may have been in."""
 
     @classmethod
     def of(cls, cwd: Path, project: Path, line: CommandLine) -> Folders:
         """Return the folders of a line that begins in `cwd`."""
         start, root = os.path.realpath(cwd), os.path.realpath(project)
-        return cls(root, start, start, [], line=line)
+        return cls(root, start, start, [], line=line, entered=[start])
 
     def holds(self, path: str) -> bool:
         """Return True if the real `path` lies in the project and is no place of credentials."""
@@ -83,6 +85,7 @@ class Folders:
         sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
         others = [] if sure else [self.assumed, *self.others, *entered[1:]]
         self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
+        self.entered += entered
         if len(self.others) > MOST_FOLDERS:
             raise NotFree("the folder changes too often")
 

@@ -46,6 +46,7 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 """Variables of a free command: git neither writes its index nor runs what a repository names. What they cannot switch
 off (`diff.external`, filters) `git_repository` looks for."""
+_COUNT = "GIT_CONFIG_COUNT"
 UNSET = tuple(
     """
     RIPGREP_CONFIG_PATH CDPATH BASH_ENV ENV GIT_EXTERNAL_DIFF GIT_PAGER GREP_OPTIONS TREE_COLORS LESSOPEN
@@ -54,6 +55,19 @@ UNSET = tuple(
     """.split()
 )
 """Variables that a free command does not get: they change what it does."""
+
+
+def free_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a free command: settings of git that `environ` holds follow those of `ENVIRONMENT`."""
+    env = {name: value for name, value in environ.items() if name not in UNSET} | {**ENVIRONMENT}
+    first, given = int(ENVIRONMENT[_COUNT]), environ.get(_COUNT, "")
+    count = int(given) if given.isdecimal() else 0
+    for place in range(count):
+        for part in ("KEY", "VALUE"):
+            env[f"GIT_CONFIG_{part}_{first + place}"] = environ.get(f"GIT_CONFIG_{part}_{place}", "")
+    return env | {_COUNT: str(first + count)}
+
+
 HARMLESS_VARIABLES = PLAIN_PAGERS | {"LC_ALL", "LANG", "LC_CTYPE", "TZ", "NO_COLOR", "COLUMNS", "TERM"}
 """Variables that a line may set for a free command."""
 
@@ -79,7 +93,8 @@ ls | paths* | aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 | wIT | almost-all all author b
     human-readable size sort= time= full-time time-style= format= classify? file-type group-directories-first
     hide= ignore= inode no-group numeric-uid-gid quoting-style= recursive reverse
 cat | paths* | AbeEnstTuv | - | number number-nonblank show-all show-ends show-tabs squeeze-blank
-head tail | paths* | qv#z | nc | lines= bytes= quiet silent verbose
+head | paths* | qv#z | nc | lines= bytes= quiet silent verbose
+tail | paths | qv#z | nc | lines= bytes= quiet silent verbose
 tac | paths* | br | s | separator= before regex
 rev | paths* | - | - |
 nl | paths* | p | bdfhilnsvw | body-numbering= number-format= number-width= number-separator=

@@ -10,10 +10,9 @@ import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-from nexus_cli.config.protected_places import holds_password
 from nexus_cli.core.redact_secrets import protected_secrets, redact
+from nexus_cli.sandbox.git_settings import read_git_settings
 from nexus_cli.sandbox.profile import Profile, is_below
-from nexus_cli.sandbox.visible_places import git_settings
 
 _SECRET = re.compile(
     r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|CREDENTIALS?|CREDS|PASS|PASSPHRASE|PAT|AUTH|JWT|BEARER"
@@ -25,6 +24,7 @@ _SECRET = re.compile(
 """Names of variables that hold a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*PASSWORD*` and their kind."""
 _KEY_IN_URL = re.compile(r"://(?=[^/\s@]{0,200}\d)[^/\s:@]{16,200}@")
 """A key as the user of an address."""
+_GIT_SETTING = re.compile(r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_\d+)")
 
 SHORTEST_SECRET = 8
 """Characters of a value that is masked: shorter ones are words of any text."""
@@ -63,16 +63,24 @@ def child_environment_for(
         env = _OFFLINE | env
     if profile.name == "read":
         env["PATH"] = _path_outside(env.get("PATH", os.defpath), profile)
-        if any(map(holds_password, git_settings(environ))):
+        env["NPM_CONFIG_GLOBALCONFIG"] = os.devnull
+        env = {name: value for name, value in env.items() if not _GIT_SETTING.fullmatch(name)}
+        settings = read_git_settings(environ, profile.project)
+        if settings.is_hidden:
             env["GIT_CONFIG_GLOBAL"] = os.devnull  # git gives up on settings that it may not read
+            env["GIT_CONFIG_COUNT"] = str(len(settings.safe_directories))
+            for place, folder in enumerate(settings.safe_directories):
+                env |= {f"GIT_CONFIG_KEY_{place}": "safe.directory", f"GIT_CONFIG_VALUE_{place}": folder}
     return env, taken
 
 
 def _path_outside(path: str, profile: Profile) -> str:
     """Return `PATH` without what is relative or in the project: `git` of a free command is that of the system."""
-    within = (str(profile.project), str(profile.cwd))
+    # A project that is `/` holds the system; those programs are not its own.
+    within = [str(folder) for folder in (profile.project, profile.cwd) if folder.parent != folder]
     entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
-    return os.pathsep.join(entry for entry in entries if not is_below(os.path.realpath(entry), within))
+    kept = [entry for entry in entries if not is_below(os.path.realpath(entry), within)]
+    return os.pathsep.join(kept) or os.defpath
 
 
 def mask_secrets(text: str, environ: Mapping[str, str], passed: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:

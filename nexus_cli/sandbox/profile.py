@@ -23,7 +23,7 @@ from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.config.worktree_record import RECORD, find_worktree
 from nexus_cli.core.real_files import read_beginning
-from nexus_cli.sandbox.visible_places import closed_places, shown_places
+from nexus_cli.sandbox.visible_places import closed_places, hidden_in_tools, shown_places
 
 Paths = tuple[Path, ...]
 ProfileName = Literal["read", "write", "net", "none"]
@@ -164,16 +164,29 @@ def _narrow(
 ) -> tuple[Paths, Paths]:
     """Return what `read` hides and shows: beyond `secret` all that is neither the project nor the system nor a tool."""
     closed = closed_places(project, environ)
-    git = find_worktree_folder(project)
-    seen = shown_places(project, cwd, git.parent.parent if git else None, own, environ)
-    places, secrets = list(map(str, closed)), list(map(str, secret))
-    kept = (path for path in seen if str(path) not in places and is_below(str(path), places))
-    return (*secret, *closed), (*shown, *(path for path in kept if not is_below(str(path), secrets)))
+    worktree = find_worktree_folder(project)
+    git = worktree.parent.parent if worktree else None
+    seen = shown_places(project, cwd, git, own, environ)
+    places, secrets = set(map(str, closed)), set(map(str, secret))
+    inside = (path for path in seen if str(path) not in places and _has_above(str(path), places))
+    kept = tuple(path for path in inside if not _has_above(str(path), secrets))
+    settings = hidden_in_tools(kept, (project, cwd, *([git] if git else []), *shown))
+    return (*secret, *closed, *settings), (*shown, *kept)
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
     """True if `path` is one of `folders` or lies in one; all are real paths."""
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
+
+
+def _has_above(path: str, folders: Collection[str]) -> bool:
+    """Like `is_below`, for many `folders`."""
+    while path not in folders:
+        above = os.path.dirname(path)
+        if above == path:
+            return False
+        path = above
+    return True
 
 
 def _find_shown(project: Path, own: Places) -> tuple[Path, ...]:

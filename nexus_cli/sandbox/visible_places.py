@@ -7,15 +7,15 @@ hidden whole, so that no path, however it came about, leads to other work of the
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.paths import PACKAGE, Places, defaults_dir
-from nexus_cli.config.protected_places import holds_password, home_folders
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.config.protected_places import home_folders
+from nexus_cli.sandbox.git_settings import read_git_settings
+from nexus_cli.sandbox.tool_folders import hidden_settings, tool_folders
 
 _SYSTEM = frozenset(
     """
@@ -48,18 +48,8 @@ _NEEDED = (
     "/home/linuxbrew/.linuxbrew",
 )
 """What programs of the system need of folders that are hidden."""
-_TOOLS = tuple(
-    """
-    .asdf .bun/bin .cargo/bin .deno/bin .fnm .goenv .jenv .local/bin .local/lib .local/share/fnm .local/share/mise
-    .local/share/uv/python .nodenv .nvm .pyenv .rbenv .rustup .sdkman/candidates .volta anaconda3 bin go/bin
-    miniconda3 miniforge3
-    """.split()
-)
-"""Folders of toolchains in a home folder: the programs on the PATH there are links into them."""
-_GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes")
-_NAMED = re.compile(r"^\s*(?:path|excludesfile|attributesfile)\s*=\s*\"?([^\"\n]+?)\"?\s*$", re.MULTILINE | re.I)
-"""What git's settings read in turn."""
-_MOST_OF_SETTINGS = 256 * 1024
+_MOST_LINKS = 40
+"""Links on the way to a place; the system follows no more either."""
 
 
 def closed_places(project: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -80,45 +70,47 @@ def shown_places(
 
     `project` and `cwd` are real, `git` is the git folder of the repository that a worktree belongs to.
     """
-    homes = [_real(home) for home in home_folders(environ.get("HOME", ""))]
-    entries = [Path(entry) for entry in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(entry)]
-    # A PATH may lead to the home folder itself, or to `/`: that is no folder of programs.
-    tools = [path for path in entries if not any(home.is_relative_to(_real(path)) for home in homes)]
-    tools += [home / name for home in homes for name in _TOOLS]
-    tools += [*map(Path, _NEEDED), Path(sys.prefix), Path(sys.base_prefix), PACKAGE, defaults_dir()]
+    tools = [*tool_folders(environ), *map(Path, _NEEDED), Path(sys.prefix), Path(sys.base_prefix), PACKAGE]
     skills = own.config / "skills"
     with suppress(OSError):
         tools += [skills, *(Path(entry.path) for entry in os.scandir(skills) if entry.is_symlink())]
-    found = [*tools, *(path for path in git_settings(environ) if not holds_password(path))]
+    found = [*tools, defaults_dir(), *read_git_settings(environ, project).shown]
     # The link to `nexus` may be made after the profile (`config/child_environment.add_own_program`).
     always = [project, cwd, *([git] if git else []), _real(own.cache) / "bin"]
     return tuple(dict.fromkeys([*always, *_existing(found)]))
 
 
-def git_settings(environ: Mapping[str, str]) -> list[Path]:
-    """Return the person's own settings of git that exist, and the files that they name."""
-    homes = home_folders(environ.get("HOME", "")) or [Path("/")]
-    found = [homes[0] / name for name in _GIT_SETTINGS]
-    base, moved = environ.get("XDG_CONFIG_HOME", ""), environ.get("GIT_CONFIG_GLOBAL", "")
-    if os.path.isabs(base):
-        found += [Path(base, name.removeprefix(".config/")) for name in _GIT_SETTINGS[1:]]
-    if os.path.isabs(moved) and moved != os.devnull:
-        found.append(Path(moved))
-    found = [path for path in found if path.is_file()]
-    for path in list(found):
-        with suppress(OSError):
-            text = read_beginning(path, _MOST_OF_SETTINGS).decode("utf-8", "replace")
-            named = [path.parent / name.replace("~", str(homes[0]), 1) for name in _NAMED.findall(text)]
-            found += [path for path in named if path.is_file()]
-    return found
+def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> tuple[Path, ...]:
+    """Return settings with passwords inside what is `shown` of tools; none in `always`, where no tools are."""
+    kept = tuple(always)
+    tools = (path for path in shown if not path.is_symlink() and path.is_dir())
+    found = hidden_settings(path for path in tools if not any(map(path.is_relative_to, kept)))
+    return tuple(path for path in found if not any(map(path.is_relative_to, kept)))
 
 
 def _existing(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield what exists of `paths`: each as it is named in its real folder, and what it leads to."""
+    """Yield what exists of `paths`: every link on the way, as it is named in its real folder, and where they lead."""
     for path in paths:
         if os.path.exists(path):
-            yield _real(path.parent) / path.name
-            yield _real(path)
+            yield from _follow(str(path))
+
+
+def _follow(path: str) -> Iterator[Path]:
+    here, left, links = os.sep, path.split(os.sep)[::-1], 0
+    while left and links <= _MOST_LINKS:
+        part = left.pop()
+        if part in ("", "."):
+            continue
+        here = os.path.dirname(here) if part == ".." else os.path.join(here, part)
+        try:
+            target = os.readlink(here)
+        except OSError:  # no link
+            continue
+        yield Path(here)
+        links += 1
+        here = os.sep if os.path.isabs(target) else os.path.dirname(here)
+        left += target.split(os.sep)[::-1]
+    yield Path(here)
 
 
 def _real(path: Path) -> Path:

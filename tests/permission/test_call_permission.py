@@ -606,6 +606,25 @@ def test_only_a_free_command_runs_without_what_changes_it(project: Path, monkeyp
     assert writes["RIPGREP_CONFIG_PATH"] == "/evil" and "GIT_OPTIONAL_LOCKS" not in writes
 
 
+def test_a_free_command_gets_safe_folders_of_git_settings_that_it_does_not_see(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "me").mkdir()
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    (tmp_path / "me/.gitconfig").write_text(f"[safe]\n directory = /work\n[github]\n token = {token}\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+    permission = CallPermission(project, project, sandbox=SandboxSettings())
+    if not permission.has_walls():
+        pytest.skip("no sandbox here")
+    env = permission.make_walls("read").env
+    permission.close()
+    last = int(env["GIT_CONFIG_COUNT"]) - 1
+    given = [env[f"GIT_CONFIG_{part}_{place}"] for place in (0, last) for part in ("KEY", "VALUE")]
+    assert given == ["core.fsmonitor", "false", "safe.directory", "/work"]
+    assert env["GIT_CONFIG_GLOBAL"] == os.devnull and token not in env.values()
+
+
 @pytest.mark.parametrize("backend", ["bwrap", "landlock"])
 def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str) -> None:
     found = probe.find_backend(backend, own=places(), project=project)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Tool
-from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
+from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide, resolve_targets
+from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import discover_tools
 
 TOOLS = discover_tools()
@@ -46,6 +48,29 @@ def _asks(verdict: Verdict, kind: str) -> bool:
 def _decide(project: Path, tool: str, path: str, allow: str) -> Verdict:
     arguments = {"path": path, "content": "", "edits": [], "pattern": "x"}
     return decide(TOOLS[tool], arguments, allow=allow, cwd=project, project=project)
+
+
+def _reader(schema: object) -> Tool:
+    parameters = {"type": "object", "properties": {"where": schema}, "required": []}
+    return replace(READ, name="made_up", parameters=parameters, paths=("where",), subject="where")
+
+
+@pytest.mark.parametrize("given", [{"path": "/etc/passwd"}, [{"path": "a"}], ["a", {"path": "b"}], [["a"]], 1, None])
+def test_a_path_that_is_no_string_is_refused(project: Path, given: object) -> None:
+    tool = _reader({"type": ["array", "object", "integer", "null"]})
+    with pytest.raises(ToolError, match="string"):
+        resolve_targets(tool, {"where": given}, project)
+    verdict = decide(tool, {"where": given}, allow="edit", cwd=project, project=project)
+    assert _asks(verdict, "protected") and "string" in str(verdict)
+
+
+@pytest.mark.parametrize("default", ["/etc/passwd", ["a.txt", "../x"]])
+def test_a_path_that_is_left_out_is_the_default_of_the_schema(project: Path, default: object) -> None:
+    tool = _reader({"type": "string", "default": default})
+    assert _asks(decide(tool, {}, allow="read", cwd=project, project=project), "outside")
+    assert isinstance(decide(tool, {"where": "a.txt"}, allow="read", cwd=project, project=project), Grant)
+    for schema in ({"type": "string"}, {"default": None}, True):
+        assert list(resolve_targets(_reader(schema), {}, project)) == ["."]
 
 
 @pytest.mark.parametrize("allow", ["read", "edit"])

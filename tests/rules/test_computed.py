@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,12 @@ def test_a_program_of_the_project_or_chosen_by_it_does_not_say_its_version(
     assert asked(["node --version"], folder)
 
 
+def test_the_end_of_files_and_a_pause_are_free_where_nothing_hangs(project: Path) -> None:
+    lines = ["git ls-files | xargs tail -n 3 --", 'for f in $(git ls-files); do tail -n 3 -- "$f"; done', "sleep 1; ls"]
+    lines += ["find . -exec tail {} +", "tail -- *", "for f in *.txt; do tail -- $f; done", "git ls-files | xargs head"]
+    assert not asked(lines, project)
+
+
 def test_a_variable_of_the_environment_is_neither_set_nor_read_but_a_few(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +118,9 @@ def test_the_decision_on_a_long_line_ends(project: Path, line: str) -> None:
         "{x = $1/2; print x}",
         'BEGIN {FS = ","; OFS = "\\t"} {$1 = $1; print}',
         "NR % 2 == 0",
+        "{for (i = 1; i <= NF; i++) s += $i} END {print s}",
+        '{for (i = length($0); (i > 0); i--) printf "%s", substr($0, i, 1)}',
+        'END {for (k in a) for (j = 0; j < 2; j++) print k; print "while"}',
         '{print "a > b | c"}',
     ],
 )
@@ -153,6 +163,16 @@ def test_a_line_has_a_bounded_number_of_computed_commands(project: Path) -> None
     assert not asked(["cat $(ls); " * 20], project)
     assert asked(["cat $(ls); " * 40], project)
     assert asked([f"for f in {' '.join(['a'] * 500)}; do cat $f; done"], project)
+
+
+@pytest.mark.parametrize("word", ["$f$f", "$f$f$f", "x$f$g"])
+@pytest.mark.parametrize("names", [19, 400])
+def test_the_values_of_all_words_are_counted_before_they_are_made(project: Path, word: str, names: int) -> None:
+    values, body = " ".join(["a"] * names), f"cat {word}; " * 58
+    line = f"for f in {values}; do for g in {values}; do {body} done; done"
+    began = time.thread_time()
+    assert asked([line], project)
+    assert time.thread_time() - began < 1
 
 
 def test_two_variables_in_one_word_are_both_seen(project: Path) -> None:

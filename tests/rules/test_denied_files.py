@@ -6,13 +6,28 @@ import os
 from pathlib import Path
 
 import pytest
+from rules.rows import decide
 
 from nexus_cli.rules import denied_files
+from nexus_cli.rules.decide import Level
 from nexus_cli.rules.denied_files import DeniedFiles, find_denied_files
-from nexus_cli.rules.rule_set import RuleSet, parse_rule
+from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule
 from nexus_cli.tools.registry import discover_tools
 
 TOOLS = discover_tools()
+INPUTS = (
+    "cat < secret/key",
+    "{ cat; } < secret/key",
+    "for f in a b; do cat; done < secret/key",
+    "if true; then cat; fi < secret/key",
+    "awk '{print}' < secret/key",
+    "cat 0< ./secret/../secret/key",
+    "cd secret && cat < key && cd ..",
+    "wc < secret/key; cd a",
+    "cat a/x | sort - < secret/key",
+    "python3 -c 1 < secret/key",
+)
+LEVELS: tuple[Level, ...] = ("read", "edit", "run")
 
 
 def find(project: Path, *rules: str, cwd: Path | None = None) -> DeniedFiles:
@@ -66,3 +81,34 @@ def test_the_search_is_bounded_begins_at_the_top_and_says_so(project: Path, monk
     monkeypatch.setattr(denied_files, "MOST_ENTRIES", 12)
     found = find(project, "read_file(.env)")
     assert not found.is_whole and set(found.paths) == {project / ".env", project / "a" / ".ENV"}
+
+
+@pytest.mark.parametrize("line", INPUTS)
+def test_a_redirect_names_a_file_as_a_word_does(tmp_path: Path, line: str) -> None:
+    for name in ("secret", "a"):
+        (tmp_path / name).mkdir()
+    strengths: tuple[Decision, ...] = ("ask", "deny")
+    for decision in strengths:
+        rules = RuleSet((parse_rule(decision, "read_file(secret/**)", TOOLS),))
+        found = {level: decide(line, tmp_path, level, rules) for level in LEVELS}
+        assert {one.decision for one in found.values()} == {"ask"}, line
+        assert not any(one.prefixes for one in found.values()), "what is stored would ask again"
+        strict = decision == "deny" and not line.startswith("cd ")  # at `all` nobody follows a folder
+        assert decide(line, tmp_path, "all", rules).decision == ("deny" if strict else "allow")
+    assert decide(line.replace("secret", "open"), tmp_path, "all", rules).decision == "allow"
+
+
+def test_an_input_that_no_rule_names_is_free(tmp_path: Path) -> None:
+    rules = RuleSet((parse_rule("deny", "read_file(secret/**)", TOOLS),))
+    assert decide("cat < open", tmp_path, "read", rules).decision == "allow"
+    assert decide("cat < *", tmp_path, "read", rules).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    "line", ["git show :secret.txt", "git --no-pager show HEAD:secret.txt", "git grep x secret.txt"]
+)
+def test_git_that_reads_a_denied_file_is_refused_at_all(tmp_path: Path, line: str) -> None:
+    rules = RuleSet((parse_rule("deny", "read_file(secret.txt)", TOOLS),))
+    assert decide(line, tmp_path, "read", rules).decision == "ask"
+    assert decide(line, tmp_path, "all", rules).decision == "deny"
+    assert decide("git add secret.txt", tmp_path, "all", rules).decision == "allow", "it does not show the file"

@@ -1,0 +1,133 @@
+"""The person's own settings of git, as git itself lists them: which files they are, and which of them are shown.
+
+git runs outside of the walls for that, in no repository, and only where a file of them has changed since.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.config.programs import find_program, git_environment, run_program
+from nexus_cli.config.protected_places import holds_password
+
+MOST_LISTED = 20
+"""Calls of git for one listing: one, and one for each file that is included on a condition."""
+_SECONDS = 5
+_NAMES_FILE = frozenset({"core.excludesfile", "core.attributesfile", "blame.ignorerevsfile", "mailmap.file"})
+"""Settings with the path of a file that git reads."""
+_Stamp = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GitSettings:
+    """The files of the settings, or what is taken from them where they are not shown."""
+
+    shown: tuple[Path, ...] = ()
+    is_hidden: bool = False
+    """True: one of them holds a password, or git did not list them; commands get none of them."""
+    safe_directories: tuple[str, ...] = ()
+    """Values of `safe.directory`, in order."""
+
+
+_kept: dict[tuple[str, ...], tuple[dict[Path, _Stamp], GitSettings]] = {}
+
+
+def read_git_settings(environ: Mapping[str, str], project: Path) -> GitSettings:
+    """Return the settings of the person whose `environ` this is. git itself is never one of `project`."""
+    names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "PATH")
+    key = (str(project), *(environ.get(name, "") for name in names))
+    kept = _kept.get(key)
+    if kept is None or any(_stamp(path) != stamp for path, stamp in kept[0].items()):
+        looked_at, found = _list_settings(environ, project)
+        kept = _kept[key] = {path: _stamp(path) for path in looked_at}, found
+    return kept[1]
+
+
+def _list_settings(environ: Mapping[str, str], project: Path) -> tuple[set[Path], GitSettings]:
+    """Return all paths that decide on the settings, existing or not, and the settings."""
+    usual, further = _usual_files(environ)
+    if not any(path.is_file() for path in usual):
+        return {*usual, *further}, GitSettings(tuple(path for path in further if path.is_file()))
+    home = environ.get("HOME", "")
+    origins, named, safe = dict.fromkeys(usual), dict.fromkeys(further), list[str]()
+    included: list[Path] = []
+    is_listed = True
+    for turn in range(MOST_LISTED):
+        rows = _run_git(environ, project, included[turn - 1] if turn else None)
+        is_listed = is_listed and rows is not None
+        for origin, setting, value in rows or ():
+            origins[origin] = None
+            path = _expand(value, home, origin.parent)
+            if setting == "safe.directory" and not turn:
+                safe.append(value)
+            elif setting in _NAMES_FILE and path:
+                named[path] = None
+            elif setting.startswith(("include.", "includeif.")) and setting.endswith(".path") and path:
+                # Outside of a repository git obeys no condition: such a file is listed by itself.
+                is_new = setting.startswith("includeif.") and path not in origins and path.is_file()
+                included += [path] * is_new
+                origins[path] = None
+        if turn >= len(included):
+            break
+    files = [path for path in origins if path.is_file()]
+    is_hidden = not is_listed or len(included) >= MOST_LISTED or any(map(holds_password, files))
+    # git reads its usual lists of what to ignore also where it gets no settings.
+    files = [*(() if is_hidden else files), *(further if is_hidden else named)]
+    shown = tuple(dict.fromkeys(path for path in files if path.is_file() and not holds_password(path)))
+    return {*origins, *named}, GitSettings(shown, is_hidden, tuple(safe))
+
+
+def _usual_files(environ: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
+    """Return the files that hold settings, and those that git reads where no setting names others."""
+    home, moved = environ.get("HOME", ""), environ.get("GIT_CONFIG_GLOBAL", "")
+    base = environ.get("XDG_CONFIG_HOME", "") or os.path.join(home, ".config")
+    further = [Path(base, "git", name) for name in ("ignore", "attributes")] if os.path.isabs(base) else []
+    if moved:
+        return [Path(moved)] if os.path.isabs(moved) else [], further
+    usual = [Path(home, ".gitconfig")] if os.path.isabs(home) else []
+    return [*usual, *(path.with_name("config") for path in further[:1])], further
+
+
+def _expand(value: str, home: str, folder: Path) -> Path | None:
+    """Return the path that a setting in `folder` names, or None."""
+    value = value.removeprefix(":(optional)")
+    if value.startswith("~/") and os.path.isabs(home):
+        return Path(home, value[2:])
+    return Path(folder, os.path.expanduser(value)) if value and not value.startswith("%(") else None
+
+
+def _run_git(environ: Mapping[str, str], project: Path, file: Path | None) -> Iterable[tuple[Path, str, str]] | None:
+    """Return origin, key and value of the settings, or of those in `file`; None where git cannot list them."""
+    git = find_program("git", project, environ)
+    if git is None:
+        return None
+    # With that `GIT_DIR` git finds no repository.
+    env = {**git_environment(project, environ), "GIT_DIR": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    where = ["--file", str(file)] if file else []
+    argv = [git, "config", *where, "--includes", "--show-origin", "--null", "--list"]
+    try:
+        done = run_program(argv, env=env, cwd="/", stdin=subprocess.DEVNULL, timeout=_SECONDS)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return list(_read_rows(os.fsdecode(done.stdout))) if done.returncode == 0 else None
+
+
+def _read_rows(output: str) -> Iterator[tuple[Path, str, str]]:
+    words = output.split("\0")
+    for origin, setting in zip(words[::2], words[1::2], strict=False):
+        name, _, value = setting.partition("\n")
+        kind, _, path = origin.partition(":")
+        if kind == "file":
+            yield Path("/", path), name.lower() if "." in name else name, value
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        about = os.stat(path)
+    except OSError:
+        return ()
+    return about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino

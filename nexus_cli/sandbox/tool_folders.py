@@ -1,0 +1,138 @@
+"""The programs of the person that the profile `read` shows: folders of the PATH and of toolchains, and where links in
+them lead. Settings in there that hold passwords of package registries stay hidden.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from nexus_cli.config.protected_places import home_folders
+
+_TOOLS = tuple(
+    """
+    .asdf .bun/bin .cargo/bin .deno/bin .dotnet/tools .fnm .goenv .jenv .local/bin .local/lib .local/pipx
+    .local/share/fnm .local/share/mise .local/share/pipx .local/share/pnpm .local/share/uv/python
+    .local/share/uv/tools .nodenv .nvm .pyenv .rbenv .rustup .sdkman/candidates .volta Library/pnpm anaconda3 bin
+    go/bin miniconda3 miniforge3
+    """.split()
+)
+"""Folders of toolchains in a home folder: the programs on the PATH there are links into them."""
+_PROGRAMS = frozenset({"bin", ".bin", "sbin", "shims", "Scripts"})
+"""Names of folders that hold programs alone. Another folder on the PATH may be one of work."""
+_OF_SYSTEM = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
+"""Links in these lead to the system itself."""
+_MOST_LINKS = 300
+"""Links that are followed, those first on the PATH before others; each is a mount of its own under bubblewrap."""
+_SETTINGS = re.compile(
+    r"\.?(?:npmrc|yarnrc|yarnrc\.yml|condarc|condarc\.d|pip\.(?:conf|ini)|pypirc|gemrc|netrc|git-credentials|tokens?"
+    r"|credentials(?:\.(?:json|toml|ya?ml|ini|xml|db))?|auth\.json)|\.env(?:\..+)?|uv\.toml|\.m2|bunfig\.toml"
+)
+"""Files in toolchains that may hold passwords."""
+_DEEPEST = 5
+"""Levels below a toolchain that are looked at for them: `.volta/tools/image/node/VERSION/etc/npmrc`."""
+_PLAIN = frozenset(
+    """
+    bin cache conda-meta doc docs include lib lib32 lib64 libexec locale man node_modules pkgs share site-packages src
+    test tests .git
+    """.split()
+)
+"""Folders below a toolchain that hold none."""
+_MOST_FOLDERS = 1000
+"""Folders of one toolchain that are looked at, those near its top first."""
+
+
+def tool_folders(environ: Mapping[str, str]) -> list[Path]:
+    """Return the folders as the person names them, and the programs elsewhere that links in them lead to."""
+    homes = home_folders(environ.get("HOME", ""))
+    real = [os.path.realpath(home) for home in homes]
+    chains = [home / name for home in homes for name in _TOOLS if os.path.isdir(home / name)]
+    chains = [path for path in chains if path.name not in _PROGRAMS or _holds_programs(os.path.realpath(path), ())]
+    known = [os.path.realpath(path) for path in chains]
+    entries = [entry for entry in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(entry)]
+    on_path = []
+    for entry in dict.fromkeys(map(os.path.normpath, entries)):
+        place = os.path.realpath(entry)
+        # A PATH may lead to the home folder itself, or to `/`: that is no folder of programs.
+        if place in _OF_SYSTEM or not os.path.isdir(place) or any(map(_is_below, real, [place] * len(real))):
+            continue
+        is_own = any(_is_below(path, home) for path in (entry, place) for home in (*real, *map(str, homes)))
+        if not is_own or _holds_programs(place, known):
+            on_path.append(Path(entry))
+    folders = dict.fromkeys([*map(os.path.realpath, on_path), *known])
+    links = (path for folder in folders for path in _follow_links(folder))
+    return [*on_path, *chains, *islice(links, _MOST_LINKS)]
+
+
+def _holds_programs(real: str, chains: Sequence[str]) -> bool:
+    return os.path.basename(real) in _PROGRAMS or any(_is_below(real, one) for one in chains)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _follow_links(folder: str) -> tuple[Path, ...]:
+    """Return the links in a folder of programs that lead to a program elsewhere."""
+    return _read_links(folder, _mtime(folder)) if os.path.basename(folder) in _PROGRAMS else ()
+
+
+@lru_cache(64)
+def _read_links(folder: str, _stamp: int) -> tuple[Path, ...]:
+    try:
+        with os.scandir(folder) as entries:
+            links = sorted(entry.path for entry in entries if entry.is_symlink())
+    except OSError:
+        return ()
+    found = ((path, os.path.realpath(path)) for path in links)
+    elsewhere = ((path, place) for path, place in found if not _is_below(place, folder))
+    return tuple(Path(path) for path, place in elsewhere if os.path.isfile(place) and os.access(place, os.X_OK))
+
+
+_scanned: dict[str, tuple[dict[str, int], tuple[Path, ...]]] = {}
+"""By toolchain: the folders that were looked at, with their times, and the settings found."""
+
+
+def hidden_settings(folders: Iterable[Path]) -> Iterator[Path]:
+    """Yield the settings inside real `folders` that may hold passwords."""
+    done: list[str] = []
+    for folder in sorted(map(str, folders)):
+        if any(_is_below(folder, one) for one in done):
+            continue
+        done.append(folder)
+        kept = _scanned.get(folder)
+        if kept is None or any(_mtime(one) != stamp for one, stamp in kept[0].items()):
+            kept = _scanned[folder] = _scan(folder)
+        yield from kept[1]
+
+
+def _scan(folder: str) -> tuple[dict[str, int], tuple[Path, ...]]:
+    stamps: dict[str, int] = {}
+    found: list[Path] = []
+    level = [folder]
+    for _ in range(_DEEPEST + 1):
+        deeper: list[str] = []
+        for one in level[: _MOST_FOLDERS - len(stamps)]:
+            stamps[one] = _mtime(one)
+            try:
+                with os.scandir(one) as entries:
+                    for entry in entries:
+                        if _SETTINGS.fullmatch(entry.name):
+                            found.append(Path(entry.path))
+                        elif entry.name not in _PLAIN and entry.is_dir(follow_symlinks=False):
+                            deeper.append(entry.path)
+            except OSError:
+                continue
+        level = deeper
+    return stamps, tuple(found)
+
+
+def _mtime(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
