@@ -168,7 +168,7 @@ def root(
     )
     if connect:
         if context.invoked_subcommand:
-            raise NexusError("usage", "--connect and a command", "it begins a conversation", "Omit the command")
+            raise NexusError("usage", "--connect", "it starts a conversation and takes no command", "Omit the command")
         from nexus_cli.cli.run_remote import run_remote  # noqa: PLC0415  (a command like the others)
 
         return run_remote(connect, token_file, shared)

@@ -34,7 +34,7 @@ def copy(
     begun = time.monotonic()
     from_place, to_place = _place(source), _place(target)
     if isinstance(from_place, Path) and not from_place.is_file():
-        raise NexusError("usage", f"the ledger {source}", "there is no such file", "It is named as FROM")
+        raise NexusError("usage", f"the ledger {source}", "there is no such file", "Give an existing file as FROM")
     with closing(Ledger.look(from_place)) as old:
         if busy := old.held():
             ids = ", ".join(busy[:5]) + (f" and {len(busy) - 5} more" if len(busy) > 5 else "")
@@ -120,7 +120,7 @@ def _open_server() -> Ledger:
     place = ledger_place()
     if isinstance(place, Path):
         why, hint = "the ledger is a file", "nexus config set ledger.url postgresql://USER@HOST/NAME"
-        raise NexusError("usage", "there is nobody to share with", why, hint)
+        raise NexusError("usage", "a local ledger cannot be shared", why, hint)
     ledger = Ledger.open(place)
     if not ledger.db.is_administrator():
         ledger.close()

@@ -33,7 +33,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
     """Run the REPL in front of a new agent, or of the one that --resume names; return the exit status."""
     shared.check()
     if others := [option for option in shared.given if option not in TAKEN]:
-        raise NexusError("usage", f"{others[0]} and --connect", "the session is elsewhere", f"Omit {others[0]}")
+        raise NexusError("usage", f"{others[0]} and --connect", "the session runs on the server", f"Omit {others[0]}")
     if not (os.isatty(0) and os.isatty(1)):
         raise NexusError("usage", "no terminal", "--connect needs one", "`nexus_cli.client` is for programs")
     refuse_bad_url(url)

@@ -172,7 +172,7 @@ def _message_text(words: list[str]) -> str:
     if words and words != ["-"]:
         return " ".join(words)
     if os.isatty(0):
-        raise NexusError("usage", "there is no message", "neither TEXT nor stdin says anything", "Give a TEXT")
+        raise NexusError("usage", "there is no message", "TEXT and stdin are empty", "Give a TEXT")
     return Reader(0, "stdin").read().text.rstrip("\n")
 
 

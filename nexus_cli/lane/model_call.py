@@ -204,7 +204,7 @@ def _raise_unless_finished(reply: Reply) -> None:
             why = "its reply had neither text nor calls"
             raise NexusError("provider", "the model gave no answer", why, "Try again, or another model")
         case "none":
-            why = reply.problem or "the stream ended without a reason"
+            why = reply.problem or "the stream ended without a finish reason"
             raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask to continue")
         case "refused":
             why = reply.problem or "the provider's filter stopped the answer"

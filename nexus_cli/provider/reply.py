@@ -99,7 +99,7 @@ class Reply:
     problem: str
     """The problem with the answer in one line, or ""."""
     is_cut: bool = False
-    """True if the stream ended without a reason, in the middle of a text or of the arguments of a call."""
+    """True if the stream ended without a finish reason, in the middle of a text or of the arguments of a call."""
     sent: str = ""
     """The body that was sent, see `SentDelta`; "" if unknown."""
 

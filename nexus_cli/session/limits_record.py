@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CHANGED = "the limits have changed"
 """How the line for the model begins."""
-PLAN_ENDS = "Plan mode is over. The plan above holds, as far as the next message does not change it."
+PLAN_ENDS = "Plan mode is over. The plan above holds, unless the next message changes it."
 LIMITS = "limits"
 """Memo: `recipe`, its `section_budget`, `limits` as in `nexus docs json`, and the `window` and `max_output` of the
 model in tokens, as then known. It holds for the requests that were sent from then on."""

@@ -280,7 +280,7 @@ class Dispatcher:
         if self.starts.was_started(call.id) and call.id not in self.here:
             return self._recovered(call, tool)
         if call.raw:
-            return ToolResult(error=f"arguments are no JSON object: {call.raw[:500]}", ran=False)
+            return ToolResult(error=f"arguments are not a JSON object: {call.raw[:500]}", ran=False)
         checked, problems = check_arguments(call.arguments, tool.parameters)
         if problems:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)

@@ -105,7 +105,7 @@ def remove_sandbox(sandbox: Sandbox) -> None:
 
 def _write_error(folder: Path, error: OSError) -> NexusError:
     why = f"nothing can be written in {folder} ({error.strerror})"
-    return NexusError("internal", "there is no room to work in", why, "Set TMPDIR to a writable folder")
+    return NexusError("internal", "no folder to work in", why, "Set TMPDIR to a writable folder")
 
 
 def _write_project(sandbox: Sandbox) -> None:

@@ -34,7 +34,7 @@ FindTool = Callable[[str], Tool | None]
 """Returns the definition of a tool by its name."""
 Key = tuple[str, tuple[str, ...], bytes]
 FAILED = (
-    "arguments are no JSON object",
+    "arguments are not a JSON object",
     "bad arguments for",
     "Declined",
     "interrupted while it ran",

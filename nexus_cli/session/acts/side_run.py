@@ -121,7 +121,7 @@ def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall])
         lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
     if words:
         return words
-    why = "it called a tool and has none"
+    why = "the model called a tool, but this run has none"
     raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or another model")
 
 

@@ -327,7 +327,9 @@ def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
     assert len(provider.seen) == 1 and not (tmp_path / "made").exists()
     told = [event.text for event in events if isinstance(event, Notice)]
     assert told == (
-        [] if words else ["goal saved without steps: goal_decompose has no answer: it called a tool and has none"]
+        []
+        if words
+        else ["goal saved without steps: goal_decompose has no answer: the model called a tool, but this run has none"]
     )
     assert [goal.text for goal in kept(tmp_path, session.id)] == ["A parser", *steps]
     with the_ledger() as ledger:
