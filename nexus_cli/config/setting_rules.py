@@ -79,7 +79,7 @@ LEDGER_URL = "ledger.url"
 
 
 def is_database_url(value: str) -> bool:
-    """True for the address of a PostgreSQL database, and for none."""
+    """True for a PostgreSQL address, and for an empty value."""
     return not value or value.startswith(("postgresql://", "postgres://"))
 
 

@@ -128,7 +128,7 @@ class LaneWindow:
         self.lane.timeline.memo(REFUSED_WINDOW, value)
 
     def set_window(self, window: int) -> None:
-        """The provider's window is smaller than we knew."""
+        """Use the smaller window that the provider named."""
         info = self.model.info
         self.confirmed, self.refused_window = bool(self.refused_window), 0
         known = replace(info, window=window, window_refused=True, listed_window=info.listed_window or info.window)

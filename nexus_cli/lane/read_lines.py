@@ -30,7 +30,7 @@ class ReadLines:
         return not self.total or tuple(self.spans) == ((1, self.total),)
 
     def describe(self) -> str:
-        """Return `1840-1989 of 3,495`; "" for a whole file."""
+        """Return the lines read, `1840-1989 of 3,495`, or their number if they are many spans; "" for a whole file."""
         if self.is_whole:
             return ""
         names = [f"{first}-{last}" if last > first else str(first) for first, last in self.spans]

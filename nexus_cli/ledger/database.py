@@ -163,7 +163,7 @@ class Database:
         self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, number)
 
     def held(self, sessions: Sequence[str]) -> list[str]:
-        """Return those of `sessions` that a process has locked, on a server. For a file, `Ledger.held` does."""
+        """Return those of `sessions` that another process has locked on the server; none for a file (`Ledger.held`)."""
         return []
 
     def hold(self, session: str) -> bool:

@@ -109,7 +109,7 @@ def to_usage(raw: object, info: ModelInfo) -> Usage:
 
 
 def has_counts(raw: Mapping[str, Any]) -> bool:
-    """True if a report holds any count: Ollama's unfinished streams report zeros."""
+    """True if any count of a report is above zero: Ollama's unfinished streams report only zeros."""
     return any(
         has_counts(value) if isinstance(value, Mapping) else isinstance(value, int | float) and value > 0
         for value in raw.values()

@@ -88,7 +88,7 @@ def named_folder(git_file: bytes) -> str:
 
 
 def runs_programs(todo: bytes) -> bool:
-    """Return True if the list of a rebase runs a program."""
+    """True if the todo list of a rebase has an `exec` line."""
     return any(line.split(None, 1)[:1] in ([b"exec"], [b"x"]) for line in todo.split(b"\n"))
 
 

@@ -191,9 +191,9 @@ def _open(
 
 
 def _settle(options: Options) -> list[str]:
-    """Undo what a command did that was cut short with its nexus, before anything reads it. Return lines for the person.
+    """Undo the changes of a command that was cut short when its nexus process ended; return lines for the person.
 
-    Raises `NexusError` if that cannot be: what lies there could be obeyed.
+    Nothing has read them by then. Raises `NexusError` if that fails: git or an editor could obey what was left.
     """
     project, own = project_root(options.cwd), places()
     if not is_unchecked(project, own.data):

@@ -11,6 +11,6 @@ from nexus_cli.core.tool import ToolContext
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return what the action gives."""
+    """Perform the action (list, read, steer, stop) and return its result."""
     workers: Workers = context.services[Workers]
     return await workers.manage(arguments["action"], arguments.get("agent", ""), arguments.get("text", ""))

@@ -55,7 +55,10 @@ class Reader:
         return self._ended and not b"".join(self._pieces).strip()
 
     def read(self) -> Input:
-        """Return the whole input as text; raise `NexusError("usage", ...)` if it is binary."""
+        """Return the input as text, at most `KEPT` bytes of it with a notice about the rest.
+
+        Raises `NexusError("usage", ...)` if it is binary.
+        """
         kept = sum(map(len, self._pieces))
         while not self._ended and kept < KEPT:
             self._pieces.append(self._read())

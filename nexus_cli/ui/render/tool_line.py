@@ -61,7 +61,7 @@ class FinishedCall:
 
     @property
     def is_outcome(self) -> bool:
-        """True if its error is the whole outcome: the call was refused, or stopped before it did anything."""
+        """True if the error line is the whole outcome: the call was refused, or failed before it produced output."""
         result = self.result
         alone = result.error and "\n" not in result.error and result.status is None
         return result.denied or bool(alone and not result.stopped)
