@@ -206,7 +206,6 @@ def open_scene(ground: Ground) -> Iterator[Scene]:
     }.items():
         (base / name).write_text(text)
     os.mkfifo(base / "out/fifo")
-    shutil.copy(ATTEMPTS, base / "attempts.py")
     with scene.stack:
         _surround(scene)
         try:
@@ -290,7 +289,8 @@ def attempt_all(scene: Scene, profile: Profile, shell: Mapping[str, str]) -> dic
         f"(eval {shlex.quote(words)}) </dev/null >&2; echo {shlex.quote(name)}=$?" for name, words in shell.items()
     ]
     if scene.environ["PYTHON"]:
-        lines.append('"$PYTHON" -I -S "$BASE/attempts.py" </dev/null')
+        # As an argument: in `read` the folder of the scene cannot be seen.
+        lines.append(f'"$PYTHON" -I -S -c {shlex.quote(ATTEMPTS.read_text())} </dev/null')
     done = scene.run("exec 2>$TMPDIR/errors\n" + "\n".join(lines), profile)
     text = done.output.decode("utf-8", "replace")
     found: dict[str, str] = {}
@@ -300,6 +300,7 @@ def attempt_all(scene: Scene, profile: Profile, shell: Mapping[str, str]) -> dic
         else:
             name, _, status = line.rpartition("=")
             found[name] = "" if status == "0" else f"status {status}"
+    found |= {} if scene.environ["PYTHON"] else {"no Python": ""}
     with socket.socket(fileno=os.dup(int(scene.environ["UDP"]))) as udp:
         try:
             udp.recv(1)

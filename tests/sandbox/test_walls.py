@@ -218,7 +218,7 @@ def test_wall(ground: Ground, profile: str, wall: Wall) -> None:
     if ground.missing or (wall.needs and shutil.which(wall.needs) is None):
         pytest.skip(ground.missing or missing(wall.needs))
     found = results(ground, profile)
-    if wall.name not in found:
+    if wall.name not in found and "no Python" in found:
         pytest.skip("no Python that this user may run")
     assert (found[wall.name] == "") is wall.expected(ground, profile), found[wall.name] or "it succeeded"
 
