@@ -19,8 +19,8 @@ def take_anchor(estimator: TokenEstimator, log: LaneLog, epoch: Epoch, items: Se
     if newest is not None and newest.manifest.epoch == epoch.id:
         if anchor_on(estimator, newest, epoch, items):
             return
-        rows = [row for row in log.requests() if row.manifest.epoch == epoch.id and row.usage and row.reported]
-        if any(anchor_on(estimator, row, epoch, items) for row in reversed(rows[-DISTRUST:])):
+        rows = log.requests("reported")[-DISTRUST:]
+        if any(anchor_on(estimator, row, epoch, items) for row in reversed(rows)):
             return
     if epoch.cause == UNDO:
         _anchor_on_former(estimator, log, epoch)

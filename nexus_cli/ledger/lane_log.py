@@ -246,7 +246,7 @@ class LaneLog:
         return requests.last_step(self.db, self.lane)
 
     def requests(self, which: str = "all") -> list[RequestRow]:
-        """Return the lane's requests, oldest first: all, the `newest`, or the `notable` ones of `requests.WHICH`."""
+        """Return the lane's requests, oldest first; `which` is a key of `requests.WHICH`."""
         return requests.list_requests(self.db, self.lane, which)
 
     def last_request(self) -> RequestRow | None:

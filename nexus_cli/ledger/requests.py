@@ -128,6 +128,7 @@ _OF_EPOCHS = (
     "SELECT step FROM (SELECT step, row_number() OVER (PARTITION BY epoch ORDER BY {}) AS place FROM requests"
     " WHERE lane = ?1 AND last_entry <= {} {}) AS ranked WHERE place = 1"
 )
+MOST_REPORTED = 8
 _TOLD = "AND reported = 1 AND input > 0"
 
 
@@ -145,9 +146,14 @@ def _notable(last: int) -> str:
 WHICH: Mapping[str, Callable[[int], str]] = {
     "all": lambda last: "1 = 1",
     "newest": lambda last: "r.step = (SELECT max(step) FROM requests WHERE lane = ?1)",
+    "reported": lambda last: (
+        "r.step IN (SELECT step FROM requests WHERE lane = ?1 AND reported = 1 AND epoch = (SELECT epoch FROM requests"
+        f" WHERE lane = ?1 ORDER BY step DESC LIMIT 1) ORDER BY step DESC LIMIT {MOST_REPORTED})"
+    ),
     "notable": _notable,
 }
-"""Requests `r` of the lane ?1, up to the entry `last`. The notable requests of each epoch are the newest by step and by
+"""Requests `r` of the lane ?1, up to the entry `last`. The reported ones are the newest `MOST_REPORTED` of the current
+epoch with reported usage. The notable requests of each epoch are the newest by step and by
 time, the newest and the smallest with reported usage, and the newest with reported cache use."""
 
 

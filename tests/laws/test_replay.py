@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -81,9 +82,7 @@ def test_one_flipped_byte_in_any_text_of_a_session_is_noticed(place: Path) -> No
     blobs = raw.execute("SELECT id, data FROM blobs WHERE length(data) > 0").fetchall()
     unseen = []
     for blob, data in blobs:
-        broken = bytearray(data)
-        broken[len(broken) // 2] ^= 1
-        raw.execute("UPDATE blobs SET data = ? WHERE id = ?", (bytes(broken), blob))
+        raw.execute("UPDATE blobs SET data = ? WHERE id = ?", (flip_one_bit(data), blob))
         raw.commit()
         if passes(path, session):
             unseen.append(blob)
@@ -92,6 +91,19 @@ def test_one_flipped_byte_in_any_text_of_a_session_is_noticed(place: Path) -> No
     raw.close()
     assert len(blobs) > 20 and not unseen, f"{len(unseen)} of {len(blobs)} texts could be changed unseen"
     assert passes(path, session)
+
+
+def flip_one_bit(data: bytes) -> bytes:
+    """Flip a bit near the middle that changes the text: some flips name another copy of the same bytes to zlib."""
+    for place in range(len(data) // 2, len(data)):
+        broken = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        try:
+            if zlib.decompress(broken) == zlib.decompress(data):
+                continue
+        except zlib.error:
+            pass
+        return broken
+    raise AssertionError("no bit of this text matters")
 
 
 def passes(path: Path, session: str) -> bool:

@@ -12,7 +12,8 @@ from ledger.conftest import AT, epoch, manifest, new, on, user
 
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.request_history import read_requests, reported_tokens
-from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.requests import MOST_REPORTED, RequestRow
 
 LONG, SHORT = 8, 3
 """Requests, and forks, at most."""
@@ -74,4 +75,7 @@ def test_the_notable_requests_say_what_all_of_them_would(back: bool) -> None:
             grow(ledger, chance.choice(sessions), chance, clock, back)
         for session in sessions:
             assert known(ledger, session, "notable") == known(ledger, session, "all"), f"seed {seed}"
+            every = ledger.log(session).requests()
+            of_epoch = [row for row in every if row.reported and row.manifest.epoch == every[-1].manifest.epoch]
+            assert ledger.log(session).requests("reported") == of_epoch[-MOST_REPORTED:], f"seed {seed}"
         ledger.close()
