@@ -61,12 +61,26 @@ def _await_known(pid: int) -> None:
         ("cat; echo end", "end\n[exit status 0]"),
         ("tty", "not a tty\n[exit status 1]"),
         ("exec >&- 2>&-; sleep 0.1; exit 4", "[exit status 4]"),
-        (r"printf 'a\xffb\033[31m'", "aÿb\x1b[31m\n[exit status 0]"),
+        (r"printf 'a\xffb\033[31m'", "aÿb\n[exit status 0; colour codes left out]"),
+        (
+            r"printf '\033[1;38:5:9mred\033[0m\033[K \033]0;title\007\033[2J'",
+            "red \x1b]0;title\x07\x1b[2J\n[exit status 0; colour codes left out]",
+        ),
     ],
 )
 def test_output_and_exit_status_come_back(desk: Any, command: str, output: str) -> None:
     result = desk.run("bash", command=command)
     assert (result.output, result.error) == (output, "")
+
+
+@pytest.mark.parametrize("cut", range(1, 14))
+def test_live_output_has_no_colour_codes_wherever_a_piece_ends(cut: int) -> None:
+    shown: list[str] = []
+    live = bash._Live(shown.append)
+    for piece in (b"a\x1b[1;31mb\x1b[0m\x1b[Kc"[:cut], b"a\x1b[1;31mb\x1b[0m\x1b[Kc"[cut:]):
+        live.feed(piece)
+        live.flush()
+    assert "".join(shown) == "abc"
 
 
 def test_it_runs_in_the_working_folder_in_a_session_of_its_own(desk: Any) -> None:

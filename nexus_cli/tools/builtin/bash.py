@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,9 @@ _MOST_PUT_BACK = 20
 _MOST_SHOWN = 5
 """Those that a person is shown at once."""
 _LATIN = "nexus-latin"
+_STYLE = re.compile("\x1b\\[[0-9;:]*[mK]")
+"""SGR (colours) and EL (erase to the end of the line) of ECMA-48."""
+_OPEN_STYLE = re.compile("\x1b(?:\\[[0-9;:]*)?\\Z")
 
 
 def _latin(error: UnicodeError) -> tuple[str, int]:
@@ -81,7 +85,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if ended:
             _tell_put_back(ended[0], context)
         if ended and ended[0].output:
-            context.stopped(await asyncio.to_thread(_text, ended[0].output))
+            context.stopped(_STYLE.sub("", await asyncio.to_thread(_text, ended[0].output)))
         raise
     except UncheckedError as error:
         context.tell(str(error.strerror))
@@ -134,7 +138,7 @@ def _utf_8(output: bytes) -> str | None:
 
 
 def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls, pipe: Sequence[int]) -> str:
-    text = _text(done.output, done.uncounted)
+    text, styles = _STYLE.subn("", _text(done.output, done.uncounted))
     notes, lines = [], [f"[sandbox: {note}]" for note in (*walls.notes, *done.put_back[:_MOST_PUT_BACK])]
     if len(done.put_back) > _MOST_PUT_BACK:
         lines.append(f"[sandbox: {len(done.put_back) - _MOST_PUT_BACK:,} more protected places restored or removed]")
@@ -145,6 +149,8 @@ def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls, pipe:
     notes.append(f"exit status {done.status}")
     if pipe:
         notes.append(f"pipe: {' '.join(map(str, pipe))}")
+    if styles:
+        notes.append("colour codes left out")
     if done.left:
         notes.append(f"{done.left} background processes ended")
     return text + "\n".join([*lines, f"[{'; '.join(notes)}]"])
@@ -171,7 +177,9 @@ class _Live:
             self.flush()
 
     def flush(self) -> None:
-        if self._pending:
-            self._show(self._pending)
-            self._pending = ""
+        begun = _OPEN_STYLE.search(self._pending)
+        end = begun.start() if begun else len(self._pending)
+        if end:
+            self._show(_STYLE.sub("", self._pending[:end]))
+            self._pending = self._pending[end:]
             self._last = time.monotonic()

@@ -26,7 +26,7 @@ def folder_diff_lines(value: Value, width: int, theme: Theme) -> list[str]:
         if value.get("cut"):
             lines += filled(f"[the diff is larger than shown: {value['cut']}]", width)
     else:
-        lines += filled("No changes.", width)
+        lines += filled("No uncommitted changes.", width)
     if unread := value["unread"]:
         lines += ["", *filled(f"{plural(len(unread), 'new file')}, large or not text:", width), *_names(unread, width)]
     if more := int(value["untracked_count"]) - len(value["untracked"]):

@@ -32,7 +32,7 @@ def test_line_ends_that_change_are_marked_and_every_untracked_file_is_counted() 
 def test_without_git_the_files_of_the_session_are_named() -> None:
     value = {"source": "session", "why": "git is not installed", "files": ["made.txt"]}
     assert folder_diff_lines(value, 80, PLAIN)[-1] == "  made.txt"
-    assert folder_diff_lines(by_git(""), 80, PLAIN) == ["No changes."]
+    assert folder_diff_lines(by_git(""), 80, PLAIN) == ["No uncommitted changes."]
 
 
 @given(st.text(), st.integers(20, 100), st.booleans())
