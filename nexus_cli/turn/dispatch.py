@@ -17,7 +17,7 @@ from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny
 from nexus_cli.core.elide import ElidedText
-from nexus_cli.core.entry import Cause, Kind
+from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import StartLog
@@ -28,7 +28,7 @@ from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.read_lines import read_note
-from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.lane.user_input import CLIPPED, clip_with_drop
 from nexus_cli.ledger import WAIT
 from nexus_cli.permission.approvals import (
     BY_RULE,
@@ -488,13 +488,22 @@ class Dispatcher:
         )
         if drop:
             control.emit_drop(drop)
-        self._append(window.lane, control, call, replace(result, full=None), clipped, seconds)
+        self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)
 
     def _append(
-        self, lane: Lane, control: Control, call: ToolCall, result: ToolResult, sent: ElidedText, took: float = 0.0
+        self,
+        lane: Lane,
+        control: Control,
+        call: ToolCall,
+        result: ToolResult,
+        sent: ElidedText,
+        took: float = 0.0,
+        drop: Drop | None = None,
     ) -> None:
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
+        if drop:
+            noted[CLIPPED] = {"drop": drop.id}
         tool = self.registry.get(call.name)
         if result.changed:
             self.changed.update(dict.fromkeys(result.changed))
