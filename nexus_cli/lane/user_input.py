@@ -37,7 +37,8 @@ ATTACHED = "attached"
 ATTACHMENTS = "attachments"
 """Memo: `files` that the message of its entry holds, each as `AttachedFile.to_json`."""
 HISTORY = "history"
-"""Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone)."""
+"""Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone),
+`parts`: offsets of each message in the entry: of its beginning, of its state, and of its end."""
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 

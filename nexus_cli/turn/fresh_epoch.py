@@ -105,6 +105,6 @@ def _read_named(lane: Lane, last: int) -> Iterator[Entry]:
 
 def _own_forms(lane: Lane) -> OwnForms:
     """Return the entries of SPACE HISTORY, and the one that has the mark of what started the run."""
-    history = {memo.entry: str(memo.value["name"]) for memo in lane.timeline.memos(HISTORY)}
+    history = {memo.entry: memo.value for memo in lane.timeline.memos(HISTORY)}
     facts = [(memo.entry, memo.value.get("facts", {})) for memo in lane.timeline.memos(TRIGGER)]
     return OwnForms(history, max((entry for entry, one in facts if one and one["type"] != RESUME), default=0))
