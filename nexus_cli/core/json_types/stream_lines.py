@@ -82,6 +82,8 @@ class QuestionObject(TypedDict):
     parts: list[dict[str, Any]]
     """Parts of a command, as in `nexus rules test --json`."""
     more_parts: int
+    doubts: list[str]
+    """What the command has, besides its parts, that makes it ask."""
     rule: str
     agent: str
     """The worker that asks."""
