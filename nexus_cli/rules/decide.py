@@ -35,8 +35,6 @@ MOST_INNER = 500
 MOST_INNER_OF_LINE = 5_000
 """The same for the whole line, beyond one for each command."""
 DEEPEST = 5
-_READ_BY = frozenset({"bash", "read_file"})
-"""Tools by whose rules a free command may be meant."""
 _SHELL_STATE = frozenset(
     """
     cd pushd popd source . eval builtin exec set shopt alias unalias export declare typeset local readonly unset
@@ -164,7 +162,8 @@ def _decide_part(
     if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
-    strict = next((rule for rule in search.rules.rules if rule.decision != "allow" and rule.tool in _READ_BY), None)
+    restricting = (rule for rule in search.rules.rules if rule.decision != "allow")
+    strict = next((rule for rule in restricting if rule.effect in (Effect.READ, Effect.RUN)), None)
     if not reason and strict is not None and gets_names(command):
         reason = f"it may be what {strict.decision} {strict.text} names, as its words are not known before it runs"
     if not reason:
