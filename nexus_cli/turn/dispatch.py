@@ -19,6 +19,7 @@ from nexus_cli.core.approval import Allow, Approver, Defer, Deny
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.memory import TOLD
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import StartLog
 from nexus_cli.core.session_services import SessionServices
@@ -504,6 +505,8 @@ class Dispatcher:
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
         if drop:
             noted[CLIPPED] = {"drop": drop.id}
+        if result.facts:
+            noted[TOLD] = {"ids": list(result.facts)}
         tool = self.registry.get(call.name)
         if result.changed:
             self.changed.update(dict.fromkeys(result.changed))

@@ -46,6 +46,8 @@ class ResultObject(TypedDict):
     denied: bool
     cites: str
     """The drop that was recalled."""
+    facts: list[str]
+    """Ids of the remembered facts in it."""
     status: int | None
     """Exit status of a command."""
     ran: bool
