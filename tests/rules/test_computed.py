@@ -59,8 +59,14 @@ def test_a_line_that_does_harm_or_is_not_understood_asks(project: Path) -> None:
 
 @pytest.mark.parametrize(
     ("tool", "governs", "asks"),
-    [("bash", True, True), ("shell", False, True), ("read_file", True, True), ("read_page", True, True)]
-    + [("read_page", False, False), ("edit_file", True, False)],
+    [
+        ("bash", True, True),
+        ("shell", False, True),
+        ("read_file", True, True),
+        ("read_page", True, True),
+        ("read_page", False, False),
+        ("edit_file", True, False),
+    ],
 )
 def test_a_computed_word_asks_where_a_rule_holds_for_what_a_command_reads(
     project: Path, tool: str, governs: bool, asks: bool
