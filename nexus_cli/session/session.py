@@ -327,7 +327,7 @@ class Session:
         """Note that `attached` is a part of a drop: the timeline names the drop once a message takes `attached`."""
         self._control.attachment_memos[attached] = {RECALLED: {"drop": drop_id}}
 
-    def keep_attached(self, texts: Sequence[tuple[str, str]]) -> bool:
+    def store_attachments(self, texts: Sequence[tuple[str, str]]) -> bool:
         """Store what waits for the next message, text and title each; False if the session cannot be resumed."""
         timeline = self.state.lane_state.lane.timeline
         if not self.saved or not timeline.last:
@@ -338,7 +338,7 @@ class Session:
             timeline.memo(ATTACHED, {"session": self.id, "texts": now})
         return True
 
-    def kept_attached(self) -> list[tuple[str, str]]:
+    def load_attachments(self) -> list[tuple[str, str]]:
         """Return what was stored when the session was left, text and title each."""
         stored = self._stored_texts()
         for one in stored:
