@@ -133,14 +133,14 @@ class Session:
             why = "its ledger cannot be written, so that it lives in this process alone"
             raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
 
-    def take_along(self, other: Session) -> None:
-        """Take from `other`, after which this one goes on, how the commands ended that the next message tells of, and
+    def inherit_from(self, other: Session) -> None:
+        """Copy from `other`, which this session follows, the memos of texts that the next message may take along, and
         what is known of the system."""
         self.state.dispatcher.permission.share_probe(other.state.dispatcher.permission)
         self._control.attachment_memos |= other._control.attachment_memos
 
-    def take_over(self, other: Session) -> None:
-        """Go on from `other`, the same session until now: what the person allowed, and what waits in it."""
+    def continue_from(self, other: Session) -> None:
+        """Continue `other`, which was this session until now: copy what the person allowed, and move what waits."""
         self.state.dispatcher.always |= other.state.dispatcher.always
         self.state.dispatcher.permission.take_over(other.state.dispatcher.permission)
         mine, theirs = self.state.lane_state.upcoming, other.state.lane_state.upcoming
@@ -351,8 +351,8 @@ class Session:
         own = [memo for memo in memos if memo.value["session"] == self.id]  # a fork has those of its source too
         return list(own[-1].value["texts"]) if own else []
 
-    def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
-        """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
+    def count_pending_texts(self, texts: Callable[[], Sequence[str]]) -> None:
+        """Count what `texts` returns, to be sent with the next message, as part of the next request."""
         self._control.waiting_texts = texts
 
     def listen(self, listener: Callable[[Event], None]) -> None:

@@ -107,7 +107,7 @@ class Repl:
         there = {one.text for one in self.input_queue.attached}
         kept = [Attachment(text, what) for text, what in self.session.load_attachments() if text not in there]
         self.input_queue.attached[:0] = kept
-        self.session.goes_along(lambda: [one.text for one in self.input_queue.attached])
+        self.session.count_pending_texts(lambda: [one.text for one in self.input_queue.attached])
         self.session.listen(self.feed)
 
     @property
