@@ -38,7 +38,7 @@ NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
 """Who said what the person did not type, by the source of the message."""
 
 
-async def begin_fresh_epoch(lane_state: LaneState, subjects: Mapping[str, str], came: Iterable[str]) -> None:
+async def begin_resume_epoch(lane_state: LaneState, subjects: Mapping[str, str], came: Iterable[str]) -> None:
     """Begin it, with what `came` at the end of the recap; `subjects` are the names of the tools' main arguments."""
     lane = lane_state.lane
     last = lane.timeline.last
