@@ -175,7 +175,7 @@ def _open(
     factory = SessionFactory(
         ledger, ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, services
     )
-    held = ledger.is_held(made.id)
+    held = ledger.is_locked(made.id)
     lock_session(ledger, made)
     try:
         session = factory.session(approver)
