@@ -156,7 +156,7 @@ def _server(url: str) -> Check:
     """Return what a ledger on a server offers to this role."""
     from nexus_cli.ledger import Ledger  # noqa: PLC0415  (as above)
 
-    with closing(Ledger.look(url)) as ledger:
+    with closing(Ledger.open_for_reading(url)) as ledger:
         version = ledger.db.one("SHOW server_version")
         seconds = []
         for _ in range(LOOKS):

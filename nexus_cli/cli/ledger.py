@@ -35,8 +35,8 @@ def copy(
     from_place, to_place = _place(source), _place(target)
     if isinstance(from_place, Path) and not from_place.is_file():
         raise NexusError("usage", f"the ledger {source}", "there is no such file", "Give an existing file as FROM")
-    with closing(Ledger.look(from_place)) as old:
-        if busy := old.held():
+    with closing(Ledger.open_for_reading(from_place)) as old:
+        if busy := old.locked_sessions():
             ids = ", ".join(busy[:5]) + (f" and {len(busy) - 5} more" if len(busy) > 5 else "")
             why = f"a process works in session {ids}"
             raise NexusError("usage", "the ledger cannot be copied", why, "End it first")

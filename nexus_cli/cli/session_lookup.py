@@ -17,7 +17,7 @@ def open_ledger(*, writes: bool = False) -> Ledger:
     place = ledger_place()
     if not ledger_exists(place):
         return Ledger.open(None)
-    ledger = Ledger.open(place) if writes else Ledger.look(place)
+    ledger = Ledger.open(place) if writes else Ledger.open_for_reading(place)
     for notice in ledger.notices:
         write_stderr_line(f"nexus: {notice}")
     return ledger

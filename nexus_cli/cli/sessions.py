@@ -131,7 +131,7 @@ def delete(
     if not yes and os.isatty(0) and os.isatty(2) and not _sure(info):
         write_stderr_line("nexus: nothing was deleted.")
         return 0
-    if not ledger.hold(info.id):
+    if not ledger.lock(info.id):
         raise NexusError("usage", f"session {info.id}", "it is open in another process", "End that one first")
     freed = ledger.delete_session(info.id)
     ledger.close()

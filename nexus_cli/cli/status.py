@@ -62,6 +62,9 @@ def session_tools() -> list[str]:
     """Return the names of the tools that a plain session has."""
     absent, place = {FactMerger, Spaces}, ledger_place()
     if ledger_exists(place):
-        with suppress(NexusError), closing(Ledger.look(place)) as ledger:  # one that cannot be read is told elsewhere
+        with (
+            suppress(NexusError),
+            closing(Ledger.open_for_reading(place)) as ledger,
+        ):  # one that cannot be read is told elsewhere
             absent -= {Spaces} if ledger.is_member(AGENT_NAME) else set()
     return [name for name, tool in discover_tools().items() if not absent & set(tool.needs)]

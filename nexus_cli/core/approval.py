@@ -36,6 +36,8 @@ class Question:
     """For a command: its parts with the decision on each, as `nexus rules test --json` has them; of very many some."""
     more_parts: int = 0
     """How many parts there are beyond these."""
+    doubts: tuple[str, ...] = ()
+    """For a command: what it has, besides its parts, that makes it ask: "a loop that may not end"."""
     rule: str = ""
     """The rule that asks, with its origin; "" where the level does."""
     agent: str = ""

@@ -16,6 +16,8 @@ from nexus_cli.core.message import replace_surrogates
 
 LONGEST = 2_000
 """Characters of one fact."""
+TOLD = "facts"
+"""Memo: `ids` of the facts that its entry, or a drop named in it, contains."""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 

@@ -134,6 +134,8 @@ class ToolResult:
     it); None for all that is not the text of a file."""
     file: str = ""
     """Absolute path of the file whose text `output` is, "" for all else."""
+    facts: tuple[str, ...] = ()
+    """Ids of the remembered facts that the text names or states."""
     waits: Mapping[str, Any] | None = None
     """The run waits from here on: the turn ends when every call of the step has its result. `wait` is the `to_json` of
     a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""
@@ -147,6 +149,7 @@ class ToolResult:
             raise TypeError("changed files of a tool result have to be a sequence of paths as text")
         object.__setattr__(self, "changed", tuple(self.changed))
         object.__setattr__(self, "pipe", tuple(self.pipe))
+        object.__setattr__(self, "facts", tuple(self.facts))
 
     @property
     def success(self) -> bool:
@@ -162,7 +165,7 @@ class ToolResult:
 
 
 _PLAIN_RESULT = ToolResult()
-_TEXT_FIELDS = frozenset({"output", "error", "full", "uncounted", "cites", "first_line", "file"})
+_TEXT_FIELDS = frozenset({"output", "error", "full", "uncounted", "cites", "first_line", "file", "facts"})
 """Fields of a result that its entry records by itself, or that only its cut and the memo of what was read need."""
 
 

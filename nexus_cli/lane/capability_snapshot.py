@@ -143,7 +143,7 @@ def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
     if not ledger_exists(place):
         return None, ""
     try:
-        ledger = Ledger.look(place)
+        ledger = Ledger.open_for_reading(place)
     except NexusError as error:
         return None, error.message
     try:

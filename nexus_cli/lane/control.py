@@ -39,8 +39,8 @@ class Control:
     """Gets what workers do while no turn runs."""
     steering: deque[SteeringWords] = field(default_factory=deque)
     """Words that wait for the end of the current batch."""
-    commands: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """How commands of the person ended, by the text that a message tells it with, until one does."""
+    attachment_memos: dict[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Memos of texts that the next message may take along, by text and kind; recorded with the message that does."""
     task: asyncio.Task[None] | None = None
     deadline: float | None = None
     """When the turn's time limit passes, by the monotonic clock; None without a limit."""

@@ -37,7 +37,7 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     except NexusError as error:
         if options.require_save:
             raise
-        ledger = Ledger.look(ledger_place()) if needs_ledger(options) else Ledger.open(None)
+        ledger = Ledger.open_for_reading(ledger_place()) if needs_ledger(options) else Ledger.open(None)
         notices.append(in_memory_notice(error, "what follows" if needs_ledger(options) else "this session"))
         return ledger
     notices.extend(ledger.notices)
@@ -73,7 +73,7 @@ def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
 
 def lock_session(ledger: Ledger, session: SessionInfo) -> None:
     """Take the session for this process; `NexusError("usage", ...)` while another one works in it."""
-    if not ledger.hold(session.id):
+    if not ledger.lock(session.id):
         named = ledger.short_ids([session.id])[0]
         raise NexusError(
             "usage",
@@ -111,7 +111,7 @@ def readonly_ledger() -> Iterator[Ledger]:
     """Open the person's ledger for reading; an empty one if there is none, or it cannot be opened."""
     try:
         place = ledger_place()
-        ledger = Ledger.look(place) if ledger_exists(place) else Ledger.open(None)
+        ledger = Ledger.open_for_reading(place) if ledger_exists(place) else Ledger.open(None)
     except NexusError:
         ledger = Ledger.open(None)
     try:

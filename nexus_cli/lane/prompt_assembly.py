@@ -20,6 +20,7 @@ from nexus_cli.context.sections.planner import UNREAD
 from nexus_cli.context.window.lane import EpochHeader, Lane
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
+from nexus_cli.core.memory import TOLD
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import Preamble
@@ -108,6 +109,8 @@ class PromptAssembly:
             upcoming.event, upcoming.facts = changed.to_json(), changed.facts()
             if upcoming.event:
                 lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, upcoming.event))
+            if told := changed.fact_ids():
+                lane.timeline.memo(TOLD, {"ids": told})
             if NOTICES in changed.sent:
                 self._noted = tuple(upcoming.notices)
                 upcoming.notices.clear()

@@ -39,11 +39,8 @@ FOREIGN_SHARE = 0.25
 TRIGGER_SHARE = 0.25
 """Share of the room for lines that what started the run may take. It is always there."""
 _MARK = re.compile(r"(<-|←)\s*(RESUME|TRIGGER)\b")
-_OF_SPACE = re.compile(r"^  \[(?:msg:\d+\] |[\d,]+ (?:or more )?older )")
-"""The first line of a message in an entry of SPACE HISTORY, or the line on those that have none."""
-_FRAME = re.compile(r"^(?:SPACE HISTORY \(.*\):|\[.* \((?:human|agent)\)\])$")
-"""A line of such an entry that tells of no message: the header, and the name before the messages of one member."""
-_NEW = re.compile(r'"  \[NEW\](?=(?: <- (?:TRIGGER|RESUME))?$)', re.MULTILINE)
+_SEEN = "  [SEEN]"
+"""State of the messages of a space that a recap tells again."""
 INTRODUCTION = """\
 This is what happened in your run so far, as a timeline; "You" are yourself. It slept while it waited, and goes on now \
 in a fresh invocation: nothing is pending, and what is done is not to be done again."""
@@ -82,8 +79,8 @@ class Recap:
 class OwnForms:
     """The entries whose text is of our own making."""
 
-    history: Mapping[int, str] = field(default_factory=dict)
-    """Names of the spaces by the entries of SPACE HISTORY."""
+    history: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """The memos `HISTORY` of the entries of SPACE HISTORY."""
     trigger: int = 0
     """The entry that started the run, 0 for none that has the mark."""
 
@@ -121,19 +118,20 @@ def make_recap(
         if is_full and entry.id < oldest:
             missing += entry.id  # those before it are not read
             break
-        message, quote, space = entry.message, quotes.get(entry.id), own.history.get(entry.id, "")
+        message, quote, history = entry.message, quotes.get(entry.id), own.history.get(entry.id, {})
+        space = str(history.get("name", ""))
         if message.role is Role.TOOL:
             results[message.tool_call_id or ""] = message
             if quote is not None:  # the words with which the call was refused
                 found.append(RecapLine(entry.id, f"{stamp(entry.at)} Refused with {quote_text(quote.text)}"))
         elif entry.id == own.trigger:
-            text = _trigger_text(entry, space, max(64, reserved), count)
+            text = _trigger_text(entry, history, max(64, reserved), count)
             found.append(RecapLine(entry.id, text, space))
             room += reserved - count(text) if not is_full else 0
         elif quote is not None:
             found.append(RecapLine(entry.id, _stamp(entry, _said(quote.text, entry.message))))
         else:
-            told = _space_messages(message.content, is_new) if space else [""]
+            told = _history_messages(message.content, history, is_new) if space else [""]
             if not space and not is_full:
                 told = [_describe(entry, results, subjects, count, int(room * FOREIGN_SHARE))]
             for text in reversed(told):
@@ -148,23 +146,23 @@ def make_recap(
     return Recap(tuple(reversed(found)), missing)
 
 
-def _space_messages(content: str, is_new: bool) -> list[str]:
-    """Return the lines of each message in an entry of SPACE HISTORY; they are `[SEEN]` unless they came just now."""
-    made = list[str]()
-    for line in content.split("\n"):
-        if _OF_SPACE.match(line) or not made:
-            if not _FRAME.match(line):
-                made.append(line)
-        elif not _FRAME.match(line):
-            made[-1] += f"\n{line}"
-    return made if is_new else [_NEW.sub('"  [SEEN]', text).removesuffix(f" {RESUME_MARK}") for text in made]
+def _history_messages(content: str, history: Mapping[str, Any], is_new: bool) -> list[str]:
+    """Return the lines of each message in an entry of SPACE HISTORY; they are `[SEEN]` unless they came just now.
+
+    An entry of an older ledger has no `parts` and is returned whole.
+    """
+    parts = history.get("parts", [[0, len(content), len(content)]])
+    if is_new:
+        return [content[start:end] for start, _, end in parts]
+    return [content[start:state] + (_SEEN if state < end else "") for start, state, end in parts]
 
 
-def _trigger_text(entry: Entry, space: str, most: int, count: Callable[[str], int]) -> str:
+def _trigger_text(entry: Entry, history: Mapping[str, Any], most: int, count: Callable[[str], int]) -> str:
     """Return the lines of the entry that started the run, with its mark."""
     text = entry.message.content.removesuffix(f" {TRIGGER_MARK}")
-    if space:
-        text = "\n".join(_space_messages(text, is_new=False))
+    if history:
+        for start, state, end in history.get("parts", ()):  # a long message was clipped: its state is at the end
+            text = entry.message.content[start : state - end] + _SEEN
         return f"{elide_text(text, most, count, plain_marker).text} {TRIGGER_MARK}"
     return f"{_stamp(entry, quote_text(elide_text(neutralize(text), most, count, plain_marker).text))} {TRIGGER_MARK}"
 

@@ -27,13 +27,18 @@ PASTED = "pasted"
 """Memo: `ranges` of the message of its entry that the person pasted, first and last offset of each in characters."""
 COMMAND = "command"
 """Memo: `command`, `status` and `error` of a command that the person ran, which the message of its entry tells of."""
+RECALLED = "recalled"
+"""Memo: `drop` (id) of which the message of its entry sends a part again."""
+CLIPPED = "clipped"
+"""Memo: `drop` (id) with the whole text of its entry, which was recorded in part."""
 ATTACHED = "attached"
-"""Memo: `texts` that wait for the person's next message in `session`: `text`, `what` it is, `command` as in `COMMAND`
-or None."""
+"""Memo: `texts` that wait for the person's next message in `session`: `text`, `what` it is, and its memos by kind:
+`COMMAND` (None if it has none) and `RECALLED`."""
 ATTACHMENTS = "attachments"
 """Memo: `files` that the message of its entry holds, each as `AttachedFile.to_json`."""
 HISTORY = "history"
-"""Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone)."""
+"""Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone),
+`parts`: offsets of each message in the entry: of its beginning, of its state, and of its end."""
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 
@@ -128,13 +133,16 @@ async def record_user_message(
         control.emit_drop(drop)
     ranges = [span for one in pasted for span in _find_all(one, content)]
     timeline = lane.timeline
-    for block in [block for block in control.commands if block in text]:
-        timeline.log.record_memo(Memo(COMMAND, timeline.now(), timeline.last + 1, control.commands.pop(block)))
+    for block in [block for block in control.attachment_memos if block in text]:
+        for memo_kind, value in control.attachment_memos.pop(block).items():
+            timeline.log.record_memo(Memo(memo_kind, timeline.now(), timeline.last + 1, value))
     if source != "person":  # before its entry, as below
         timeline.log.record_memo(Memo(SOURCE, timeline.now(), timeline.last + 1, {"source": source}))
     if ranges:  # before its entry, so that a kill between the two proves no fact
         timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
     noted = {**(notes or {}), **({SHOWN: {"text": shown}} if shown else {})}
+    if drop:
+        noted[CLIPPED] = {"drop": drop.id}
     if files:
         noted[ATTACHMENTS] = {"files": [one.to_json() for one in files]}
     return lane.append(kind, Message(Role.USER, content, parts=parts), actor, noted)

@@ -162,15 +162,15 @@ class Database:
         self.run("DELETE FROM sqlite_sequence WHERE name = ?", table)
         self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, number)
 
-    def held(self, sessions: Sequence[str]) -> list[str]:
-        """Return those of `sessions` that another process has locked on the server; none for a file (`Ledger.held`)."""
+    def locked_sessions(self, sessions: Sequence[str]) -> list[str]:
+        """Return those of `sessions` that another process has locked on a server; for a file, `Ledger` does."""
         return []
 
-    def hold(self, session: str) -> bool:
-        """Lock a session for this connection, on a server. For a file, `Ledger.hold` does."""
+    def lock_session(self, session: str) -> bool:
+        """Lock a session for this connection, on a server. For a file, `Ledger.lock` does."""
         return True
 
-    def let_go(self, session: str) -> None:
+    def unlock_session(self, session: str) -> None:
         """Unlock a session."""
 
     def lock(self, what: str) -> None:

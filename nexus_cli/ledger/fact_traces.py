@@ -1,36 +1,34 @@
 """Find the sessions in which a fact can still be read, because requests that were sent never change.
 
-Searches for the fact's number, so it works after the text is gone. It does not find texts that repeat the fact in other
-words.
+Memos tell which entries contain it, so it works after the text is gone. Rows of versions without these memos are
+searched for the fact's number. Texts that repeat the fact in other words are not found.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import Fact
+from nexus_cli.core.memory import TOLD, Fact
 from nexus_cli.core.message import from_record
 from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
 
 SOURCES = ("tool:search_memory", "tool:remember", "tool:merge_facts", "tool:context", "tool:recall", "nexus")
-"""Actors whose entries show facts with their numbers: the memory tools, those that read drops, and the fact list at the
-beginning of a consolidation."""
+"""Actors of older entries that show facts with their numbers: the memory tools, those that read drops, and the fact
+list at the beginning of a consolidation."""
 
 
 def find_sessions_with(db: Database, fact: Fact) -> list[str]:
     """Return the ids of the sessions that contain `fact`, oldest first.
 
     These are the sessions with it in a request, a tool result or a drop, their forks, and the one that it comes from.
-    Reads every preamble of the ledger and every result of the tools in `SOURCES`.
+    Reads every memo of told facts, and for older rows every preamble and every result of the tools in `SOURCES`.
     """
-    first_entries = dict[int, int]()
-    for lane, entry in (*_find_in_preambles(db, fact), *_find_in_results(db, fact)):
-        first_entries[lane] = min(entry, first_entries.get(lane, entry))
-    keys = {*_find_in_drops(db, fact)} | _find_in_epochs(db, fact, first_entries)
+    first_entries, keys = _find_in_texts(db, fact)
+    _note_first(first_entries, _find_in_memos(db, fact))
     for lane, session, parent, entry in db.all("SELECT id, session, parent, parent_entry FROM lanes ORDER BY id"):
         if parent in first_entries and entry >= first_entries[parent]:  # a fork shows the parent's earlier entries
             first_entries[lane] = min(first_entries[parent], first_entries.get(lane, entry))
@@ -39,6 +37,28 @@ def find_sessions_with(db: Database, fact: Fact) -> list[str]:
     source = fact.session if fact.entry else ""
     rows = db.all("SELECT id, key FROM sessions ORDER BY key")
     return [str(name) for name, key in rows if key in keys or name == source]
+
+
+def _note_first(first_entries: dict[int, int], found: Iterable[tuple[int, int]]) -> None:
+    for lane, entry in found:
+        first_entries[lane] = min(entry, first_entries.get(lane, entry))
+
+
+def _find_in_memos(db: Database, fact: Fact) -> Iterator[tuple[int, int]]:
+    """Yield lane and entry of every memo that names the fact."""
+    for lane, entry, blob in db.all("SELECT lane, entry, blob FROM memos WHERE kind = ?", TOLD):
+        try:
+            if fact.id in json.loads(blobs.get(db, blob))["ids"]:
+                yield lane, entry
+        except (NexusError, ValueError, LookupError):
+            continue  # damaged: unreadable
+
+
+def _find_in_texts(db: Database, fact: Fact) -> tuple[dict[int, int], set[int]]:
+    """Return the first entry with the fact by lane, and the keys of further sessions, as older rows show it."""
+    first_entries = dict[int, int]()
+    _note_first(first_entries, (*_find_in_preambles(db, fact), *_find_in_results(db, fact)))
+    return first_entries, {*_find_in_drops(db, fact)} | _find_in_epochs(db, fact, first_entries)
 
 
 def _marker(fact: Fact) -> re.Pattern[str]:

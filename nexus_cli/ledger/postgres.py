@@ -257,8 +257,8 @@ class PostgresDatabase(Database):
 
     # Locks of sessions
 
-    def hold(self, session: str) -> bool:
-        """Lock a session until `let_go` or the end of the connection; False if another process has it."""
+    def lock_session(self, session: str) -> bool:
+        """Lock a session until `unlock_session` or the end of the connection; False if another process has it."""
         key = _lock_key(f"session {session}")
         with self._lock:
             for pause in _HOLD_PAUSES:
@@ -269,7 +269,7 @@ class PostgresDatabase(Database):
                     return True
             return False
 
-    def held(self, sessions: Sequence[str]) -> list[str]:
+    def locked_sessions(self, sessions: Sequence[str]) -> list[str]:
         """See `Database`."""
         rows = self.all(
             "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1"
@@ -278,7 +278,7 @@ class PostgresDatabase(Database):
         keys = {row[0] for row in rows}
         return [session for session in sessions if _lock_key(f"session {session}") in keys]
 
-    def let_go(self, session: str) -> None:
+    def unlock_session(self, session: str) -> None:
         """Unlock a session."""
         key = _lock_key(f"session {session}")
         with self._lock, suppress(NexusError):

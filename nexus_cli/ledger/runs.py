@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from nexus_cli.core.entry import Memo
@@ -406,52 +407,11 @@ def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
 
 
 def _run(row: Sequence[Any]) -> Run:
-    (
-        key,
-        state,
-        kind,
-        title,
-        trigger,
-        options,
-        session,
-        entity,
-        space,
-        message,
-        plan,
-        waits,
-        owner,
-        lease,
-        fence,
-        resumes,
-        report,
-        error,
-        cost,
-        created,
-        updated,
-    ) = row
-    return Run(
-        key,
-        state,
-        kind,
-        title,
-        json.loads(trigger),
-        json.loads(options),
-        session,
-        entity,
-        space,
-        message,
-        plan,
-        Wait.from_json(json.loads(waits)) if waits else None,
-        owner,
-        lease,
-        fence,
-        resumes,
-        report,
-        error,
-        cost,
-        created,
-        updated,
-    )
+    """Return the run of a row of `_COLUMNS`, which are the fields of `Run` in order."""
+    stored = dict(zip((one.name for one in fields(Run)), row, strict=True))
+    trigger, options = json.loads(stored["trigger"]), json.loads(stored["options"])
+    waits = Wait.from_json(json.loads(stored["waits"])) if stored["waits"] else None
+    return Run(**stored | {"trigger": trigger, "options": options, "waits": waits})
 
 
 def _line(text: str) -> str:

@@ -41,7 +41,7 @@ class _ServerLock:
 
     def release(self, *, remove: bool = False) -> None:
         """Release the lock."""
-        self._db.let_go(self._session)
+        self._db.unlock_session(self._session)
 
 
 class Ledger:
@@ -98,7 +98,7 @@ class Ledger:
         return cls(open_server(url), url, [])
 
     @classmethod
-    def look(cls, place: LedgerPlace) -> Ledger:
+    def open_for_reading(cls, place: LedgerPlace) -> Ledger:
         """Open the ledger at `place` for reading: as `open`, but read-only if its place is not writable."""
         if isinstance(place, str):
             return cls._on_server(place)
@@ -270,8 +270,8 @@ class Ledger:
         every = [session]
         for one in every:  # the list grows
             every += [worker.id for worker in self.workers(one)]
-        held = [one for one in every if self.is_held(one)]
-        if busy := next((one for one in every if not self.hold(one)), ""):
+        held = [one for one in every if self.is_locked(one)]
+        if busy := next((one for one in every if not self.lock(one)), ""):
             for one in every:
                 if one in self._locks and one not in held:
                     self._locks.pop(one).release()
@@ -290,7 +290,7 @@ class Ledger:
 
     # Locks
 
-    def hold(self, session: str) -> bool:
+    def lock(self, session: str) -> bool:
         """Lock a session, or a run by its id, until `close` or the end of the process; False if another live process
         has the lock."""
         if not self.is_kept or not self.writes or session in self._locks or session in self._taken_over:
@@ -307,13 +307,13 @@ class Ledger:
     def _take_lock(self, session: str) -> FileLock | _ServerLock | None:
         if self.path is not None:
             return FileLock.take(lock_folder(self.path) / f"{session}.lock")
-        return _ServerLock(self.db, session) if self.db.hold(session) else None
+        return _ServerLock(self.db, session) if self.db.lock_session(session) else None
 
-    def held(self) -> list[str]:
+    def locked_sessions(self) -> list[str]:
         """Return the ids of the sessions that some process has locked."""
         ids = [str(row[0]) for row in self.db.all("SELECT id FROM sessions ORDER BY key")]
         if self.path is None:
-            return self.db.held(ids)
+            return self.db.locked_sessions(ids)
         folder = lock_folder(self.path)
         found = []
         for one in ids:
@@ -324,7 +324,7 @@ class Ledger:
                     lock.release()
         return found
 
-    def let_go(self, name: str) -> None:
+    def unlock(self, name: str) -> None:
         """Unlock a run and delete its lock file."""
         if (lock := self._locks.pop(name, None)) is not None:
             lock.release(remove=True)
@@ -333,7 +333,7 @@ class Ledger:
         """Use a session that another process has locked, because that process lost its claim of the run."""
         self._taken_over.add(session)
 
-    def is_held(self, session: str) -> bool:
+    def is_locked(self, session: str) -> bool:
         """True if this ledger has locked the session."""
         return session in self._locks
 
@@ -387,7 +387,7 @@ def read_facts(place: LedgerPlace, project: str) -> list[Fact]:
 
     try:
         if isinstance(place, str):
-            with closing(Ledger.look(place)) as ledger:
+            with closing(Ledger.open_for_reading(place)) as ledger:
                 return ledger.facts.list_facts(project)
         if not place.is_file():
             return []

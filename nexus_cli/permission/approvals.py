@@ -197,6 +197,7 @@ async def make_question(
         profile=found.profile,
         parts=tuple(parts),
         more_parts=more,
+        doubts=found.command.doubts if found.command else (),
         rule=found.ruling,
     )
     asked = AskedCall(question, tool, arguments, scope, context.targets, before)

@@ -44,7 +44,7 @@ def context_report(
     """
     if session is None:
         return request_value(new_view(options, settings, services))
-    with closing(Ledger.look(ledger_place())) as ledger:
+    with closing(Ledger.open_for_reading(ledger_place())) as ledger:
         found = ledger.find_session(session)
         if step is not None:
             return request_value(sent_view(ledger, found, settings, step))

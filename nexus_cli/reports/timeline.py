@@ -33,7 +33,6 @@ unknown), `known_usd`, `drops`. Its tokens and dollars are with those of side la
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ from nexus_cli.lane.backoff import TRIED
 from nexus_cli.lane.cache_expectation import REWRITE
 from nexus_cli.lane.compaction.pins import KIND as PIN
 from nexus_cli.lane.goals import KIND as GOAL
-from nexus_cli.lane.user_input import ATTACHMENTS, TRIGGER
+from nexus_cli.lane.user_input import ATTACHMENTS, RECALLED, TRIGGER
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.ledger.sessions import SHOWN, TAKEN, WAIT
@@ -70,7 +69,6 @@ LONGEST = 400
 """Most characters of a text in a row."""
 _LOOK_BACK = 50
 """Entries that are read in one batch to find the calls of the first results."""
-_RECALLED = re.compile(r'^<recalled id="(d\d+)"', re.MULTILINE)
 _TYPES = {"agent": "worker", "space": "space_message"}
 """Type of a trigger by its source, if they differ; a message that a person typed has the type of the front."""
 _TYPED = ("", "person", "stdin")
@@ -229,6 +227,7 @@ class ReadEntries:
         self._decisions = _by_entry(log.memos(DECISION, first=first))
         self._shown = _by_entry(log.memos(SHOWN, first=first))
         self._attached = _by_entry(log.memos(ATTACHMENTS, first=first))
+        self._recalled = log.memos(RECALLED, first=first)
         self._triggers = _by_entry(log.memos(TRIGGER, first=first))
         self._calls = self._name_calls(log, subjects)
 
@@ -288,7 +287,7 @@ class ReadEntries:
         shown = self._shown.get(entry.id)
         text = str(shown["text"]) if shown else typed or attached
         text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
-        recalled = _RECALLED.findall(attached)
+        recalled = [memo.value["drop"] for memo in self._recalled if memo.entry == entry.id]
         files = self._attached.get(entry.id, {}).get("files", [])
         more = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
         return self._entry_row(entry, actor, text, trigger=trigger, **more)

@@ -5,21 +5,18 @@ Reads the ledger, so that a compacted window hides nothing. Sends nothing and wr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.entry import Cause, Drop, Entry, Kind
+from nexus_cli.core.entry import Entry
 from nexus_cli.lane.model_call import CUT
+from nexus_cli.lane.user_input import CLIPPED
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.reports.conversation import in_call_order
 from nexus_cli.reports.sessions import entry_value, session_value
 from nexus_cli.session.session import Session
 from nexus_cli.turn.waiting import waiting_entry
-
-_CUT = re.compile(r'left out: recall\("(d\d+)", "\d+:\d+"\) \.\.\.\]')
-_CAPS = (Cause.OUTPUT_CAP, Cause.INPUT_CAP)
 
 
 def session_transcript(session: Session) -> dict[str, Any]:
@@ -34,7 +31,7 @@ def session_transcript(session: Session) -> dict[str, Any]:
 def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
     """Return the session with every entry of its main lane, and with answers that broke off and were requested again
     (`cut`). `subjects` are the names of the tools' main arguments."""
-    drops = {drop.id: drop for drop in record.drops() if drop.cause in _CAPS}
+    clipped = {memo.entry: str(memo.value["drop"]) for memo in record.memos(CLIPPED)}
     shown = {memo.entry: str(memo.value["text"]) for memo in record.memos(SHOWN)}
     return {
         "version": 1,
@@ -42,21 +39,12 @@ def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str
         "subjects": dict(subjects),
         "cut": [{"after": memo.entry, "text": str(memo.value["text"])} for memo in record.memos(CUT)],
         "entries": [
-            {**entry_value(entry), "text": shown.get(entry.id) or _whole_text(entry, record, drops)}
+            {**entry_value(entry), "text": shown.get(entry.id) or _whole_text(entry, record, clipped.get(entry.id))}
             for entry in in_call_order(record.read(1, record.last_id()))
         ],
     }
 
 
-def _whole_text(entry: Entry, record: LaneLog, drops: Mapping[str, Drop]) -> str:
-    """Return the text of an entry; its original if it was cut when it was recorded."""
-    text = entry.message.content
-    if entry.kind is Kind.ASSISTANT:
-        return text
-    begins = f"result of {entry.actor.removeprefix('tool:')} " if entry.kind is Kind.TOOL else ""
-    for found in _CUT.finditer(text):
-        drop = drops.get(found[1])
-        # An output may quote the marker of another one.
-        if drop is not None and f"{drop.what} ".startswith(begins):
-            return record.original(drop.id) or text
-    return text
+def _whole_text(entry: Entry, record: LaneLog, drop_id: str | None) -> str:
+    """Return the text of an entry; its original if it was clipped when it was recorded."""
+    return (record.original(drop_id) if drop_id else None) or entry.message.content

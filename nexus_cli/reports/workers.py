@@ -26,7 +26,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[dict[str, Any]]:
     rows = []
     for value in newest.values():
         row = {key: value[key] for key in SHOWN}
-        if row["state"] in AT_WORK and not ledger.is_held(session):
+        if row["state"] in AT_WORK and not ledger.is_locked(session):
             row["state"] = UNKNOWN
         try:
             row["cost_usd"] = ledger.session(row["session"]).cost_usd if row["session"] else row["cost_usd"]

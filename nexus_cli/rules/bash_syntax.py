@@ -71,9 +71,15 @@ _NAMES = {
     "declaration_command": "a declaration",
     "if_statement": "a condition",
     "for_statement": "a loop",
-    "while_statement": "a loop",
+    "while_statement": "a loop that may not end",
+    "c_style_for_statement": "a loop that may not end",
     "compound_statement": "a group",
-    "case_statement": "a condition",
+    "case_statement": "a case statement",
+    "elif_clause": "a condition",
+    "else_clause": "a condition",
+    "binary_expression": "a comparison",
+    "extglob_pattern": "a pattern",
+    "special_variable_name": "a variable",
     ">|": "a redirect that overwrites",
     "ERROR": "a part that does not parse",
 }
@@ -195,12 +201,12 @@ class _Reader:
     def read(self, root: Node) -> None:
         if root.has_error:
             self._mark_unclear("a part that does not parse")
-        stack: list[tuple[Node, bool, bool, bool]] = [(root, True, False, False)]
+        stack: list[tuple[Node, bool, bool, bool, bool]] = [(root, True, False, False, False)]
         for _ in range(MOST_NODES):
             if not stack:
                 break
-            node, certain, piped, nested = stack.pop()
-            self._check_kind(node)
+            node, certain, piped, nested, within_doubt = stack.pop()
+            is_doubt = self._check_kind(node, within_doubt)
             children = node.children
             self._collect(node, children, certain, piped, nested)
             if not children:
@@ -211,7 +217,7 @@ class _Reader:
             for place in range(len(children) - 1, -1, -1):
                 inner_certain = first and (place == 0 or node.type == "program")
                 inner_piped = (node.type == "pipeline" and place > 0) or (flow and piped)
-                stack.append((children[place], inner_certain, inner_piped, nested))
+                stack.append((children[place], inner_certain, inner_piped, nested, is_doubt))
         if stack or _GAP.fullmatch(self.source[self.end :]) is None:
             self._mark_unclear("a part that is not parsed")
 
@@ -219,17 +225,22 @@ class _Reader:
         self.line.is_unclear = True
         self.line.doubts[why] = None
 
-    def _check_kind(self, node: Node) -> None:
+    def _check_kind(self, node: Node, within_doubt: bool) -> bool:
+        """Note a node that is no plain word or command, and return True if it is a doubt; its direct parts, such as
+        `until`, are not named again."""
         kind = node.type
         if kind in (_KINDS if node.is_named else _TOKENS) and not node.is_missing:
-            return
+            return False
         if kind in (_FORMS if node.is_named else _FORM_TOKENS) and not node.is_missing:
-            if node.is_named:
+            if node.is_named and kind != "do_group" and not within_doubt:  # `do` is a part of a loop
                 self.line.forms[_NAMES.get(kind, f"`{kind}`")] = None
-            return
-        self.line.doubts[_NAMES.get(kind, f"`{kind}`")] = None
+            return within_doubt and kind == "binary_expression"
         if kind == "ERROR" or node.is_missing:
             self.line.is_unclear = True
+        elif within_doubt:
+            return True
+        self.line.doubts[_NAMES.get(kind, f"`{kind}`")] = None
+        return True
 
     def _check_gap(self, leaf: Node) -> None:
         """Doubt text between two leaves that is no blank: the parser skipped it."""
@@ -286,9 +297,9 @@ class _Reader:
         """Note an assignment by a command of its own; it surely holds behind it at the top of a line."""
         parts = node.children
         if len(parts) != 3 or parts[1].type != "=" or not _LOWER.fullmatch(self._text(parts[0])):
-            self.line.doubts["a variable is set"] = None
+            self.line.doubts["an assignment to a variable"] = None
             return
-        self.line.forms["a variable is set"] = None
+        self.line.forms["an assignment to a variable"] = None
         end = len(self.source) if is_sure else 0
         self.line.bindings.append(Binding(self._text(parts[0]), (self._word(parts[2]),), node.end_byte, end))
 

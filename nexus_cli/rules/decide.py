@@ -35,8 +35,6 @@ MOST_INNER = 500
 MOST_INNER_OF_LINE = 5_000
 """The same for the whole line, beyond one for each command."""
 DEEPEST = 5
-_READ_BY = frozenset({"bash", "read_file"})
-"""Tools by whose rules a free command may be meant."""
 _SHELL_STATE = frozenset(
     """
     cd pushd popd source . eval builtin exec set shopt alias unalias export declare typeset local readonly unset
@@ -75,6 +73,8 @@ class CommandDecision:
     """One line."""
     prefixes: tuple[str, ...] = ()
     """Allow rules that "always" would store, one for each part that asks; () where that must not be offered."""
+    doubts: tuple[str, ...] = ()
+    """What the line has, besides its parts, that makes it ask: "a loop that may not end"."""
 
     def to_json(self) -> RulesTestReport:
         """Return the JSON form (`nexus docs rules`)."""
@@ -124,9 +124,11 @@ def decide_command(
     if line.is_unclear and level == "all":
         parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]
     if any(one.name in os.environ for one in line.bindings):
-        line.doubts["a variable of the environment is set"] = None
-    doubts = [*line.doubts, *([] if is_free else line.forms), *_check_redirects(line, folders)]
-    doubts += ["an empty command"] * (not parts and not doubts)
+        line.doubts["an assignment to a variable of the environment"] = None
+    named = [*line.doubts, *_check_redirects(line, folders)]
+    forms = [] if is_free else list(line.forms)
+    named += ["an empty command"] * (not parts and not named and not forms)
+    doubts = [*named, *forms]
     denied = next((part for part in parts if part.decision == "deny"), None)
     asks = [] if level == "all" else _find_reasons(command, line, doubts, parts, level, rules)
     wishes = _find_wishes(confined, network, outside)
@@ -137,7 +139,8 @@ def decide_command(
         return CommandDecision("deny", profile, tuple(parts), denied.why)
     if level != "all" and (asks or wishes):
         stored = () if wishes or doubts or rules.broken else _prefixes(line.commands, parts)
-        return CommandDecision("ask", profile, tuple(parts), "; ".join([*dict.fromkeys([*wishes, *asks])][:3]), stored)
+        why = "; ".join([*dict.fromkeys([*wishes, *asks])][:3])
+        return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(named) if level != "run" else ())
     return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, parts))
 
 
@@ -159,7 +162,8 @@ def _decide_part(
     if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
-    strict = next((rule for rule in search.rules.rules if rule.decision != "allow" and rule.tool in _READ_BY), None)
+    restricting = (rule for rule in search.rules.rules if rule.decision != "allow")
+    strict = next((rule for rule in restricting if rule.effect in (Effect.READ, Effect.RUN)), None)
     if not reason and strict is not None and gets_names(command):
         reason = f"it may be what {strict.decision} {strict.text} names, as its words are not known before it runs"
     if not reason:

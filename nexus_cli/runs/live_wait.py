@@ -53,11 +53,11 @@ async def wait_until_over(session: Session) -> bool:
 async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
     """Claim the run of the session and return it with its trigger; None if there is nothing to resume."""
     ledger, run = session.ledger, waiting_run(session)
-    if ledger is None or run is None or not ledger.hold(run.id):
+    if ledger is None or run is None or not ledger.lock(run.id):
         return None
     claimed = ledger.runs.claim(run.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, now())
     if claimed is None:
-        ledger.let_go(run.id)
+        ledger.unlock(run.id)
         return None
     signals = ledger.runs.signals(run.key)
     made = await resume_trigger(session, claimed, signals)
@@ -91,4 +91,4 @@ def end_turn(ledger: Ledger, run: Run, outcome: Outcome | None, cost: float | No
     if outcome is not None and kind != WAITING_ERROR:
         error = outcome.error["message"] if outcome.error else ""
         ledger.runs.finish(run, FAILED if error else DONE, now(), report=outcome.text, error=error, cost=cost)
-    ledger.let_go(run.id)
+    ledger.unlock(run.id)

@@ -206,8 +206,8 @@ class Runner:
         skipped = self._tasks.keys() | self._later.keys()
         found = {run.key: run for run in runs.due(MOST, skipped, **where)}
         for run in runs.list_runs([RUNNING], MOST, **where):
-            if run.key not in found and run.key not in skipped and ledger.hold(run.id):
-                ledger.let_go(run.id)
+            if run.key not in found and run.key not in skipped and ledger.lock(run.id):
+                ledger.unlock(run.id)
                 found[run.key] = run
         return [run for _, run in sorted(found.items())]
 
@@ -244,7 +244,7 @@ class Runner:
             self._later[driver.run.key] = time.monotonic() + FAILED_SECONDS
             self._show(driver.run, Notice(f"{error.message}. {error.hint}".rstrip(". ")))
         finally:
-            driver.ledger.let_go(driver.run.id)
+            driver.ledger.unlock(driver.run.id)
             driver.ledger.close()
 
     def _forget(self, key: int) -> None:
@@ -269,15 +269,15 @@ class Runner:
 
 def _claim(own: Ledger, run: Run) -> Run | None:
     """Claim a run over its own connection, which then has the lock; None if it cannot be claimed."""
-    is_alone = own.hold(run.id)
-    if is_alone and run.session and not own.hold(run.session):
+    is_alone = own.lock(run.id)
+    if is_alone and run.session and not own.lock(run.session):
         return None  # a person has its session open and resumes it there
     owner = f"{socket.gethostname()}:{os.getpid()}"
     claimed = own.runs.claim(run.key, owner, LEASE, now(), is_dead=is_alone, is_late=not is_alone)
     if claimed is not None and claimed.session:
         if not is_alone:
             own.take_over(claimed.session)
-        elif not own.hold(claimed.session):  # it had no session at the first look
+        elif not own.lock(claimed.session):  # it had no session at the first look
             own.runs.put_back(claimed, now())
             return None
     return claimed

@@ -44,7 +44,7 @@ class SessionLogger(LaneLog):
                     recipe=config.recipe,
                     at=format_utc(clock()),
                 ).id
-                ledger.hold(session)
+                ledger.lock(session)
             super().__init__(ledger.db, session, clock=clock)
         except BaseException:
             ledger.close()

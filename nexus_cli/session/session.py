@@ -34,7 +34,14 @@ from nexus_cli.lane.control import SteeringWords
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.spending import Spending
-from nexus_cli.lane.user_input import ATTACHED, clip_with_drop, deliver_steering, record_user_message
+from nexus_cli.lane.user_input import (
+    ATTACHED,
+    COMMAND,
+    RECALLED,
+    clip_with_drop,
+    deliver_steering,
+    record_user_message,
+)
 from nexus_cli.lane.work_notes import command_values
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
@@ -126,14 +133,14 @@ class Session:
             why = "its ledger cannot be written, so that it lives in this process alone"
             raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
 
-    def take_along(self, other: Session) -> None:
-        """Take from `other`, after which this one goes on, how the commands ended that the next message tells of, and
+    def inherit_from(self, other: Session) -> None:
+        """Copy from `other`, which this session follows, the memos of texts that the next message may take along, and
         what is known of the system."""
         self.state.dispatcher.permission.share_probe(other.state.dispatcher.permission)
-        self._control.commands |= other._control.commands
+        self._control.attachment_memos |= other._control.attachment_memos
 
-    def take_over(self, other: Session) -> None:
-        """Go on from `other`, the same session until now: what the person allowed, and what waits in it."""
+    def continue_from(self, other: Session) -> None:
+        """Continue `other`, which was this session until now: copy what the person allowed, and move what waits."""
         self.state.dispatcher.always |= other.state.dispatcher.always
         self.state.dispatcher.permission.take_over(other.state.dispatcher.permission)
         mine, theirs = self.state.lane_state.upcoming, other.state.lane_state.upcoming
@@ -314,22 +321,29 @@ class Session:
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
         if run := read_run(command, output, 0):
-            self._control.commands[attached] = command_values(run)
+            self._control.attachment_memos[attached] = {COMMAND: command_values(run)}
 
-    def keep_attached(self, texts: Sequence[tuple[str, str]]) -> bool:
+    def note_recall(self, attached: str, drop_id: str) -> None:
+        """Note that `attached` is a part of a drop: the timeline names the drop once a message takes `attached`."""
+        self._control.attachment_memos[attached] = {RECALLED: {"drop": drop_id}}
+
+    def store_attachments(self, texts: Sequence[tuple[str, str]]) -> bool:
         """Store what waits for the next message, text and title each; False if the session cannot be resumed."""
         timeline = self.state.lane_state.lane.timeline
         if not self.saved or not timeline.last:
             return False
-        now = [{"text": text, "what": what, "command": self._control.commands.get(text)} for text, what in texts]
+        memos = self._control.attachment_memos
+        now = [{"text": text, "what": what, COMMAND: None, **memos.get(text, {})} for text, what in texts]
         if now != self._stored_texts():
             timeline.memo(ATTACHED, {"session": self.id, "texts": now})
         return True
 
-    def kept_attached(self) -> list[tuple[str, str]]:
+    def load_attachments(self) -> list[tuple[str, str]]:
         """Return what was stored when the session was left, text and title each."""
         stored = self._stored_texts()
-        self._control.commands |= {one["text"]: one["command"] for one in stored if one["command"]}
+        for one in stored:
+            memos = {kind: one[kind] for kind in (COMMAND, RECALLED) if one.get(kind)}
+            self._control.attachment_memos |= {one["text"]: memos} if memos else {}
         return [(one["text"], one["what"]) for one in stored]
 
     def _stored_texts(self) -> list[dict[str, Any]]:
@@ -337,8 +351,8 @@ class Session:
         own = [memo for memo in memos if memo.value["session"] == self.id]  # a fork has those of its source too
         return list(own[-1].value["texts"]) if own else []
 
-    def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
-        """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
+    def count_pending_texts(self, texts: Callable[[], Sequence[str]]) -> None:
+        """Count what `texts` returns, to be sent with the next message, as part of the next request."""
         self._control.waiting_texts = texts
 
     def listen(self, listener: Callable[[Event], None]) -> None:

@@ -126,7 +126,7 @@ async def _record(
         return
     before = ledger.spaces.count(space, after=after, before=found[0].key, most=COUNTED)
     history = await _History.of(lane_state, ledger, space, agent, shown, before, SHARE if not after else REPLIES_SHARE)
-    head = [*([] if recorded else [space_header(space.name)]), *(history.older if after or not recorded else [])]
+    head = [*([] if recorded else [_header(space)]), *(history.older if after or not recorded else [])]
     for own, part in _parts([one for one in history.messages if one.key not in recorded], agent):
         if own and head:  # a conversation cannot begin with the assistant
             _append(lane_state.lane, Role.USER, head, "nexus", space, ())
@@ -145,15 +145,15 @@ def make_trigger(
     recorded = _recorded(lane, space)
     if message.key in recorded:
         return Trigger()
-    line = TimelineLines.of(ledger, space, agent).format(message, neutral_text(message.text))
-    text = "\n".join([*([] if recorded else [space_header(space.name)]), _group(message), f"{line} {TRIGGER_MARK}"])
+    line = TimelineLines.of(ledger, space, agent).format(message, neutral_text(message.text), TRIGGER_MARK)
+    text, parts = _join([*([] if recorded else [_header(space)]), _group(message), line])
     return Trigger(
         text,
         "space",
         actor=message.sender.actor,
         facts=facts,
         shown=f"{message.sender.name}: {message.text}",
-        notes={HISTORY: _note(space, [message])},
+        notes={HISTORY: _note(space, [message], parts)},
     )
 
 
@@ -169,14 +169,26 @@ def _recorded(lane: Lane, space: Space) -> set[int]:
 
 
 def _append(
-    lane: Lane, role: Role, lines: Sequence[str], actor: str, space: Space, messages: Sequence[SpaceMessage]
+    lane: Lane, role: Role, lines: Sequence[HistoryLine], actor: str, space: Space, messages: Sequence[SpaceMessage]
 ) -> None:
-    notes = {HISTORY: _note(space, messages)}
-    lane.append(Kind.MESSAGE, Message(role, "\n".join(lines)), actor, notes)
+    text, parts = _join(lines)
+    lane.append(Kind.MESSAGE, Message(role, text), actor, {HISTORY: _note(space, messages, parts)})
 
 
-def _note(space: Space, messages: Sequence[SpaceMessage]) -> dict[str, Any]:
-    return {"space": space.key, "name": space.name, "messages": [one.key for one in messages]}
+def _note(space: Space, messages: Sequence[SpaceMessage], parts: Sequence[Sequence[int]]) -> dict[str, Any]:
+    return {"space": space.key, "name": space.name, "messages": [one.key for one in messages], "parts": parts}
+
+
+def _join(lines: Sequence[HistoryLine]) -> tuple[str, list[list[int]]]:
+    """Return the text of an entry, and the offsets of its messages as the memo `HISTORY` has them."""
+    text, parts = "", list[list[int]]()
+    for line in lines:
+        text += "\n" if text else ""
+        if not line.is_frame:
+            state = len(text) + len(line.text)
+            parts.append([len(text), state, state + len(line.ending)])
+        text += f"{line}"
+    return text, parts
 
 
 def _parts(messages: Sequence[SpaceMessage], agent: Entity) -> list[tuple[bool, list[SpaceMessage]]]:
@@ -185,9 +197,27 @@ def _parts(messages: Sequence[SpaceMessage], agent: Entity) -> list[tuple[bool, 
     return [(own, part) for own, row in rows for part in ([[one] for one in row] if own else [row])]
 
 
-def _group(message: SpaceMessage) -> str:
+def _header(space: Space) -> HistoryLine:
+    return HistoryLine(space_header(space.name), is_frame=True)
+
+
+def _group(message: SpaceMessage) -> HistoryLine:
     """Return the header line for consecutive messages of one member."""
-    return f"[{neutralize_message(message.sender.name)} ({message.sender.kind})]"
+    return HistoryLine(f"[{neutralize_message(message.sender.name)} ({message.sender.kind})]", is_frame=True)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLine:
+    """The lines of one message, or another line of SPACE HISTORY."""
+
+    text: str
+    ending: str = ""
+    """State and mark of a message: `  [NEW] <- RESUME`."""
+    is_frame: bool = False
+    """True for the header and for names above messages, which a recap leaves out."""
+
+    def __str__(self) -> str:
+        return self.text + self.ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +236,8 @@ class TimelineLines:
         names = frozenset(one.name for one in ledger.spaces.list_spaces(agent))
         return cls(agent, ledger.spaces.seen(space, agent), names)
 
-    def format(self, message: SpaceMessage, text: str) -> str:
-        """Return ` [msg:12] [2026-02-18T14:50:00Z] Husam (human, id:ent-1): "text" [SEEN]`.
+    def format(self, message: SpaceMessage, text: str, mark: str = "") -> HistoryLine:
+        """Return ` [msg:12] [2026-02-18T14:50:00Z] Husam (human, id:ent-1): "text" [SEEN]`, and `mark` at its end.
 
         The line of a carried message has its origin: the person who asked for it and, if the agent is a member there,
         the space.
@@ -215,13 +245,13 @@ class TimelineLines:
         own = message.sender.key == self.agent.key
         sender = f"{neutralize_message(message.sender.name)} ({message.sender.kind}, id:{message.sender.id})"
         reply = f" in reply to msg:{message.reply_to}" if message.reply_to else ""
-        mark = "SEEN" if own or message.key <= self.seen else "NEW"
-        said = '"' + text.replace("\n", f"\n{FOLD}") + f'"  [{mark}]'
+        state = "SEEN" if own or message.key <= self.seen else "NEW"
+        said = '"' + text.replace("\n", f"\n{FOLD}") + '"'
         if message.origin:
             said = f"{self._origin(message)}\n  {said}"
             sender = "You" if own else sender
         at = f"{message.at[:19]}Z"
-        return f"  [msg:{message.key}] [{at}] {sender}{reply}: {said}"
+        return HistoryLine(f"  [msg:{message.key}] [{at}] {sender}{reply}: {said}", f"  [{state}] {mark}".rstrip())
 
     def _origin(self, message: SpaceMessage) -> str:
         origin = {key: neutral_text(str(message.origin.get(key, ""))) for key in ("who", "text", "space")}
@@ -236,7 +266,7 @@ class _History:
     """The messages before a trigger that fit, and a line about the others."""
 
     lane_state: LaneState
-    older: list[str]
+    older: list[HistoryLine]
     messages: Sequence[SpaceMessage]
     caps: Mapping[int, int]
     """Token cap of a message's text, by message key."""
@@ -265,14 +295,14 @@ class _History:
         older = before + first
         many = f"{older:,}{' or more' if before == COUNTED else ''}"
         many += " older message is not here" if older == 1 else " older messages are not here"
-        said = [f'  [{many}: read_messages(before: "{kept[0].id}")]'] if older else []
+        said = [HistoryLine(f'  [{many}: read_messages(before: "{kept[0].id}")]')] if older else []
         by_key = {one.key: max(LEAST, cap) for one, cap in zip(kept, caps, strict=True)}
         return cls(lane_state, said, kept, by_key, TimelineLines.of(ledger, space, agent))
 
-    async def lines(self, part: Sequence[SpaceMessage], resolved: int | None) -> list[str]:
+    async def lines(self, part: Sequence[SpaceMessage], resolved: int | None) -> list[HistoryLine]:
         """Return the lines of one entry. Messages of others begin with a line that names their author. The message with
         the key `resolved` is marked as the awaited one."""
-        made: list[str] = []
+        made: list[HistoryLine] = []
         before = self.line.agent.key
         for one in part:
             if one.sender.key != before:
@@ -283,7 +313,7 @@ class _History:
             short, drop = await clip_with_drop(self.lane_state.window, text, self.caps[one.key], what, Cause.INPUT_CAP)
             if drop:
                 self.lane_state.emit_drops([drop])
-            made.append(self.line.format(one, short.text) + (f" {RESUME_MARK}" if one.key == resolved else ""))
+            made.append(self.line.format(one, short.text, RESUME_MARK if one.key == resolved else ""))
         return made
 
 

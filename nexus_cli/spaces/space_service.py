@@ -237,7 +237,7 @@ class SpaceService(Spaces):
         if messages and self.ledger.spaces.count(space, before=messages[0].key, most=1):
             lines.append(f'  [earlier messages: read_messages(before: "{messages[0].id}")]')
         form = TimelineLines.of(self.ledger, space, self.agent)
-        lines += [form.format(message, neutral_text(message.text)) for message in messages]
+        lines += [str(form.format(message, neutral_text(message.text))) for message in messages]
         if messages and messages[-1].key > seen:
             self.ledger.spaces.mark_seen(space.key, self.agent.key, messages[-1].key)
         text = "\n".join(lines) if messages else f"{lines[0]}\n(no messages)"

@@ -17,8 +17,9 @@ from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny
 from nexus_cli.core.elide import ElidedText
-from nexus_cli.core.entry import Cause, Kind
+from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.memory import TOLD
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import StartLog
 from nexus_cli.core.session_services import SessionServices
@@ -28,7 +29,7 @@ from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.read_lines import read_note
-from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.lane.user_input import CLIPPED, clip_with_drop
 from nexus_cli.ledger import WAIT
 from nexus_cli.permission.approvals import (
     BY_RULE,
@@ -107,9 +108,9 @@ class Dispatcher:
     always: set[tuple[str, ...]] = field(default_factory=set)
     """Scopes that the person allowed for the rest of the session, see `approval_scope`."""
     command_changes: CommandChanges = field(default_factory=CommandChanges)
-    given: dict[str, str] = field(default_factory=dict)
+    partial_outputs: dict[str, str] = field(default_factory=dict)
     """Partial output of cancelled calls."""
-    here: dict[str, float] = field(default_factory=dict)
+    started_here: dict[str, float] = field(default_factory=dict)
     """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
     assessed: Limits = field(default_factory=Limits)
     """What the turn's assessment restricts."""
@@ -200,7 +201,7 @@ class Dispatcher:
             else:
                 self._append(lane, control, call, ToolResult(error=NOT_RUN, ran=False), ElidedText(NOT_RUN))
 
-    def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
+    def count_outcomes(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
         refused = {row["id"] for row in self.denied}
         return sum(self.starts.was_started(call.id) for call in calls), sum(call.id in refused for call in calls)
@@ -221,9 +222,9 @@ class Dispatcher:
         for call in calls:
             if call.id in answered:
                 continue
-            began = self.here.get(call.id)
+            began = self.started_here.get(call.id)
             why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
-            given = self.given.pop(call.id, "").rstrip("\n")
+            given = self.partial_outputs.pop(call.id, "").rstrip("\n")
             cut = self.command_changes.take_cut() if began is not None else ()
             result = ToolResult(given, why, stopped=True, ran=began is not None, changed=cut)
             seconds = 0.0 if began is None else time.monotonic() - began
@@ -241,7 +242,7 @@ class Dispatcher:
         control.emit(event.ToolCallEvent(call, self._subject(tool, call)))
         result = await self._result(window, control, call, tool)
         now = time.monotonic()
-        await self._record(window, control, call, result, now - self.here.get(call.id, now))
+        await self._record(window, control, call, result, now - self.started_here.get(call.id, now))
 
     async def _result(self, window: LaneWindow, control: Control, call: ToolCall, tool: Tool | None) -> ToolResult:
         if tool is None:
@@ -268,7 +269,7 @@ class Dispatcher:
         if profile:
             context = replace(context, walls=lambda: self.permission.make_walls(cast(Any, profile)))
         self.starts.record_start(call.id, call.name)
-        self.here[call.id] = time.monotonic()
+        self.started_here[call.id] = time.monotonic()
         try:
             result = await self.command_changes.run(tool, profile, context, lambda: tool.run(checked, context))
             return result if result.waits is None else self.services[SessionWaits].wait_once(result)
@@ -277,7 +278,7 @@ class Dispatcher:
 
     def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
         """Return the arguments as the tool's schema wants them, or the result of a call that cannot run."""
-        if self.starts.was_started(call.id) and call.id not in self.here:
+        if self.starts.was_started(call.id) and call.id not in self.started_here:
             return self._recovered(call, tool)
         if call.raw:
             return ToolResult(error=f"arguments are not a JSON object: {call.raw[:500]}", ran=False)
@@ -301,7 +302,7 @@ class Dispatcher:
             call.id,
             lambda text: control.emit(event.ToolOutput(call.id, text)),
             self.services,
-            lambda text: self.given.update({call.id: text}),
+            lambda text: self.partial_outputs.update({call.id: text}),
             targets,
             tell=lambda line: control.emit(event.Notice(line)),
             replaced=self.step.note_change,
@@ -488,13 +489,24 @@ class Dispatcher:
         )
         if drop:
             control.emit_drop(drop)
-        self._append(window.lane, control, call, replace(result, full=None), clipped, seconds)
+        self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)
 
     def _append(
-        self, lane: Lane, control: Control, call: ToolCall, result: ToolResult, sent: ElidedText, took: float = 0.0
+        self,
+        lane: Lane,
+        control: Control,
+        call: ToolCall,
+        result: ToolResult,
+        sent: ElidedText,
+        took: float = 0.0,
+        drop: Drop | None = None,
     ) -> None:
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
+        if drop:
+            noted[CLIPPED] = {"drop": drop.id}
+        if result.facts:
+            noted[TOLD] = {"ids": list(result.facts)}
         tool = self.registry.get(call.name)
         if result.changed:
             self.changed.update(dict.fromkeys(result.changed))

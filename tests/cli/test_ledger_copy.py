@@ -134,7 +134,7 @@ def test_a_ledger_in_which_somebody_works_is_not_copied(nexus: Run, filled: Path
     for place in (filled, urls[0]):
         with closing(Ledger.open(place)) as ledger:
             session = ledger.sessions()[0].id
-            assert ledger.hold(session)
+            assert ledger.lock(session)
             done = nexus("ledger", "copy", str(place), urls[1])
             assert done.returncode == 2 and f"works in session {session}" in done.stderr.decode()
         assert content(urls[1])["sessions"] == []

@@ -26,6 +26,8 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.reports import models
 from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.reports.timeline import session_timeline
+from nexus_cli.session.factory import open_session
 from nexus_cli.ui.repl.conversation import describe_open_calls
 
 LONG = "".join(f"line {number} of something long\n" for number in range(9000))
@@ -299,6 +301,22 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     assert context.session.status().recalled == 1
     with pytest.raises(NexusError, match="the range is empty"):
         context.run("recall d1 7:7")
+
+
+def test_the_timeline_names_what_was_recalled_and_not_what_only_looks_like_it(context: FakeContext) -> None:
+    dropped(context)
+    context.run("drops recall d1 100:300")
+    block, what = context.attached[-1]
+    assert context.session.store_attachments([(block, what)])
+    session, options = context.session, context.options
+    asyncio.run(session.aclose())
+    context.session = open_session(options, context.settings, approver=None, provider=context.provider)
+    assert context.session.load_attachments() == [(block, what)]
+    context.turn(f"what is this?\n\n{block}")
+    context.turn('and what is this?\n\n<recalled id="d9" characters="0:1 of 1">\nx\n</recalled>')
+    with the_ledger() as ledger:
+        rows = session_timeline(ledger, session.id, {})["rows"]
+    assert [row["recalled"] for row in rows if "recalled" in row] == [["d1"]]
 
 
 def test_cost_is_summed_by_model_kind_and_turn(context: FakeContext) -> None:

@@ -137,7 +137,7 @@ def _assert_sound(path: Path, make: SimpleNamespace, said: list[str]) -> None:
     assert ledger.db.all("PRAGMA foreign_key_check") == []
     if said:
         session = said[0].split()[1]
-        assert ledger.hold(session)
+        assert ledger.lock(session)
         log = ledger.log(session)
         checks = {name: check for name, _, check in steps(ledger, log, make)}
         assert [name for name in said[1:] if not checks[name](ledger, session)] == []

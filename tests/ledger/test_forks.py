@@ -180,7 +180,7 @@ def test_deletion_takes_the_text_out_of_the_files(ledger: Ledger, path: Path, ma
         ledger.log(gone.id).append(make.user(number, f"SECRET-{number}-" + "".join(map(str, range(number, 900)))))
     ledger.log(gone.id).record_drop(make.drop(ledger.log(gone.id).next_drop(), "SECRET-drop"))
     ledger.log(gone.id).note("/p/SECRET-file", "aa", "read")
-    ledger.hold(gone.id)
+    ledger.lock(gone.id)
     log = ledger.log(gone.id)
     assert any(b"SECRET-1" in part.read_bytes() for part in path.parent.glob("ledger.db*"))
     before = sum(part.stat().st_size for part in path.parent.glob("ledger.db*"))

@@ -30,7 +30,7 @@ def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path, make: 
         path = tmp_path / "home" / "data" / "ledger.db"
         ledger = Ledger.open(path)
         info = make.new(ledger)
-        ledger.hold(info.id)
+        ledger.lock(info.id)
         names = {part.name: mode(part) for part in path.parent.iterdir()}
         assert names == {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600, "locks": 0o700}
         assert mode(path.parent) == mode(path.parent.parent) == 0o700

@@ -49,7 +49,7 @@ def cut(postgres: Server, ledger: Ledger) -> None:
 
 def test_a_lost_connection_is_made_again_between_transactions_with_its_locks(postgres: Server, served: Ledger) -> None:
     session = new(served)
-    assert served.hold(session.id)  # type: ignore[attr-defined]
+    assert served.lock(session.id)  # type: ignore[attr-defined]
     log = served.log(session.id)  # type: ignore[attr-defined]
     log.append(user(1))
     cut(postgres, served)
@@ -57,7 +57,7 @@ def test_a_lost_connection_is_made_again_between_transactions_with_its_locks(pos
     cut(postgres, served)
     assert [entry.id for entry in log.read(1, 9)] == [1, 2]
     other = Ledger.open(served.db._url)  # type: ignore[attr-defined]
-    assert not other.hold(log.session_id), "the lock was taken again"
+    assert not other.lock(log.session_id), "the lock was taken again"
     other.close()
 
 
@@ -68,10 +68,10 @@ def test_a_session_that_another_process_took_meanwhile_is_not_written(
 
     monkeypatch.setattr(module, "PATIENCE", 0.2)
     log = served.log(new(served).id)  # type: ignore[attr-defined]
-    assert served.hold(log.session_id)
+    assert served.lock(log.session_id)
     cut(postgres, served)
     other = Ledger.open(served.db._url)  # type: ignore[attr-defined]
-    assert other.hold(log.session_id)
+    assert other.lock(log.session_id)
     for _ in range(2):
         with pytest.raises(NexusError, match="another process has opened session"):
             log.append(user(1))
@@ -226,7 +226,7 @@ def test_a_server_that_only_reads_is_looked_at_and_not_opened(postgres: Server, 
     readers = served.db._url + "&options=-c%20default_transaction_read_only%3Don"  # type: ignore[attr-defined]
     with pytest.raises(NexusError, match="only reads"):
         Ledger.open(readers)
-    look = Ledger.look(readers)
+    look = Ledger.open_for_reading(readers)
     assert not look.writes and [one.id for one in look.sessions()] == [session.id]  # type: ignore[attr-defined]
     with pytest.raises(NexusError, match="only reads"):
         look.rename_session(session.id, "other")  # type: ignore[attr-defined]

@@ -121,7 +121,7 @@ def test_a_session_has_one_owner_until_that_process_ends(place: LedgerPlace, mak
         try:
             other = Ledger.open(place)
             session = make.new(other).id
-            os.write(tell, session.encode() if other.hold(session) else b"not held")
+            os.write(tell, session.encode() if other.lock(session) else b"not held")
             signal.pause()
         finally:
             os._exit(1)
@@ -129,7 +129,7 @@ def test_a_session_has_one_owner_until_that_process_ends(place: LedgerPlace, mak
         identity = os.read(told, 100).decode()
         ledger = Ledger.open(place)
         assert ledger.session(identity).id == identity
-        assert not ledger.hold(identity)
+        assert not ledger.lock(identity)
         with pytest.raises(NexusError, match="another process is using it"):
             ledger.delete_session(identity)
     finally:
@@ -137,18 +137,18 @@ def test_a_session_has_one_owner_until_that_process_ends(place: LedgerPlace, mak
         os.waitpid(child, 0)
         os.close(told)
         os.close(tell)
-    assert ledger.hold(identity) and ledger.hold(identity)
+    assert ledger.lock(identity) and ledger.lock(identity)
     second = Ledger.open(place)
-    assert not second.hold(identity)
+    assert not second.lock(identity)
     ledger.close()
-    assert second.hold(identity)
+    assert second.lock(identity)
     second.delete_session(identity)
     second.close()
 
 
 def test_a_ledger_in_memory_holds_everything(make: SimpleNamespace) -> None:
     ledger = Ledger.open(None)
-    assert ledger.hold(make.new(ledger).id) and ledger.path is None
+    assert ledger.lock(make.new(ledger).id) and ledger.path is None
     ledger.close()
 
 
@@ -167,11 +167,11 @@ def test_a_session_is_deleted_with_all_its_workers_or_not_at_all(make: SimpleNam
     ledger, other = Ledger.open(place), Ledger.open(place)
     root = make.new(ledger).id
     first, second = (make.new(ledger, spawner=root).id for _ in range(2))
-    assert other.hold(second)
+    assert other.lock(second)
     with pytest.raises(NexusError, match=f"another process is using its worker {second}"):
         ledger.delete_session(root)
     assert [one.id for one in ledger.workers(root)] == [first, second]
-    assert other.hold(root) and other.hold(first), "nothing stays locked"
+    assert other.lock(root) and other.lock(first), "nothing stays locked"
     other.delete_session(root)
     assert ledger.workers(root) == []
     ledger.close()

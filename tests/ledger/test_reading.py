@@ -59,7 +59,7 @@ def locked_out(path: Path) -> None:
 
 def seen(path: Path, session: str) -> str:
     """What a reader finds."""
-    ledger = Ledger.look(path)
+    ledger = Ledger.open_for_reading(path)
     try:
         lane = ledger.session(session).main_lane
         texts = [entry.message.content for entry in on(ledger, lane).read(1, 9)]
@@ -80,7 +80,7 @@ def test_who_may_not_write_reads_all_of_it_and_leaves_no_trace(path: Path, make:
             Ledger.open(path)
         say(seen(path, session))
         with pytest.raises(NexusError, match="could not be written"):
-            Ledger.look(path).rename_session(session, "other")
+            Ledger.open_for_reading(path).rename_session(session, "other")
 
     assert make.in_child(work) == (0, ["1 ['words 1'] ['likes tabs']"])
     assert (path.read_bytes(), sorted(part.name for part in path.parent.iterdir())) == before
@@ -118,7 +118,7 @@ def test_a_log_without_its_index_is_one_line_about_a_writable_folder(path: Path,
     def work(say: Say) -> None:
         locked_out(path)
         with pytest.raises(NexusError) as caught:
-            Ledger.look(path)
+            Ledger.open_for_reading(path)
         say(caught.value.line)
 
     status, (line,) = make.in_child(work)
@@ -162,7 +162,7 @@ def test_one_that_has_to_be_brought_forward_says_that_this_takes_a_writable_fold
     def work(say: Say) -> None:
         locked_out(path)
         with pytest.raises(NexusError) as caught:
-            Ledger.look(path)
+            Ledger.open_for_reading(path)
         say(caught.value.line)
 
     status, (line,) = make.in_child(work)
@@ -177,7 +177,7 @@ def test_one_that_nothing_was_written_to_is_not_told_as_an_older_one(path: Path,
     def work(say: Say) -> None:
         locked_out(path)
         with pytest.raises(NexusError) as caught:
-            Ledger.look(path)
+            Ledger.open_for_reading(path)
         say(caught.value.line)
 
     status, (line,) = make.in_child(work)
@@ -205,7 +205,7 @@ def test_a_file_that_is_none_is_one_clear_error(path: Path, make: SimpleNamespac
     def work(say: Say) -> None:
         locked_out(path)
         with pytest.raises(NexusError) as caught:
-            Ledger.look(path)
+            Ledger.open_for_reading(path)
         say(caught.value.line)
 
     status, (line,) = make.in_child(work)

@@ -173,7 +173,7 @@ def test_a_shared_project_is_seen_continued_forked_and_deleted_by_both(team: Any
     assert [space.project for space in team.ben.spaces.list_spaces()] == ["/team/app"] and len(team.ben.runs.due()) == 1
     with pytest.raises(NexusError, match="no session"):
         team.ben.session(hidden)
-    assert team.ben.hold(session) and not team.ana.hold(session)
+    assert team.ben.lock(session) and not team.ana.lock(session)
     team.ben.log(session).append(user(3, "words of Ben"))
     fork = team.ben.fork_session(session, at=AT)
     team.ben.log(fork.id).append(user(4, "more of Ben"))

@@ -285,6 +285,25 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
         assert "and 451 more" in decision_text(decision_report(log, value["id"], discover_tools()) or {}, 80)
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("until [ -e go ]; do sleep 0.05; done; echo 2 failed", "a loop that may not end"),
+        ("while read -r f; do touch made; done", "a loop that may not end; read -r f; touch made"),
+        ("for f in a b; do sleep 1; done", "a pause that may repeat"),
+        ("case x in x) pwd;; esac", "a case statement"),
+        ("pwd > made; touch other", "a redirect to 'made'; touch other"),
+        ("pwd; touch made", "touch made"),
+        ("touch made", ""),
+    ],
+)
+def test_the_question_names_what_asks_and_not_what_only_stands_in_it(project: Path, line: str, named: str) -> None:
+    person = Person(Deny())
+    say(opened(project, ("bash", {"command": line}), person=person), "go")
+    shown = question_text(person.asked[0], 200, choose_theme("auto", {}, colour=False)).splitlines()[-1]
+    assert shown.partition(" \N{MIDDLE DOT} ")[2] == (f"needs approval: {named}" if named else "")
+
+
 def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project: Path) -> None:
     person = Person(Allow(always=True, stored=True))
     another = ("bash", {"command": "touch another"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,14 @@ def test_outputs_and_messages_are_whole_where_the_request_had_a_part(tmp_path: P
     ):
         assert part in text, part
     assert text.startswith(f"session {session.id} · openai/played · ") and "\n\n\n" not in text
+
+
+def test_a_message_with_a_part_of_an_output_keeps_the_words_that_were_typed(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "fine"), tmp_path)
+    output = asyncio.run(session.share("a line of output\n" * 9_000, "output of make"))
+    words = f'why does this fail?\n\n<shell command="make">\n{output}\n</shell>'
+    assert 'left out: recall("d1"' in words and say(session, words)[1].ok
+    assert transcript(session.id)["entries"][0]["text"] == words
 
 
 def test_outputs_of_shell_lines_stand_where_they_were_typed(tmp_path: Path) -> None:

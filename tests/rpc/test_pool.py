@@ -65,7 +65,7 @@ async def test_the_example_of_the_seed_runs_as_it_is_written(tmp_path: Path, mon
     assert provider.seen[0][0] == {"role": "system", "content": "You are a specialized assistant."}
     assert agent.context.messages == [] and len(custom_agent.context.messages) == 2
     await pool.aclose()
-    with closing(Ledger.look(tmp_path / ".nexus3/logs/ledger.db")) as ledger:
+    with closing(Ledger.open_for_reading(tmp_path / ".nexus3/logs/ledger.db")) as ledger:
         assert [custom_agent.session.id] == [one.id for one in ledger.sessions()], "an empty session is not kept"
     assert not places().ledger.exists()
 
@@ -95,7 +95,7 @@ async def test_without_a_loader_an_agent_begins_like_any_session(tmp_path: Path)
     assert "\nMode: HTTP JSON-RPC Server\n" in agent.context.system_prompt
     await agent.dispatcher.send("hi")
     await pool.aclose()
-    with closing(Ledger.look(places().ledger)) as ledger:
+    with closing(Ledger.open_for_reading(places().ledger)) as ledger:
         assert ledger.session(agent.session.id).folder == str(tmp_path)
 
 
@@ -198,10 +198,10 @@ async def test_destroy_stops_the_turn_and_the_session_goes_on_elsewhere(tmp_path
         await turn
     assert failed.value.code == -32004 and failed.value.data["kind"] == "aborted"
     await pool.aclose()
-    with closing(Ledger.look(places().ledger)) as ledger:
+    with closing(Ledger.open_for_reading(places().ledger)) as ledger:
         log = ledger.log(agent.session.id)
         assert [entry.message.content for entry in log.read(1, 1)] == ["forever"]
-        assert ledger.hold(agent.session.id), "its lock is free"
+        assert ledger.lock(agent.session.id), "its lock is free"
 
 
 def test_a_plain_session_loads_nothing_of_this_room() -> None:

@@ -586,14 +586,14 @@ async def test_an_agent_that_waits_says_so_and_goes_on_by_itself(tmp_path: Path)
             return str((await served.client.list_agents())[0]["state"])
 
         assert await state() == "waiting"
-        run = Ledger.look(places().ledger).runs.of_session(made["session"])
+        run = Ledger.open_for_reading(places().ledger).runs.of_session(made["session"])
         assert run is not None and run.state == "waiting_reply"
         (tmp_path / "ci.log").write_text("passed")
         while await state() != "idle":  # noqa: ASYNC110  (asked over the socket)
             await asyncio.sleep(0.02)
         messages = (await served.client.get_messages("w"))["messages"]
         assert messages[-1]["content"] == "the build has passed"
-        run = Ledger.look(places().ledger).runs.of_session(made["session"])
+        run = Ledger.open_for_reading(places().ledger).runs.of_session(made["session"])
         assert run is not None and (run.state, run.report) == ("done", "the build has passed")
 
 

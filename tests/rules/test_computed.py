@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,29 @@ def test_a_line_that_does_harm_or_is_not_understood_asks(project: Path) -> None:
     rows = read_rows("computed.tsv")
     free = [line for line, _ in rows if decide(line, project, "read", NONE).decision == "allow"]
     assert not free and len(rows) > 200, free
+
+
+@pytest.mark.parametrize(
+    ("tool", "governs", "asks"),
+    [
+        ("bash", True, True),
+        ("shell", False, True),
+        ("read_file", True, True),
+        ("read_page", True, True),
+        ("read_page", False, False),
+        ("edit_file", True, False),
+    ],
+)
+def test_a_computed_word_asks_where_a_rule_holds_for_what_a_command_reads(
+    project: Path, tool: str, governs: bool, asks: bool
+) -> None:
+    kind = {"shell": "bash", "read_page": "read_file"}.get(tool, tool)
+    tools = {**TOOLS, tool: replace(TOOLS[kind], name=tool, governs=governs)}
+    rule = f"{tool}(make)" if tools[tool].runs_commands else f"{tool}(secrets/**)"
+    rules = RuleSet((parse_rule("deny", rule, tools),))
+    rules = rules.for_commands_of(tools[tool]) if tools[tool].runs_commands else rules
+    found = decide("git ls-files | xargs head", project, "read", rules)
+    assert found.decision == ("ask" if asks else "allow") and (rule in found.why) is asks
 
 
 def test_a_program_of_the_project_or_chosen_by_it_does_not_say_its_version(

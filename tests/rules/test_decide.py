@@ -24,6 +24,22 @@ NONE = RuleSet()
 
 
 @pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("until [ -e go ]; do ls; done", "it has a loop that may not end"),
+        ("for ((i = 0; i < 3; i++)); do ls; done", "it has a loop that may not end"),
+        ("case x in a) ls;; esac", "it has a case statement"),
+        ("f() { ls; }", "it has a function"),
+        ("echo $((1 + 2))", "it has an arithmetic expansion; the value of $((1 + 2)) is not known before it runs"),
+        ("A=1; ls", "it has an assignment to a variable"),
+    ],
+)
+def test_the_reasons_are_in_words_without_parts_of_a_grammar(command: str, why: str, tmp_path: Path) -> None:
+    found = decide(command, tmp_path, "read", NONE)
+    assert (found.decision, found.why.partition("; a command before")[0]) == ("ask", why)
+
+
+@pytest.mark.parametrize(
     ("command", "level", "decision", "profile"),
     [
         ("ls", "read", "allow", "read"),

@@ -266,7 +266,7 @@ def test_a_lease_is_by_the_clock_of_the_database_alone(folder: Path, monkeypatch
     run = queue("work", folder)
     with the_ledger() as ledger:
         claimed = ledger.runs.claim(run.key, "there:1", 60.0, AT)
-        assert claimed is not None and ledger.hold(run.id)
+        assert claimed is not None and ledger.lock(run.id)
         real = local_now
         for hours in (-1, 1):
             monkeypatch.setattr(drive, "local_now", lambda hours=hours: real() + timedelta(hours=hours))

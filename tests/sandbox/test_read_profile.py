@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import statistics
 import sys
@@ -20,6 +21,8 @@ from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.profile import Profile, make_profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 
+FIRST_USER = 500 if sys.platform == "darwin" else 1000
+"""The lowest id of an account of a person; below it only the administrator has a home folder."""
 _T = TypeVar("_T")
 each_ground = pytest.mark.parametrize(
     "ground", [one for one in GROUNDS if one.abi in (0, 1, 7)], ids=lambda ground: ground.name
@@ -50,7 +53,8 @@ def test_nothing_of_the_person_is_seen_but_the_project(ground: Ground) -> None:
         sibling.parent.mkdir()
         sibling.write_text("x")
         (scene.project / "link").symlink_to(sibling)
-        other = [Path(home, name) for home in ("/root", "/home/other") for name in (".bashrc", ".profile")]
+        homes = {one.pw_dir for one in pwd.getpwall() if one.pw_uid == 0 or one.pw_uid >= FIRST_USER}
+        other = [Path(home, name) for home in sorted(homes) for name in (".bashrc", ".profile")]
         closed = [scene.home / "plain", sibling, scene.project / "link", scene.out / "file", *other]
         opened = [scene.project / "tracked", Path("/etc/passwd"), Path("/usr/bin/env")]
         before = readable(scene, scene.profile("write"), *closed[:4])

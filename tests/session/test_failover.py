@@ -166,7 +166,7 @@ def test_a_session_that_was_deleted_elsewhere_says_so_and_goes_on(
 ) -> None:
     log, strict = person.log(), person.log(require_save=True)
     log.append(entry(1))
-    monkeypatch.setattr(Ledger, "hold", lambda *_: True)  # as where files cannot be locked
+    monkeypatch.setattr(Ledger, "lock", lambda *_: True)  # as where files cannot be locked
     person.delete()
     act(log)
     log.append(entry(log.last_id() + 1))

@@ -118,10 +118,10 @@ def test_recall_gives_the_whole_back_and_counts(config: LogConfig) -> None:
 def test_a_new_session_is_held_by_its_logger(config: LogConfig) -> None:
     log = SessionLogger(config)
     other = Ledger.open(config.path)
-    assert not other.hold(log.session.id)
+    assert not other.lock(log.session.id)
     log.close()
     log.close()
-    assert other.hold(other.sessions()[0].id)
+    assert other.lock(other.sessions()[0].id)
     other.close()
 
 

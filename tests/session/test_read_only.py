@@ -107,6 +107,6 @@ def test_it_works_calls_compacts_and_remembers_nothing(tmp_path: Path) -> None:
 
     live(again())
     assert kept() == before
-    look = Ledger.look(places().ledger)
-    assert not look.writes and look.hold(id_)
+    look = Ledger.open_for_reading(places().ledger)
+    assert not look.writes and look.lock(id_)
     look.close()

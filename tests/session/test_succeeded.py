@@ -83,7 +83,7 @@ def test_another_session_starts_clean_and_frees_the_one_before(tmp_path: Path) -
         second = _open(tmp_path, provider, person, first)
         assert second.id != first.id
         with the_ledger() as elsewhere:
-            assert elsewhere.hold(first.id) and not elsewhere.hold(second.id)
+            assert elsewhere.lock(first.id) and not elsewhere.lock(second.id)
         await _turn(second, "two")
         assert person.times == 2, "what was allowed in one session is not allowed in the next"
         await second.aclose()
@@ -122,7 +122,7 @@ def test_a_model_that_is_refused_leaves_session_and_locks_as_they_were(tmp_path:
             with pytest.raises(NexusError, match="price"):
                 open_session(options, capped, approver=None, provider=provider, earlier=first)
         with the_ledger() as elsewhere:
-            assert elsewhere.hold(other.id) and not elsewhere.hold(first.id)
+            assert elsewhere.lock(other.id) and not elsewhere.lock(first.id)
             assert {elsewhere.session(one).model for one in (first.id, other.id)} == {MODEL}
         await first.aclose()
         return first.id, other.id

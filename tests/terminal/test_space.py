@@ -93,7 +93,7 @@ def test_the_status_line_says_who_works_and_who_waits(here: Place, ledger: Ledge
     assert key is not None
     run = ledger.runs.claim(key, "elsewhere:1", 600.0, AT)
     # Both before the program is there: it takes up what is queued, and what is running and held by nobody.
-    assert run is not None and ledger.hold(run.id)
+    assert run is not None and ledger.lock(run.id)
     made = repl(at=here, arguments=OPEN)
     made.wait_for("Ana works...")
     ledger.runs.wait(

@@ -116,7 +116,7 @@ def test_two_workers_work_side_by_side_while_a_person_types_and_their_diffs_are_
     shown = sum(float(found) for line in rows for found in re.findall(r"^· 2 steps .*\$([\d.]+)", line))
     made.send(ctrl("d"))
     made.status()
-    with_workers = Ledger.look(made.place.nexus_home / "data" / "ledger.db")
+    with_workers = Ledger.open_for_reading(made.place.nexus_home / "data" / "ledger.db")
     (root,) = with_workers.sessions()
     kinds = {row["name"]: row for row in cost_report(with_workers, root.id)["kinds"]}
     assert kinds["conversation"]["requests"] == 2 and kinds["workers"]["requests"] == 6

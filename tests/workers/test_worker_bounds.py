@@ -361,7 +361,7 @@ def test_whichever_commit_is_the_last_each_request_is_paid_for_once(number: int,
     with closing(Ledger.open(places().ledger)) as ledger:
         before = ledger.usage(root)
         for held in (root, *(worker.id for worker in ledger.workers(root))):
-            while not ledger.hold(held):  # a process that the killed one was about to start has its locks till then
+            while not ledger.lock(held):  # a process that the killed one was about to start has its locks till then
                 time.sleep(0.01)
         logs = [ledger.log(worker.id) for worker in ledger.workers(root)]
         last = [log.read(log.last_id(), log.last_id())[0].message.content for log in logs if log.last_id()]

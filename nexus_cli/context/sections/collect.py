@@ -116,6 +116,10 @@ class ChangedSections:
         in_words = (one for one in self.plan.sent if not one.section.sticky or one.name != "pointer")
         return [one.section.fact for one in in_words if one.section.fact]
 
+    def fact_ids(self) -> list[str]:
+        """Return all facts of its sections, also those that only the drop of a section has."""
+        return [fact for one in self.plan.chosen if not one.is_off for fact in one.section.fact_ids]
+
 
 @dataclass
 class SectionCollector:

@@ -84,6 +84,8 @@ class Section:
     """Bytes of its file that were not read, so that not even the full form contains them."""
     fact: Mapping[str, str] | None = None
     """The fact that it contains: `id`, `slot` and `text`."""
+    fact_ids: tuple[str, ...] = ()
+    """The facts that its full form contains, however it is sent."""
 
     def __post_init__(self) -> None:
         if len(self.forms) not in LADDERS or not all(form.strip() for form in self.forms):

@@ -46,6 +46,8 @@ class ResultObject(TypedDict):
     denied: bool
     cites: str
     """The drop that was recalled."""
+    facts: list[str]
+    """Ids of the remembered facts in it."""
     status: int | None
     """Exit status of a command."""
     ran: bool
@@ -82,6 +84,8 @@ class QuestionObject(TypedDict):
     parts: list[dict[str, Any]]
     """Parts of a command, as in `nexus rules test --json`."""
     more_parts: int
+    doubts: list[str]
+    """What the command has, besides its parts, that makes it ask."""
     rule: str
     agent: str
     """The worker that asks."""

@@ -61,7 +61,8 @@ def consolidation(done: Consolidation) -> Act:
         tools = [one for one in dispatcher.registry.get_definitions() if one["function"]["name"] in wanted]
         try:
             text = "\n".join(map(_line, shown))
-            done.answer = await run_in_lane(state.lane_state, dispatcher, recipe, text, tools)
+            ids = [fact.id for fact in shown]
+            done.answer = await run_in_lane(state.lane_state, dispatcher, recipe, text, tools, facts=ids)
         finally:
             after = {fact.id: fact for fact in _facts(state)}
             known = {fact.id: fact for fact in before}

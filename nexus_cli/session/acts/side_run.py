@@ -16,6 +16,7 @@ from nexus_cli.context.window.groups import Dispatch, Done, ModelCall
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import TOLD
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.lane.current_request import answer_cap, window_request
@@ -51,9 +52,10 @@ async def run_in_lane(
     tools: Sequence[Mapping[str, Any]] = (),
     *,
     model: Model | None = None,
+    facts: Sequence[str] = (),
 ) -> str:
     """Return the answer of a new lane with the recipe's instruction as its system text and `text` as its only
-    message, by `model` or the session's own."""
+    message, by `model` or the session's own; `facts` are the ids of the remembered facts in `text`."""
     instruction = _instruction(recipe)
     side = separate(lane_state, recipe.name, model or lane_state.model)
     context = side.window.context
@@ -65,7 +67,8 @@ async def run_in_lane(
         tools_tokens=context.tools_cost(tools),
     )
     context.lane.rewrite((), "start", (), frame)
-    context.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
+    notes = {TOLD: {"ids": list(facts)}} if facts else None
+    context.lane.append(Kind.USER, Message(Role.USER, text), "nexus", notes)
     return await _run(side, dispatcher, recipe)
 
 
@@ -148,7 +151,7 @@ def _dispatcher(lane: Lane, request: NextRequest, dispatcher: Dispatcher, recipe
         found=request.tokens,
         denied=[],
         changed={},
-        given={},
-        here={},
+        partial_outputs={},
+        started_here={},
         errors=0,
     )

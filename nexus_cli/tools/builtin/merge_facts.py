@@ -20,4 +20,4 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     stays = f"; until then {', '.join(fact.replaces)} stay" if fact.replaces else ""
-    return ToolResult(f"{fact.id} ({fact.slot}): waits for the person{stays}")
+    return ToolResult(f"{fact.id} ({fact.slot}): waits for the person{stays}", facts=(fact.id, *fact.replaces))

@@ -20,7 +20,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         fact = await run_in_thread(lambda stop: facts.remember(slot, text, quote))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
-    return ToolResult(_format_fact(fact))
+    return ToolResult(_format_fact(fact), facts=(fact.id,))
 
 
 def _format_fact(fact: Fact) -> str:

@@ -25,4 +25,5 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.statement}" for fact in found[:LIMIT]]
     if len(found) > LIMIT:
         lines.append(f"[the best {LIMIT}; there are more: narrow the query or name a slot]")
-    return ToolResult("\n".join(lines) or "nothing is remembered that fits")
+    told = tuple(fact.id for fact in found[:LIMIT])
+    return ToolResult("\n".join(lines) or "nothing is remembered that fits", facts=told)

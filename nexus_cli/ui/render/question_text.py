@@ -192,10 +192,12 @@ def _confinement_text(question: Question) -> str:
     from nexus_cli.rules.bash_syntax import find_hidden_sign  # noqa: PLC0415  (loaded already for a command)
 
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
-    shown = [cut(one_line(part), MOST_REASON, "...") for part in asking[:MOST_PARTS]]
+    shown = [cut(one_line(part), MOST_REASON, "...") for part in [*question.doubts, *asking][:MOST_PARTS]]
     least = "at least " if question.more_parts and len(asking) == len(question.parts) else ""
-    more = f" and {least}{len(asking) - len(shown):,} more" if len(asking) > len(shown) else ""
-    named = f"needs approval: {'; '.join(shown)}{more}" if least or 0 < len(asking) < len(question.parts) else ""
+    rest = len(question.doubts) + len(asking) - len(shown)
+    more = f" and {least}{rest:,} more" if rest else ""
+    is_named = least or question.doubts or 0 < len(asking) < len(question.parts)
+    named = f"needs approval: {'; '.join(shown)}{more}" if is_named else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
     wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]

@@ -239,6 +239,8 @@ def test_goals_and_memories_come_from_their_own_seams() -> None:
     found = texts(SEED, goals=lambda: goals, facts=Relevant(), about=lambda: "Q4")
     assert found["run.goals"] == "GOALS:\n  - ship it (open: test)"
     assert found["run.memories"] == "MEMORIES:\n  - [project] about Q4"
+    told = sections(SEED, facts=Relevant(), about=lambda: "Q4")
+    assert [section.fact_ids for section in told.values() if section.fact_ids] == [("m1",)]
     assert "run.memories" not in texts(SEED, facts=Broken()) and "run.goals" not in texts(SEED, goals=tuple)
 
 

@@ -22,7 +22,7 @@ from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.context.untrusted_text import neutralize_message
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import MemorySlot
+from nexus_cli.core.memory import Fact, MemorySlot
 from nexus_cli.core.message import replace_surrogates
 
 ID = "run"
@@ -72,12 +72,14 @@ def read(sources: Sources) -> Value:
         return made
     now = _moment(run.get("time"))
     now = now and now.replace(microsecond=0)
+    facts = _relevant_facts(sources)
     return made | {
         "identity": _identity_lines(run["identity"], now),
         "space": _space_lines(run),
         "spaces": [_space_line(one) for one in run.get("spaces", ())],
         "goals": _goal_lines(sources),
-        "memories": _memory_lines(sources),
+        "memories": [f"[{fact.slot}] {_plain(fact.statement)}" for fact in facts],
+        "facts": [fact.id for fact in facts],
         "plans": [_plan_line(one, now) for one in run.get("plans", ())],
         "runs": [_run_line(one) for one in run.get("runs", ())],
     }
@@ -96,6 +98,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
             sticky=name in ("identity", "trigger"),
             source="the run",
             least=least,
+            fact_ids=tuple(value["facts"]) if name == "memories" else (),
         )
         for name, forms, least in made
     )
@@ -206,13 +209,13 @@ def _goal_lines(sources: Sources) -> list[str]:
     return lines
 
 
-def _memory_lines(sources: Sources) -> list[str]:
-    """Return the facts that are relevant to the cause of the run, each with its slot."""
+def _relevant_facts(sources: Sources) -> list[Fact]:
+    """Return the facts that are relevant to the cause of the run."""
     if sources.facts is None:
         return []
     try:
         about, relevant = sources.about(), sources.facts.relevant
-        return [f"[{slot}] {_plain(fact.statement)}" for slot in MemorySlot for fact in relevant(slot, about, MEMORIES)]
+        return [fact for slot in MemorySlot for fact in relevant(slot, about, MEMORIES)]
     except NexusError:
         return []
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from nexus_cli.context.compaction_plan import PINS_SHARE, RECORD_SHARE, own_words_room, split_fitting_pins
 from nexus_cli.context.pin import crowded_line
 from nexus_cli.context.summary_head import PINNED, missing_line
-from nexus_cli.context.untrusted_text import named_drops
 from nexus_cli.context.window.entry_ranges import SUMMED
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import WorkLog, fit_record
@@ -33,12 +32,14 @@ from nexus_cli.lane.user_messages import read_backwards, read_sources, words_bef
 
 RESUME = "resume"
 """Cause of the epoch."""
+RECAP = "recap"
+"""Memo: `drop` (id) with what the head of the `epoch` (id) tells again."""
 
 NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
 """Who said what the person did not type, by the source of the message."""
 
 
-async def begin_fresh_epoch(lane_state: LaneState, subjects: Mapping[str, str], came: Iterable[str]) -> None:
+async def begin_resume_epoch(lane_state: LaneState, subjects: Mapping[str, str], came: Iterable[str]) -> None:
     """Begin it, with what `came` at the end of the recap; `subjects` are the names of the tools' main arguments."""
     lane = lane_state.lane
     last = lane.timeline.last
@@ -56,7 +57,13 @@ async def begin_fresh_epoch(lane_state: LaneState, subjects: Mapping[str, str], 
     what = f"messages 1 to {last} of the conversation, told again as a timeline"
     drops = [] if known else [Drop(drop_id, what, gone, Cause.COMPACTION, lane.timeline.now(), (1, last))]
     planned = await lane_state.prompt.draft_epoch(lane_state.window)
-    lane_state.begin_epoch([item], RESUME, planned, drops, lambda _: [rewrite_memo(lane_state, before)])
+    lane_state.begin_epoch(
+        [item],
+        RESUME,
+        planned,
+        drops,
+        lambda _: [rewrite_memo(lane_state, before), (RECAP, {"epoch": lane.epoch.id, "drop": drop_id})],
+    )
     lane_state.upcoming.pending = ""
 
 
@@ -64,7 +71,8 @@ def _recap_in_force(lane: Lane) -> str:
     """Return the drop of the recap that an earlier process began and did not come to use, "" if there is none."""
     if lane.epoch.cause != RESUME or lane.tail or lane.last_sent >= 0 or len(lane.epoch.head) != 1:
         return ""
-    return next(iter(named_drops(lane.epoch.head[0].message.content.partition("\n")[0])), "")
+    memos = lane.timeline.memos(RECAP)
+    return next((str(memo.value["drop"]) for memo in memos if memo.value["epoch"] == lane.epoch.id), "")
 
 
 def _recap_text(
@@ -105,6 +113,6 @@ def _read_named(lane: Lane, last: int) -> Iterator[Entry]:
 
 def _own_forms(lane: Lane) -> OwnForms:
     """Return the entries of SPACE HISTORY, and the one that has the mark of what started the run."""
-    history = {memo.entry: str(memo.value["name"]) for memo in lane.timeline.memos(HISTORY)}
+    history = {memo.entry: memo.value for memo in lane.timeline.memos(HISTORY)}
     facts = [(memo.entry, memo.value.get("facts", {})) for memo in lane.timeline.memos(TRIGGER)]
     return OwnForms(history, max((entry for entry, one in facts if one and one["type"] != RESUME), default=0))

@@ -1,0 +1,41 @@
+"""The recap of a run takes the messages of a space from the fields of its entries, whatever words they are in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.message import Message, Role
+from nexus_cli.lane.recap import OwnForms, make_recap
+
+HEADER, FIRST, SECOND = "## History of Alpha", "#1 Ann said: hello", "#2 Ann said: [Bob (human)]\nbye"
+STATE, AWAITED = " (new)", " (new) (awaited)"
+ENTRY = "\n".join([HEADER, FIRST + STATE, SECOND + AWAITED])
+
+
+def parts(*texts: tuple[str, str]) -> list[list[int]]:
+    """The offsets of these texts, each with its ending, in `ENTRY`."""
+    starts = [ENTRY.index(text) for text, _ in texts]
+    ends = [start + len(text) for start, (text, _) in zip(starts, texts, strict=True)]
+    return [[start, end, end + len(more)] for start, end, (_, more) in zip(starts, ends, texts, strict=True)]
+
+
+def recap(history: dict[str, Any], *, later: bool) -> list[str]:
+    """The lines on `ENTRY`, with or without an answer of the agent after it."""
+    entries = [Entry(1, "2026-02-18T14:50:00.000Z", "Ann (human, ent-1)", Kind.MESSAGE, Message(Role.USER, ENTRY))]
+    if later:
+        said = Message(Role.ASSISTANT, "done")
+        entries.insert(0, Entry(2, "2026-02-18T14:51:00.000Z", "agent", Kind.ASSISTANT, said))
+    made = make_recap(entries, {}, 9_000, len, {}, OwnForms({1: {"name": "Alpha", **history}}))
+    assert made.missing == 0 and {line.space for line in made.lines if line.entry == 1} == {"Alpha"}
+    return [line.text for line in made.lines if line.entry == 1]
+
+
+def test_the_messages_of_a_space_are_cut_out_by_their_offsets_and_seen_once_something_followed() -> None:
+    told = {"parts": parts((FIRST, STATE), (SECOND, AWAITED))}
+    assert recap(told, later=False) == [FIRST + STATE, SECOND + AWAITED]
+    assert recap(told, later=True) == [f"{FIRST}  [SEEN]", f"{SECOND}  [SEEN]"]
+
+
+def test_an_entry_of_an_older_ledger_is_told_whole() -> None:
+    assert recap({}, later=False) == recap({}, later=True) == [ENTRY]
