@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nexus_cli import __version__
 from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.client import CallError, Client
+from nexus_cli.commands.command import Command
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.input.box import InputBox
-from nexus_cli.ui.print.stream import Stream, write_stderr_line
+from nexus_cli.ui.print.approver import PersonApprover
+from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
+from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme, choose_theme
-from nexus_cli.ui.repl.remote_repl import RemoteRepl
+from nexus_cli.ui.repl.clipboard import save_clipboard_image
+from nexus_cli.ui.repl.command_context import TerminalContext
+from nexus_cli.ui.repl.remote_agent import RemoteAgent
+from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.screen.line_view import LineView
 from nexus_cli.ui.screen.screen import Screen
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.server_results import ListedAgent
 
 TAKEN = {"--model", "--resume", "--cd", "--recipe", "--allow", "--quiet", "--verbose"}
 """Options that mean something for an agent elsewhere."""
@@ -53,6 +63,7 @@ class _Remote:
 
     def __init__(self, url: str, token: str, shared: SharedOptions, settings: Settings, folder: Path) -> None:
         self._url, self._token, self._shared, self._settings, self._folder = url, token, shared, settings, folder
+        self._commands: Mapping[str, Command] = {}
 
     async def run(self) -> int:
         """Run until the person leaves; return the exit status."""
@@ -62,24 +73,39 @@ class _Remote:
             theme = choose_theme(self._settings.ui.theme, os.environ, Stream(1).colour, screen=not dumb)
             box = None if dumb else self._make_box()
             view: ReplView = LineView(environ=os.environ) if box is None else self._make_screen(box, theme)
-            renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=box is not None, commands=False)
-            repl = RemoteRepl(client, agent, self._url, view, renderer, theme)
+            renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=box is not None)
+            approver = PersonApprover(view, lambda question, number: question_text(question, view.width, theme, number))
+            backend = RemoteAgent(client, agent, self._url, self._folder, approver)
+            repl = Repl(backend, view, renderer, theme)
+            backend.desk = TerminalContext(repl, os.environ, QuietStream(Stream(1)).write)
+            if box is not None:
+                self._connect_box(box, view, repl)
             interrupt = Interrupt()
             interrupt.install(repl.request_exit, stop=view.interrupt)
-            if not self._shared.quiet:
-                repl.show_note(
-                    f"nexus {__version__}  {agent['agent_id']} at {self._url}\n/help commands, Ctrl+D leaves"
-                )
             try:
-                await repl.run()
+                await self._run(backend, repl)
             finally:
                 interrupt.uninstall()
                 if box is not None:
                     box.close()
-            await self._leave(client, repl)
-            return interrupt.status if interrupt.signal else repl.status_code
+            await self._leave(client, backend)
+            return interrupt.status if interrupt.signal else backend.status_code
 
-    async def _find_agent(self, client: Client) -> Mapping[str, Any]:
+    async def _run(self, backend: RemoteAgent, repl: Repl) -> None:
+        """Greet the person, show an earlier conversation, and run until they leave."""
+        if not self._shared.quiet:
+            repl.show_note(f"nexus {__version__}  {backend.agent_id} at {self._url}\n/help commands, Ctrl+D leaves")
+        if self._shared.resume:
+            await backend.show_conversation()
+        backend.watch()
+        reading = asyncio.create_task(backend.read_events())
+        try:
+            await repl.run()
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _find_agent(self, client: Client) -> ListedAgent:
         """Return the row of the agent that --resume names, or of a new one."""
         shared, wanted = self._shared, self._shared.resume
         if not wanted:
@@ -94,13 +120,13 @@ class _Remote:
         if wanted not in rows:
             there = ", ".join(rows) or "none"
             raise NexusError("usage", f"agent {wanted}", "there is no such agent", f"There are: {there}")
-        return dict(rows[wanted])
+        return rows[wanted]
 
     def _make_box(self) -> InputBox:
         return InputBox(
             folder=self._folder,
             project=project_root(self._folder),
-            commands=dict,
+            commands=lambda: self._commands,
             desk=lambda: None,
             history=places().data / "history",
             vi=self._settings.ui.keys == "vi",
@@ -108,19 +134,23 @@ class _Remote:
         )
 
     def _make_screen(self, box: InputBox, theme: Theme) -> Screen:
-        screen = Screen(box, theme, environ=os.environ, notify=self._settings.ui.notify)
-        box.outside = screen.outside
-        return screen
+        return Screen(box, theme, environ=os.environ, notify=self._settings.ui.notify)
 
-    async def _leave(self, client: Client, repl: RemoteRepl) -> None:
+    def _connect_box(self, box: InputBox, view: ReplView, repl: Repl) -> None:
+        self._commands = repl.backend.commands
+        box.outside = view.outside
+        box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
+        box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
+
+    async def _leave(self, client: Client, backend: RemoteAgent) -> None:
         """Destroy an agent that was never used; say how to come back to any other."""
-        if repl.status_code:
+        if backend.status_code:
             return
         try:
-            used = (await client.get_messages(repl.agent_id, limit=1))["total"]
+            used = (await client.get_messages(backend.agent_id, limit=1))["total"]
             if not used and not self._shared.resume:
-                await client.destroy_agent(repl.agent_id)
+                await client.destroy_agent(backend.agent_id)
                 return
         except (CallError, ConnectionError):
             return
-        write_stderr_line(f"The agent stays. Come back with: nexus --connect {self._url} -r {repl.agent_id}")
+        write_stderr_line(f"The agent stays. Come back with: nexus --connect {self._url} -r {backend.agent_id}")

@@ -51,6 +51,7 @@ from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.clipboard import save_clipboard_image
 from nexus_cli.ui.repl.command_context import ReplCommandContext
+from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.screen.screen import Screen
@@ -136,7 +137,7 @@ class _ReplRun:
         self._terminal = termios.tcgetattr(0) if os.isatty(0) else None
         self._draft: Callable[[], str] = str
         """The text in the input box."""
-        self._repl: Repl
+        self._backend: LocalSession
 
     def run(self) -> int:
         """Run until the person leaves; return the exit status."""
@@ -149,14 +150,16 @@ class _ReplRun:
         # A link to a file opens it on the machine of the terminal.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
         renderer = RichRenderer(view.put, lambda: view.width, self._theme, drawn=box is not None, folder=folder)
-        repl = self._repl = Repl(session, view, renderer, self._theme)
+        backend = self._backend = LocalSession(session)
+        repl = Repl(backend, view, renderer, self._theme)
         repl.draft = self._draft
         if box is not None:
             box.outside = view.outside
             box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
             box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
-        repl.desk = ReplCommandContext(
+        backend.desk = ReplCommandContext(
             repl,
+            backend,
             self._options,
             self._settings,
             os.environ,
@@ -165,7 +168,7 @@ class _ReplRun:
             ),
             QuietStream(Stream(1)).write,
         )
-        watchdog = LoopWatchdog(lambda: repl.session, self._resume_line, self._reset_terminal)
+        watchdog = LoopWatchdog(lambda: backend.session, self._resume_line, self._reset_terminal)
         repl.jobs.guard = watchdog
         try:
             return run_in_loop(self._run_loop(repl, watchdog))
@@ -189,7 +192,7 @@ class _ReplRun:
             folder=self._options.cwd,
             project=project_root(self._options.cwd),
             commands=discover,
-            desk=lambda: self._repl.desk if hasattr(self, "_repl") else None,
+            desk=lambda: self._backend.desk if hasattr(self, "_backend") else None,
             history=places().data / "history",
             vi=self._settings.ui.keys == "vi",
             save=self._options.save,
@@ -201,7 +204,7 @@ class _ReplRun:
         loop = asyncio.get_running_loop()
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
-        loop.call_later(PREPARE_AFTER, _prepare, repl, loop)
+        loop.call_later(PREPARE_AFTER, _prepare, repl, self._backend.session, loop)
         if self._first:
             loop.call_soon(repl.submit, TypedMessage(self._first, self._first))
         try:
@@ -209,9 +212,10 @@ class _ReplRun:
         finally:
             sys.stderr = sys.__stderr__
             interrupt.uninstall()
-            named = short_id(repl.session.ledger, repl.session.id)
-            resume = self._resume_line(named) if _has_entries(repl.session) else ""
-            await repl.session.aclose()
+            session = self._backend.session
+            named = short_id(session.ledger, session.id)
+            resume = self._resume_line(named) if _has_entries(session) else ""
+            await session.aclose()
             self._work.leave()
             if resume:
                 write_stderr_line(resume)
@@ -234,7 +238,7 @@ class _ReplRun:
         return 0
 
     def _greet(self, repl: Repl) -> None:
-        session = repl.session
+        session = self._backend.session
         if not self._shared.quiet:
             where = self._work.describe().replace(str(Path.home()), "~", 1)
             keys = "" if self._dumb else "? keys, "
@@ -246,11 +250,11 @@ class _ReplRun:
         for line in _take_away_lines(session):
             repl.show_note(f"nexus: {line}")
         if self._options.resume or self._options.newest:
-            repl.show_conversation()
+            self._backend.show_conversation()
 
     def _resume_line(self, named: str = "") -> str:
         """Return the command that resumes the session, `named` so; with its whole id in the watchdog's thread."""
-        session = self._repl.session
+        session = self._backend.session
         return format_resume_line(session, "nexus", self._shared, named) if session.ledger is not None else ""
 
     def _reset_terminal(self, error: NexusError) -> None:
@@ -290,9 +294,8 @@ def _is_terminal(descriptor: int) -> bool:
         return False
 
 
-def _prepare(repl: Repl, loop: asyncio.AbstractEventLoop) -> None:
+def _prepare(repl: Repl, session: Session, loop: asyncio.AbstractEventLoop) -> None:
     """Load in a thread what the first request and the first command need; what fails is reported by these."""
-    session = repl.session
 
     def load() -> None:
         if not session.has_walls():

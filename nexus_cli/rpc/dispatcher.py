@@ -275,7 +275,7 @@ class AgentDispatcher:
             await run_after(command, context, arguments.strip(), self._works)
         except NexusError as error:
             problem = {"kind": error.kind, "message": error.message, "hint": error.hint}
-        return {"calls": context.calls, "error": problem, "next": self.feed.next}
+        return {"calls": context.calls, "error": problem}
 
     def _reopen(self, options: Options) -> None:
         """Open the session again with `options`."""

@@ -297,6 +297,7 @@ class PoolMethods:
                     "state": agent.dispatcher.state,
                     "model": agent.session.model,
                     "used": agent.dispatcher.used,
+                    "next": agent.dispatcher.feed.next,
                     "allow": agent.session.state.limits.allow or LEVELS[0],
                 }
                 for agent in self.pool.list()

@@ -203,8 +203,9 @@ async def test_what_a_command_does_to_the_session_is_an_event_before_its_result(
 
         listening = asyncio.create_task(listen())
         await asyncio.sleep(0.05)
-        result = await run(served, "pin remember this")
-        await until(lambda: seen and seen[-1]["seq"] + 1 == result["next"])
+        await run(served, "pin remember this")
+        after = (await served.client.list_agents())[0]["next"]
+        await until(lambda: seen and seen[-1]["seq"] + 1 == after)
         assert [event["type"] for event in seen] == ["notice"] and "p1" in seen[0]["text"]
         listening.cancel()
 

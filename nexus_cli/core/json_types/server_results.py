@@ -31,6 +31,8 @@ class ListedAgent(TypedDict):
     """Tokens of its window."""
     allow: str
     """Its permission level."""
+    next: int
+    """The number of its next event."""
 
 
 class AgentList(TypedDict):
@@ -82,8 +84,6 @@ class CommandResult(TypedDict):
     """In order."""
     error: ErrorObject | None
     """Why the command failed after these calls."""
-    next: int
-    """The number of the agent's next event: the command's own events come before it."""
 
 
 class Conversation(TypedDict):

@@ -1,0 +1,322 @@
+"""An agent of `nexus serve` behind the REPL: its turns and commands run in the server, its events arrive as a stream.
+
+Other clients may begin turns of the same agent. A lost connection is opened again; missed events are sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from nexus_cli.client import CallError, Client
+from nexus_cli.commands import discover
+from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.core import event as e
+from nexus_cli.core.approval import Allow, Deny, Question
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import EXIT_STATUS, NexusError
+from nexus_cli.core.limits import name_level
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.permission.approvals import TAKEN_BACK
+from nexus_cli.rpc.client_approver import question_id
+from nexus_cli.rpc.jsonrpc import TURN_FAILED
+from nexus_cli.rpc.served_command import refuse_elsewhere
+from nexus_cli.session.event_json import read_event
+from nexus_cli.session.session import CYCLE
+from nexus_cli.text.cells import cut, one_line
+from nexus_cli.ui.print.approver import PersonApprover
+from nexus_cli.ui.repl.backend import Backend
+from nexus_cli.ui.repl.command_context import TerminalContext
+from nexus_cli.ui.repl.conversation import CUT_SHORT
+from nexus_cli.ui.repl.shell_line import ShellLine
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.server_results import ListedAgent
+    from nexus_cli.ui.repl.repl import Repl
+
+TRIES = 5
+"""Consecutive attempts to reopen a lost connection."""
+WAIT_SECONDS = 1.0
+"""Seconds before the first attempt; each further wait is longer by as much."""
+TURNS = 20
+"""Most turns that are shown on return."""
+AT_WORK = ("running", "asking")
+"""States of an agent in which a turn runs."""
+CALLS = ("say", "show", "fill", "attach", "start")
+"""What a command of the server may do at this terminal."""
+ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
+"""Appended to a permission granted for the session, because the command that revokes it is the person's alone."""
+
+
+class RemoteAgent(Backend):
+    """One agent of a server, as one of its clients sees it."""
+
+    ends_with_repl = False
+
+    def __init__(self, client: Client, agent: ListedAgent, url: str, folder: Path, approver: PersonApprover) -> None:
+        """`folder` of this machine has the files that a message mentions."""
+        self._client, self._agent, self._url, self._folder = client, agent, url, folder
+        self.agent_id = agent["agent_id"]
+        self.desk: TerminalContext
+        """The part of a `CommandContext` that is here; set once after construction."""
+        self.status_code = 0
+        """The exit status."""
+        self._approver = approver
+        self._questions: dict[str, asyncio.Task[None]] = {}
+        self._expected: list[str] = []
+        """Texts of this client whose turn has not begun."""
+        self._in_turn = agent["state"] in AT_WORK
+        self._steering: list[str] = []
+        self._seen = agent["next"]
+        """The number of the next event."""
+        self._news = asyncio.Event()
+        """Set by every event."""
+        self._connected = asyncio.Event()
+        self._failed = 0
+        """Number of consecutive failures of the connection."""
+
+    def connect(self, repl: Repl) -> None:
+        self.repl = repl
+
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
+    @property
+    def name(self) -> str:
+        return self.agent_id
+
+    @property
+    def commands(self) -> Mapping[str, Command]:
+        return {name: one for name, one in discover().items() if one.at_terminal or one.served}
+
+    @property
+    def undelivered(self) -> Sequence[str]:  # type: ignore[override]
+        return self._steering
+
+    # Turns
+
+    async def run(self, trigger: Trigger) -> None:
+        self._expected.append(trigger.text)
+        images = [base64.b64encode(part.data).decode() for part in trigger.parts]
+        try:
+            await self._connected.wait()
+            try:
+                await self._client.send(self.agent_id, trigger.text, images or None)
+            except CallError as error:
+                if error.code != TURN_FAILED:  # the failed turn has shown its own end
+                    raise _error_of(error) from error
+            await self._catch_up()
+        except ConnectionError as error:
+            if trigger.text in self._expected:
+                raise NexusError("network", self.agent_id, str(error), "It was not sent") from error
+            await self._follow()  # it has begun, and `read_events` reports the connection
+        finally:
+            if trigger.text in self._expected:
+                self._expected.remove(trigger.text)
+
+    async def _follow(self) -> None:
+        """Wait until no turn runs."""
+        while self._in_turn:
+            self._news.clear()
+            await self._news.wait()
+
+    async def _catch_up(self) -> None:
+        """Read the agent's figures, and wait for the events until now."""
+        rows = {row["agent_id"]: row for row in await self._client.list_agents()}
+        self._agent = rows.get(self.agent_id, self._agent)
+        while self._seen < self._agent["next"]:
+            self._news.clear()
+            await self._news.wait()
+        self.repl.view.invalidate()
+
+    async def steer(self, trigger: Trigger) -> bool:
+        self._steering.append(trigger.text)
+        try:
+            await self._client.steer(self.agent_id, trigger.text)
+        except (CallError, ConnectionError):
+            self._steering.remove(trigger.text)
+            return False
+        return True
+
+    def cancel(self) -> bool:
+        self._begin(self._client.cancel(self.agent_id))
+        return True
+
+    def watch(self) -> None:
+        """Show the turn of another client as running work."""
+        if self._in_turn and self.repl.jobs.current is None:
+            self.repl.jobs.start("turn", "", self._follow())
+
+    # What the person does
+
+    async def run_command(self, command: Command, rest: str) -> None:
+        if command.at_terminal:
+            await command.invoke(cast("CommandContext", self.desk), rest)
+        elif command.served is None:
+            raise refuse_elsewhere(f"/{command.name}")
+        else:
+            await self._repeat(await self._call(command.name, rest))
+
+    async def _call(self, name: str, rest: str) -> Mapping[str, Any]:
+        """Run a command in the server; its events are shown when this returns."""
+        try:
+            result = await self._client.run_command(self.agent_id, name, rest or None)
+            await self._catch_up()
+        except CallError as error:
+            raise _error_of(error) from error
+        except ConnectionError as error:
+            raise NexusError("network", self.agent_id, str(error), "Try again") from error
+        return result
+
+    async def _repeat(self, result: Mapping[str, Any]) -> None:
+        """Do at this terminal what a command of the server did; raise its error."""
+        for call in result["calls"]:
+            if call["method"] in CALLS:
+                getattr(self.desk, call["method"])(**call["params"])
+        if (error := result["error"]) is not None:
+            raise _nexus_error(error)
+
+    async def run_shell(self, line: ShellLine) -> None:
+        raise refuse_elsewhere("a ! line", "The agent runs commands: ask it")
+
+    def cycle_level(self) -> None:
+        now = self._agent["allow"]
+        level = CYCLE[(CYCLE.index(now) + 1) % len(CYCLE)] if now in CYCLE else CYCLE[0]
+        self.repl.jobs.start_background(self._set_level(level))
+
+    async def _set_level(self, level: str) -> None:
+        result = await self._call("permissions", name_level(level))
+        if result["error"] or self._agent["allow"] != level:
+            self.repl.show_note(f"{name_level(level)} is more than the server allows.")
+
+    async def transcript(self, value: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        if value is None:
+            result = await self._call("transcript", "")
+            value = cast("Mapping[str, Any]", result["calls"][0]["params"]["value"])
+        return {**value, "shell": []}
+
+    async def show_conversation(self) -> None:
+        """Show the last turns, as a resumed session does."""
+        shown = await self._client.get_conversation(self.agent_id, TURNS)
+        turns = [[event for line in turn if (event := _event_of(line)) is not None] for turn in shown["turns"]]
+        end = {**shown["end"], "open": [] if self._in_turn else shown["end"]["open"]}
+        self.repl.show_turns(end, turns)
+        if not (self._in_turn or end["finished"]):
+            self.repl.show_note(CUT_SHORT, "warn")
+
+    def status_line(self, width: int) -> str:
+        theme, agent = self.repl.theme, self._agent
+        level, used = name_level(agent["allow"]), f"{agent['used']:,} tokens"
+        parts = (one_line(agent["model"]), level, used, f"{self.agent_id} at {self._url}")
+        return theme.paint("dim", cut(f" {theme.signs.dot} ".join(parts), max(0, width - 1), theme.signs.cut))
+
+    # Events
+
+    async def read_events(self) -> None:
+        """Show the agent's events; reopen a lost connection, and end the REPL where that fails."""
+        after: int | None = None
+        while True:
+            try:
+                async for line in self._client.events(self.agent_id, after, self._note_connection):
+                    after = line.get("seq", after)
+                    self._take(line)
+                why = "the server has ended the connection"
+            except CallError as error:
+                self._failed, why = TRIES, str(error)
+            except ConnectionError as error:
+                why = one_line(str(error))
+            self._failed += 1
+            if self._failed > TRIES:
+                kept = f"nexus --resume {self._agent['session']} continues its session on the machine of the server"
+                self.repl.show_note(f"nexus: {self.agent_id} has ended: {why}. {kept}.", "error")
+                self.status_code = 1
+                self.repl.view.leave()
+                return
+            if self._failed == 1:
+                self.repl.show_note(f"connection lost ({why}); retrying", "warn")
+                self.repl.view.invalidate()
+            await asyncio.sleep(WAIT_SECONDS * self._failed)
+
+    def _note_connection(self) -> None:
+        self._failed = 0
+        self._connected.set()
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        """Show one object of the stream."""
+        if line["type"] == "gap":
+            self.repl.show_note(f"{line['last'] - line['first'] + 1} events were missed", "warn")
+        elif (event := _event_of(line)) is not None:
+            self._show(event)
+        self._seen = max(self._seen, line.get("seq", -1) + 1)
+        self._news.set()
+        self.repl.view.invalidate()
+
+    def _show(self, event: e.Event) -> None:
+        inner, agent = (event.event, event.agent) if isinstance(event, e.AgentEvent) else (event, "")
+        if isinstance(inner, e.ApprovalRequest):
+            key = question_id(inner.question.call.id, agent)
+            self._questions[key] = self._begin(self._ask(key, inner.question))
+        elif isinstance(inner, e.ApprovalAnswer):
+            task = self._questions.pop(question_id(inner.call_id, agent), None)
+            if task is not None:
+                task.cancel()  # answered elsewhere, or done
+        elif isinstance(event, e.SteeringMessage) and event.text in self._steering:
+            self._steering.remove(event.text)
+        elif isinstance(event, e.TurnStart | e.TurnEnd):
+            self._in_turn = isinstance(event, e.TurnStart)
+        if isinstance(event, e.Notice) and TAKEN_BACK in event.text:
+            event = replace(event, text=f"{event.text.partition(TAKEN_BACK)[0]}{ALLOWED_UNTIL}")
+        if isinstance(event, e.TurnStart) and event.text not in self._expected:
+            if typed := split_attachments(event.text)[0]:
+                self.repl.renderer.show_user_message(typed)
+            self.repl.renderer.feed(event)
+            self.watch()
+            return
+        if isinstance(event, e.TurnStart):
+            self._expected.remove(event.text)
+        self.repl.feed(event)
+
+    async def _ask(self, key: str, question: Question) -> None:
+        """Ask the person and send the answer. No rule can be stored from here."""
+        answer = await self._approver.ask(replace(question, stores=()))
+        given = "no" if not isinstance(answer, Allow) else "session" if answer.always else "once"
+        words = answer.why if isinstance(answer, Deny) and answer.said else ""
+        await self._client.approve(self.agent_id, key, given, words or None)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self.repl.jobs.start_background(_with_lines(work))
+
+
+async def _with_lines(work: Coroutine[Any, Any, None]) -> None:
+    """Raise the `NexusError` of a failed call."""
+    try:
+        await work
+    except CallError as error:
+        raise _error_of(error) from error
+    except ConnectionError as error:
+        raise NexusError("network", "the server", str(error)) from error
+
+
+def _error_of(error: CallError) -> NexusError:
+    """Convert the error of a call."""
+    return _nexus_error(error.data if isinstance(error.data, dict) else {"kind": "refused", "message": str(error)})
+
+
+def _nexus_error(value: Mapping[str, str]) -> NexusError:
+    """Return the error that the server has described."""
+    what, _, why = value["message"].partition(": ")
+    kind = value["kind"] if value["kind"] in EXIT_STATUS else "refused"
+    return NexusError(kind, what, why, value.get("hint", ""))
+
+
+def _event_of(line: Mapping[str, Any]) -> e.Event | None:
+    """Return the event of an object of the stream; None for any other, also from another version."""
+    try:
+        return read_event(line)
+    except (KeyError, TypeError, ValueError):
+        return None
