@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli import __version__
 from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
+from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.client import CallError, Client
-from nexus_cli.commands.command import Command
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.input.box import InputBox
-from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
-from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.render.theme import Theme, choose_theme
-from nexus_cli.ui.repl.clipboard import save_clipboard_image
 from nexus_cli.ui.repl.command_context import TerminalContext
-from nexus_cli.ui.repl.remote_agent import RemoteAgent
+from nexus_cli.ui.repl.remote_agent import RemoteAgent, served_commands
 from nexus_cli.ui.repl.repl import Repl
-from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.screen.line_view import LineView
-from nexus_cli.ui.screen.screen import Screen
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.server_results import ListedAgent
@@ -63,31 +54,26 @@ class _Remote:
 
     def __init__(self, url: str, token: str, shared: SharedOptions, settings: Settings, folder: Path) -> None:
         self._url, self._token, self._shared, self._settings, self._folder = url, token, shared, settings, folder
-        self._commands: Mapping[str, Command] = {}
 
     async def run(self) -> int:
         """Run until the person leaves; return the exit status."""
         async with Client(self._url, self._token) as client:
             agent = await self._find_agent(client)
-            dumb = os.environ.get("TERM", "") in ("", "dumb")
-            theme = choose_theme(self._settings.ui.theme, os.environ, Stream(1).colour, screen=not dumb)
-            box = None if dumb else self._make_box()
-            view: ReplView = LineView(environ=os.environ) if box is None else self._make_screen(box, theme)
-            renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=box is not None)
-            approver = PersonApprover(view, lambda question, number: question_text(question, view.width, theme, number))
-            backend = RemoteAgent(client, agent, self._url, self._folder, approver)
+            made = TerminalView(self._settings, self._folder, served_commands)
+            view, theme = made.view, made.theme
+            renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=not made.is_dumb)
+            backend = RemoteAgent(client, agent, self._url, self._folder, made.make_approver())
             repl = Repl(backend, view, renderer, theme)
             backend.desk = TerminalContext(repl, os.environ, QuietStream(Stream(1)).write)
-            if box is not None:
-                self._connect_box(box, view, repl)
+            backend.connect(repl)
+            made.connect(repl)
             interrupt = Interrupt()
             interrupt.install(repl.request_exit, stop=view.interrupt)
             try:
                 await self._run(backend, repl)
             finally:
                 interrupt.uninstall()
-                if box is not None:
-                    box.close()
+                made.close()
             await self._leave(client, backend)
             return interrupt.status if interrupt.signal else backend.status_code
 
@@ -121,26 +107,6 @@ class _Remote:
             there = ", ".join(rows) or "none"
             raise NexusError("usage", f"agent {wanted}", "there is no such agent", f"There are: {there}")
         return rows[wanted]
-
-    def _make_box(self) -> InputBox:
-        return InputBox(
-            folder=self._folder,
-            project=project_root(self._folder),
-            commands=lambda: self._commands,
-            desk=lambda: None,
-            history=places().data / "history",
-            vi=self._settings.ui.keys == "vi",
-            save=True,
-        )
-
-    def _make_screen(self, box: InputBox, theme: Theme) -> Screen:
-        return Screen(box, theme, environ=os.environ, notify=self._settings.ui.notify)
-
-    def _connect_box(self, box: InputBox, view: ReplView, repl: Repl) -> None:
-        self._commands = repl.backend.commands
-        box.outside = view.outside
-        box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
-        box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
 
     async def _leave(self, client: Client, backend: RemoteAgent) -> None:
         """Destroy an agent that was never used; say how to come back to any other."""

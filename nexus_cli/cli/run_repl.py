@@ -27,8 +27,10 @@ from nexus_cli.cli.login import offer_login
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run_turn import format_resume_line, session_options
 from nexus_cli.cli.terminal_line import read_hidden_line, read_line
+from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.commands import discover
+from nexus_cli.commands.command import CommandContext
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
@@ -42,19 +44,12 @@ from nexus_cli.service_list import SERVICES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
-from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
-from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.repl.clipboard import save_clipboard_image
 from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.repl import Repl
-from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.screen.screen import Screen
 
 PREPARE_AFTER = 0.1
 """Seconds after which the sandbox is tried and the model library loaded in the background: the prompt is visible by
@@ -132,31 +127,22 @@ class _ReplRun:
         self._first = first
         self._options = options
         self._settings = settings
-        self._dumb = os.environ.get("TERM", "") in ("", "dumb")
-        self._theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour, screen=not self._dumb)
+        self._made = TerminalView(settings, options.cwd, discover, self._desk, save=options.save)
         self._terminal = termios.tcgetattr(0) if os.isatty(0) else None
-        self._draft: Callable[[], str] = str
-        """The text in the input box."""
         self._backend: LocalSession
 
     def run(self) -> int:
         """Run until the person leaves; return the exit status."""
-        box = None if self._dumb else self._input_box()
-        view = self._make_view(box)
-        approver = PersonApprover(
-            view, lambda question, number: question_text(question, view.width, self._theme, number)
-        )
+        made, view, theme = self._made, self._made.view, self._made.theme
+        approver = made.make_approver()
         session = open_session(self._options, self._settings, approver=approver, services=SERVICES)
         # A link to a file opens it on the machine of the terminal.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
-        renderer = RichRenderer(view.put, lambda: view.width, self._theme, drawn=box is not None, folder=folder)
+        renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=not made.is_dumb, folder=folder)
         backend = self._backend = LocalSession(session)
-        repl = Repl(backend, view, renderer, self._theme)
-        repl.draft = self._draft
-        if box is not None:
-            box.outside = view.outside
-            box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
-            box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
+        repl = Repl(backend, view, renderer, theme)
+        backend.connect(repl)
+        made.connect(repl)
         backend.desk = ReplCommandContext(
             repl,
             backend,
@@ -173,30 +159,10 @@ class _ReplRun:
         try:
             return run_in_loop(self._run_loop(repl, watchdog))
         finally:
-            if box is not None:
-                box.close()
+            made.close()
 
-    def _make_view(self, box: InputBox | None) -> ReplView:
-        """Return the screen, or single lines for a terminal that cannot be drawn on."""
-        if box is not None:
-            self._draft = lambda: box.text
-            return Screen(box, self._theme, environ=os.environ, notify=self._settings.ui.notify)
-        from nexus_cli.ui.screen.line_view import LineView  # noqa: PLC0415  (for few terminals only)
-
-        line = LineView(environ=os.environ)
-        self._draft = lambda: line.draft
-        return line
-
-    def _input_box(self) -> InputBox:
-        return InputBox(
-            folder=self._options.cwd,
-            project=project_root(self._options.cwd),
-            commands=discover,
-            desk=lambda: self._backend.desk if hasattr(self, "_backend") else None,
-            history=places().data / "history",
-            vi=self._settings.ui.keys == "vi",
-            save=self._options.save,
-        )
+    def _desk(self) -> CommandContext | None:
+        return self._backend.desk if hasattr(self, "_backend") else None
 
     async def _run_loop(self, repl: Repl, watchdog: LoopWatchdog) -> int:
         interrupt = Interrupt()
@@ -241,7 +207,7 @@ class _ReplRun:
         session = self._backend.session
         if not self._shared.quiet:
             where = self._work.describe().replace(str(Path.home()), "~", 1)
-            keys = "" if self._dumb else "? keys, "
+            keys = "" if self._made.is_dumb else "? keys, "
             repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")
         for notice in (*self._work.notices, *session.take_notices()):
             repl.show_note(f"nexus: {notice}", "warn")
@@ -262,7 +228,7 @@ class _ReplRun:
         if self._terminal is not None:
             with suppress(termios.error, OSError):  # the window may be closed
                 termios.tcsetattr(0, termios.TCSANOW, self._terminal)
-                os.write(1, b"" if self._dumb else RESET_TERMINAL)
+                os.write(1, b"" if self._made.is_dumb else RESET_TERMINAL)
 
 
 def _take_away_lines(session: Session) -> list[str]:

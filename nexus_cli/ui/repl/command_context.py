@@ -11,7 +11,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
 from nexus_cli.core.limits import name_level
 from nexus_cli.lane.options import Options
-from nexus_cli.reports.sessions import last_exchange, short_id
+from nexus_cli.reports.sessions import short_id
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard
@@ -35,6 +35,10 @@ class TerminalContext:
     @property
     def commands(self) -> Mapping[str, Command]:
         return self._repl.backend.commands
+
+    @property
+    def last_answer(self) -> str:
+        return self._repl.renderer.last_answer or self._repl.backend.last_answer
 
     def say(self, text: str) -> None:
         self._repl.show_note(text, "")
@@ -113,10 +117,6 @@ class ReplCommandContext(TerminalContext):
     @property
     def settings(self) -> Settings:
         return self._settings
-
-    @property
-    def last_answer(self) -> str:
-        return self._repl.renderer.last_answer or str(last_exchange(self.session).get("assistant") or "")
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         settings = settings or self._settings

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.commands import discover
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
@@ -22,7 +23,6 @@ from nexus_cli.session.acts.title import make_title, wants_title
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.ui.render.status_line import status_line
-from nexus_cli.ui.repl.backend import Backend
 from nexus_cli.ui.repl.conversation import CUT_SHORT, can_continue
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
@@ -39,8 +39,10 @@ SHELL_OUTPUTS = 100
 """Most outputs of `!` lines that are kept for the transcript."""
 
 
-class LocalSession(Backend):
-    """One session after another: a command can open the next one."""
+class LocalSession:
+    """Implements `ReplBackend`: one session after another: a command can open the next one."""
+
+    ends_with_repl = True
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -52,6 +54,7 @@ class LocalSession(Backend):
         """Outputs of `!` lines for the transcript, each with the newest entry at its time."""
 
     def connect(self, repl: Repl) -> None:
+        """Serve `repl`, which was made with this backend."""
         self.repl = repl
         self._shell = Shell(repl.view, self._keep_output, repl.input_queue.attached.append)
         self._sleeping = SleepingRun(
@@ -70,6 +73,10 @@ class LocalSession(Backend):
         self.session.listen(self.repl.feed)
 
     @property
+    def commands(self) -> Mapping[str, Command]:
+        return discover()
+
+    @property
     def folder(self) -> Path:
         return self.session.folder
 
@@ -78,11 +85,15 @@ class LocalSession(Backend):
         return self.session.folder.name
 
     @property
-    def output(self) -> str:  # type: ignore[override]
+    def last_answer(self) -> str:
+        return str(last_exchange(self.session).get("assistant") or "")
+
+    @property
+    def output(self) -> str:
         return self._shell.output
 
     @property
-    def undelivered(self) -> Sequence[str]:  # type: ignore[override]
+    def undelivered(self) -> Sequence[str]:
         return self.session.undelivered
 
     async def run(self, trigger: Trigger) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -29,9 +29,9 @@ from nexus_cli.session.event_json import read_event
 from nexus_cli.session.session import CYCLE
 from nexus_cli.text.cells import cut, one_line
 from nexus_cli.ui.print.approver import PersonApprover
-from nexus_cli.ui.repl.backend import Backend
 from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.conversation import CUT_SHORT
+from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.shell_line import ShellLine
 
 if TYPE_CHECKING:
@@ -52,10 +52,16 @@ ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
 """Appended to a permission granted for the session, because the command that revokes it is the person's alone."""
 
 
-class RemoteAgent(Backend):
-    """One agent of a server, as one of its clients sees it."""
+def served_commands() -> dict[str, Command]:
+    """Return the commands that work in front of an agent of a server."""
+    return {name: one for name, one in discover().items() if one.at_terminal or one.served}
+
+
+class RemoteAgent:
+    """Implements `ReplBackend`: one agent of a server, as one of its clients sees it."""
 
     ends_with_repl = False
+    output = ""
 
     def __init__(self, client: Client, agent: ListedAgent, url: str, folder: Path, approver: PersonApprover) -> None:
         """`folder` of this machine has the files that a message mentions."""
@@ -70,9 +76,10 @@ class RemoteAgent(Backend):
         self._expected: list[str] = []
         """Texts of this client whose turn has not begun."""
         self._in_turn = agent["state"] in AT_WORK
-        self._steering: list[str] = []
+        self.undelivered: list[str] = []
         self._seen = agent["next"]
         """The number of the next event."""
+        self.last_answer = ""
         self._news = asyncio.Event()
         """Set by every event."""
         self._connected = asyncio.Event()
@@ -80,6 +87,7 @@ class RemoteAgent(Backend):
         """Number of consecutive failures of the connection."""
 
     def connect(self, repl: Repl) -> None:
+        """Serve `repl`, which was made with this backend."""
         self.repl = repl
 
     @property
@@ -92,11 +100,7 @@ class RemoteAgent(Backend):
 
     @property
     def commands(self) -> Mapping[str, Command]:
-        return {name: one for name, one in discover().items() if one.at_terminal or one.served}
-
-    @property
-    def undelivered(self) -> Sequence[str]:  # type: ignore[override]
-        return self._steering
+        return served_commands()
 
     # Turns
 
@@ -125,6 +129,11 @@ class RemoteAgent(Backend):
             self._news.clear()
             await self._news.wait()
 
+    async def _show_turn(self) -> None:
+        """Wait until the turn of another client has ended."""
+        await self._follow()
+        await self._catch_up()
+
     async def _catch_up(self) -> None:
         """Read the agent's figures, and wait for the events until now."""
         rows = {row["agent_id"]: row for row in await self._client.list_agents()}
@@ -135,11 +144,11 @@ class RemoteAgent(Backend):
         self.repl.view.invalidate()
 
     async def steer(self, trigger: Trigger) -> bool:
-        self._steering.append(trigger.text)
+        self.undelivered.append(trigger.text)
         try:
             await self._client.steer(self.agent_id, trigger.text)
         except (CallError, ConnectionError):
-            self._steering.remove(trigger.text)
+            self.undelivered.remove(trigger.text)
             return False
         return True
 
@@ -147,10 +156,19 @@ class RemoteAgent(Backend):
         self._begin(self._client.cancel(self.agent_id))
         return True
 
+    def take_back(self) -> list[str]:
+        return []  # they are at the server, as is the newest one
+
+    def take_newest(self) -> str:
+        return ""
+
+    def can_continue(self, outcome: e.Outcome) -> bool:
+        return False  # it is not known here
+
     def watch(self) -> None:
         """Show the turn of another client as running work."""
         if self._in_turn and self.repl.jobs.current is None:
-            self.repl.jobs.start("turn", "", self._follow())
+            self.repl.jobs.start("turn", "", _with_lines(self._show_turn()))
 
     # What the person does
 
@@ -205,8 +223,11 @@ class RemoteAgent(Backend):
         shown = await self._client.get_conversation(self.agent_id, TURNS)
         turns = [[event for line in turn if (event := _event_of(line)) is not None] for turn in shown["turns"]]
         end = {**shown["end"], "open": [] if self._in_turn else shown["end"]["open"]}
+        self.last_answer = end["assistant"]
         self.repl.show_turns(end, turns)
-        if not (self._in_turn or end["finished"]):
+        if self._in_turn:
+            self.repl.show_note("This turn is running.")
+        elif not end["finished"]:
             self.repl.show_note(CUT_SHORT, "warn")
 
     def status_line(self, width: int) -> str:
@@ -214,6 +235,27 @@ class RemoteAgent(Backend):
         level, used = name_level(agent["allow"]), f"{agent['used']:,} tokens"
         parts = (one_line(agent["model"]), level, used, f"{self.agent_id} at {self._url}")
         return theme.paint("dim", cut(f" {theme.signs.dot} ".join(parts), max(0, width - 1), theme.signs.cut))
+
+    def refresh(self) -> None:
+        """Do nothing, as every turn and command reads the figures."""
+
+    def note(self, event: e.Event) -> None:
+        """Do nothing."""
+
+    def take_notices(self) -> list[str]:
+        return []  # they are events
+
+    def store_attachments(self) -> bool:
+        return False
+
+    def withdraw_offer(self) -> bool:
+        return False
+
+    def turn_succeeded(self) -> None:
+        """Do nothing."""
+
+    def became_idle(self, ended: Job) -> None:
+        """Do nothing."""
 
     # Events
 
@@ -265,8 +307,8 @@ class RemoteAgent(Backend):
             task = self._questions.pop(question_id(inner.call_id, agent), None)
             if task is not None:
                 task.cancel()  # answered elsewhere, or done
-        elif isinstance(event, e.SteeringMessage) and event.text in self._steering:
-            self._steering.remove(event.text)
+        elif isinstance(event, e.SteeringMessage) and event.text in self.undelivered:
+            self.undelivered.remove(event.text)
         elif isinstance(event, e.TurnStart | e.TurnEnd):
             self._in_turn = isinstance(event, e.TurnStart)
         if isinstance(event, e.Notice) and TAKEN_BACK in event.text:

@@ -24,7 +24,6 @@ from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.away_notifier import AwayNotifier
-from nexus_cli.ui.repl.backend import Backend
 from nexus_cli.ui.repl.conversation import (
     CUT_SHORT,
     describe_open_calls,
@@ -34,6 +33,7 @@ from nexus_cli.ui.repl.conversation import (
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
+from nexus_cli.ui.repl.repl_backend import ReplBackend
 from nexus_cli.ui.repl.shell_line import ShellLine
 from nexus_cli.ui.repl.view import ReplView
 
@@ -49,7 +49,7 @@ SOON = 0.5
 class Repl:
     """One conversation in front of a person. Implements `ReplController`."""
 
-    def __init__(self, backend: Backend, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
+    def __init__(self, backend: ReplBackend, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
         self.backend = backend
         self.view = view
         self.renderer = renderer
@@ -71,7 +71,6 @@ class Repl:
         """The output that Ctrl+O showed last."""
         self._begun = False
         """True once the session has the message of the newest turn."""
-        backend.connect(self)
 
     # Content of the view
 

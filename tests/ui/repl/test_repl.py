@@ -122,6 +122,7 @@ class Stage:
         renderer = RichRenderer(self.view.put, lambda: self.view.width, theme)
         self.backend = LocalSession(open_(opening, SETTINGS))
         self.repl = Repl(self.backend, self.view, renderer, theme)
+        self.backend.connect(self.repl)
         self.repl.draft = lambda: self.view.box
         self.backend.desk = ReplCommandContext(self.repl, self.backend, opening, SETTINGS, {}, open_, lambda raw: None)
 
