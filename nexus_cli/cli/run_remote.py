@@ -106,6 +106,8 @@ class _Remote:
         if wanted not in rows:
             there = ", ".join(rows) or "none"
             raise NexusError("usage", f"agent {wanted}", "there is no such agent", f"There are: {there}")
+        if "next" not in rows[wanted]:
+            raise NexusError("usage", self._url, "the server is of another version", "Start it again with this one")
         return rows[wanted]
 
     async def _leave(self, client: Client, backend: RemoteAgent) -> None:

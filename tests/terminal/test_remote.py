@@ -181,6 +181,7 @@ def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, re
     made.wait_for("connection lost")
     made.send("are you there\r")
     made.wait_for("has ended", 120)
+    made.wait_for("not sent: are you there", back=True)
     session = Ledger.look(here.nexus_home / "data" / "ledger.db").sessions()[0].id
     assert f"nexus --resume {session} continues its session" in " ".join(made.text.split())
     assert made.status() == 1

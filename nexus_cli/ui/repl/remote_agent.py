@@ -79,6 +79,8 @@ class RemoteAgent:
         self.undelivered: list[str] = []
         self._seen = agent["next"]
         """The number of the next event."""
+        self._is_calling = False
+        """True while the server runs a command of this client."""
         self.last_answer = ""
         self._news = asyncio.Event()
         """Set by every event."""
@@ -122,6 +124,8 @@ class RemoteAgent:
         finally:
             if trigger.text in self._expected:
                 self._expected.remove(trigger.text)
+            if not trigger.text:  # it took them, or they are lost
+                self.undelivered.clear()
 
     async def _follow(self) -> None:
         """Wait until no turn runs."""
@@ -153,6 +157,8 @@ class RemoteAgent:
         return True
 
     def cancel(self) -> bool:
+        if not (self._in_turn or self._expected or self._is_calling):
+            return False
         self._begin(self._client.cancel(self.agent_id))
         return True
 
@@ -182,6 +188,7 @@ class RemoteAgent:
 
     async def _call(self, name: str, rest: str) -> Mapping[str, Any]:
         """Run a command in the server; its events are shown when this returns."""
+        self._is_calling = True
         try:
             result = await self._client.run_command(self.agent_id, name, rest or None)
             await self._catch_up()
@@ -189,6 +196,8 @@ class RemoteAgent:
             raise _error_of(error) from error
         except ConnectionError as error:
             raise NexusError("network", self.agent_id, str(error), "Try again") from error
+        finally:
+            self._is_calling = False
         return result
 
     async def _repeat(self, result: Mapping[str, Any]) -> None:
@@ -203,14 +212,16 @@ class RemoteAgent:
         raise refuse_elsewhere("a ! line", "The agent runs commands: ask it")
 
     def cycle_level(self) -> None:
-        now = self._agent["allow"]
-        level = CYCLE[(CYCLE.index(now) + 1) % len(CYCLE)] if now in CYCLE else CYCLE[0]
-        self.repl.jobs.start_background(self._set_level(level))
+        self.repl.jobs.start_background(self._cycle_level())
 
-    async def _set_level(self, level: str) -> None:
-        result = await self._call("permissions", name_level(level))
-        if result["error"] or self._agent["allow"] != level:
-            self.repl.show_note(f"{name_level(level)} is more than the server allows.")
+    async def _cycle_level(self) -> None:
+        """Set the next level that the server allows."""
+        now = self._agent["allow"]
+        first = CYCLE.index(now) + 1 if now in CYCLE else 0
+        for level in (*CYCLE[first:], *CYCLE[:first]):
+            await self._call("permissions", name_level(level))
+            if self._agent["allow"] == level:
+                return
 
     async def transcript(self, value: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         if value is None:
@@ -277,7 +288,7 @@ class RemoteAgent:
                 kept = f"nexus --resume {self._agent['session']} continues its session on the machine of the server"
                 self.repl.show_note(f"nexus: {self.agent_id} has ended: {why}. {kept}.", "error")
                 self.status_code = 1
-                self.repl.view.leave()
+                self.repl.request_exit()
                 return
             if self._failed == 1:
                 self.repl.show_note(f"connection lost ({why}); retrying", "warn")
