@@ -36,7 +36,7 @@ from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.rpc.client_approver import ClientApprover, question_id
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
-from nexus_cli.rpc.served_command import ServedContext, find_served, run_after
+from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.live_wait import claim_resumed, end_turn, stop_if_cancelled, wait_until_over
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
@@ -271,16 +271,18 @@ class AgentDispatcher:
         context = ServedContext(lambda: self.session, self.publish, self._reopen)
         command = find_served(name, arguments.strip(), context)
         problem: ErrorObject | None = None
+        while command.idle and self._works:
+            await asyncio.wait(list(self._works))
         try:
-            await run_after(command, context, arguments.strip(), self._works)
+            await command.invoke(context, arguments.strip())
         except NexusError as error:
             problem = {"kind": error.kind, "message": error.message, "hint": error.hint}
         return {"calls": context.calls, "error": problem}
 
     def _reopen(self, options: Options) -> None:
         """Open the session again with `options`."""
-        if self._opened is None or self._works:
-            raise NexusError("usage", "this agent", "a turn is running", "Try again when it has ended")
+        if self._opened is None or self._works or self.session.busy:
+            raise NexusError("usage", "this agent", "a turn or a command runs", "Try again when it has ended")
         self.session = self._opened(options, earlier=self.session)
         self.context = self.session.context
         self.session.state.lane_state.control.listener = self.publish

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.command import Choice, Command, Search
@@ -74,11 +73,11 @@ class ServedContext:
         raise refuse_elsewhere("choosing from a list", "Name one behind the command")
 
     async def ask_hidden(self, prompt: str) -> str | None:
-        _refuse("a hidden line")
+        raise refuse_elsewhere("a hidden line")
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         if options.resume != self.session.id or settings is not None:
-            _refuse("another session")
+            raise refuse_elsewhere("another session")
         self._reopen(options)
 
     def start(self, text: str = "", *, typed: bool = False) -> None:
@@ -94,20 +93,16 @@ class ServedContext:
         self._call("attach", block=block, what=what)
 
     async def edit(self, text: str) -> str:
-        _refuse("an editor")
+        raise refuse_elsewhere("an editor")
 
     async def copy(self, text: str) -> str:
-        _refuse("the clipboard")
+        raise refuse_elsewhere("the clipboard")
 
     def leave(self) -> None:
-        _refuse("leaving")
+        raise refuse_elsewhere("leaving")
 
     def _call(self, method: Any, **params: Any) -> None:
         self.calls.append({"method": method, "params": params})
-
-
-def _refuse(what: str) -> NoReturn:
-    raise refuse_elsewhere(what)
 
 
 def find_served(name: str, rest: str, context: ServedContext) -> Command:
@@ -117,10 +112,3 @@ def find_served(name: str, rest: str, context: ServedContext) -> Command:
         word = rest.partition(" ")[0] if command.served else ""
         raise refuse_elsewhere(f"/{command.name} {word}".rstrip())
     return command
-
-
-async def run_after(command: Command, context: ServedContext, rest: str, works: set[asyncio.Task[Any]]) -> None:
-    """Run a command; one that needs an idle session runs when the present `works` have ended."""
-    while command.idle and works:
-        await asyncio.wait(list(works))
-    await command.invoke(context, rest)

@@ -178,6 +178,33 @@ async def test_another_model_goes_on_in_the_same_session_and_the_ledger_stays_op
         assert (await served.client.send("b", "still here"))["text"] == "echo still here"
 
 
+async def test_a_session_in_which_something_runs_is_not_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    provider = Answering()
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        asked, gate = len(provider.asked), asyncio.Event()
+        stream = provider.stream
+
+        async def waits(request: Request) -> Any:
+            provider.asked.append("held")
+            await gate.wait()
+            async for delta in stream(request):
+                yield delta
+
+        monkeypatch.setattr(provider, "stream", waits)
+        setting = asyncio.create_task(run(served, "goal ship it"))
+        await until(lambda: len(provider.asked) > asked)
+        error = (await run(served, "model openai/other"))["error"]
+        assert error["message"] == "this agent: a turn or a command runs"
+        gate.set()
+        await setting
+        assert (await run(served, "model openai/other"))["error"] is None
+
+
 async def test_a_choice_from_a_list_has_to_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     async with serving(tmp_path, model="openai/o3") as served:
