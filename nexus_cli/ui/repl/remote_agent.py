@@ -362,9 +362,9 @@ def _error_of(error: CallError) -> NexusError:
 
 def _nexus_error(value: Mapping[str, str]) -> NexusError:
     """Return the error that the server has described."""
-    what, _, why = value["message"].partition(": ")
+    what, colon, why = value["message"].partition(": ")
     kind = value["kind"] if value["kind"] in EXIT_STATUS else "refused"
-    return NexusError(kind, what, why, value.get("hint", ""))
+    return NexusError(kind, what if colon else "the server", why if colon else what, value.get("hint", ""))
 
 
 def _event_of(line: Mapping[str, Any]) -> e.Event | None:

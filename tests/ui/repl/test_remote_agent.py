@@ -12,6 +12,7 @@ from rpc.serving import Answering, serving, until
 from ui.repl.test_repl import Kept
 
 from nexus_cli.rpc import dispatcher
+from nexus_cli.rpc.http_server import MOST_BODY
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -82,6 +83,17 @@ def test_a_message_that_the_server_refuses_returns_to_the_box(tmp_path: Path, mo
         say(repl, "hello")
         await idle(repl)
         assert view.box == "hello" and "wait for this agent already" in view.text
+
+    play(tmp_path, scene)
+
+
+def test_a_message_that_is_too_large_for_the_server_returns_to_the_box(tmp_path: Path) -> None:
+    long = "x" * (MOST_BODY + 1)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, long)
+        await idle(repl)
+        assert view.box == long and "nexus: the server: " in view.text
 
     play(tmp_path, scene)
 
