@@ -140,12 +140,15 @@ class RemoteAgent:
 
     async def _catch_up(self) -> None:
         """Read the agent's figures, and wait for the events until now."""
-        rows = {row["agent_id"]: row for row in await self._client.list_agents()}
-        self._agent = rows.get(self.agent_id, self._agent)
+        await self._read_figures()
         while self._seen < self._agent["next"]:
             self._news.clear()
             await self._news.wait()
         self.repl.view.invalidate()
+
+    async def _read_figures(self) -> None:
+        rows = {row["agent_id"]: row for row in await self._client.list_agents()}
+        self._agent = rows.get(self.agent_id, self._agent)
 
     async def steer(self, trigger: Trigger) -> bool:
         self.undelivered.append(trigger.text)
@@ -297,7 +300,16 @@ class RemoteAgent:
 
     def _note_connection(self) -> None:
         self._failed = 0
+        self._begin(self._synchronize())
+
+    async def _synchronize(self) -> None:
+        """Read the agent's figures again: what happened before the connection is no event of this stream."""
+        await self._read_figures()
+        if self._seen <= self._agent["next"]:
+            self._seen, self._in_turn = self._agent["next"], self._agent["state"] in AT_WORK
+        self._news.set()
         self._connected.set()
+        self.watch()
 
     def _take(self, line: Mapping[str, Any]) -> None:
         """Show one object of the stream."""

@@ -24,14 +24,18 @@ from nexus_cli.ui.repl.repl import Repl
 Scene = Callable[[Repl, Kept], Coroutine[Any, Any, None]]
 
 
-def play(folder: Path, scene: Scene, provider: Answering | None = None, **shared: Any) -> Kept:
-    """Play a scene with a REPL that is connected to an agent; return its view."""
+def play(folder: Path, scene: Scene, provider: Answering | None = None, meanwhile: str = "", **shared: Any) -> Kept:
+    """Play a scene with a REPL that is connected to an agent; return its view. Between the look at the agent and the
+    connection to it, another client says `meanwhile`."""
     view = Kept()
 
     async def connected() -> None:
         async with serving(folder, provider, **shared) as served:
             await served.client.create_agent("a")
             (row,) = await served.client.list_agents()
+            if meanwhile:
+                row["state"] = "running"
+                await served.client.send("a", meanwhile)
             theme = choose_theme("dark", {}, False)
             approver = PersonApprover(view, lambda question, number: "")
             agent = RemoteAgent(served.client, row, served.url, folder, approver)
@@ -74,6 +78,17 @@ def test_turns_and_commands_follow_one_another_in_the_order_of_typing(tmp_path: 
 
     text = play(tmp_path, scene, provider).text
     assert text.index("echo first") < text.index("pinned this text as p1") < text.index("echo second")
+
+
+def test_what_happens_while_it_connects_holds_nothing_up(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        await until(lambda: repl.jobs.current is None)
+        say(repl, "/rename found")
+        await until(lambda: 'Renamed to "found".' in view.text)
+        say(repl, "hello")
+        await until(lambda: "echo hello" in view.text)
+
+    play(tmp_path, scene, meanwhile="from another client")
 
 
 def test_a_message_that_the_server_refuses_returns_to_the_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
