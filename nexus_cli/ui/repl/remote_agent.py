@@ -229,6 +229,8 @@ class RemoteAgent:
     async def transcript(self, value: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         if value is None:
             result = await self._call("transcript", "")
+            if result["error"]:
+                raise _nexus_error(result["error"])
             value = cast("Mapping[str, Any]", result["calls"][0]["params"]["value"])
         return {**value, "shell": []}
 

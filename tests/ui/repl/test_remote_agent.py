@@ -130,7 +130,25 @@ def test_stopping_a_command_of_this_terminal_leaves_the_agent_alone(tmp_path: Pa
         say(repl, "/copy 1")
         await idle(repl)
         assert "no code block" in view.text
-        say(repl, "/transcript")
+
+    play(tmp_path, scene)
+
+
+def test_the_transcript_is_that_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paged: list[str] = []
+
+    async def keep(view: Kept, text: str, *, at_end: bool = False) -> None:
+        paged.append(text)
+
+    monkeypatch.setattr("nexus_cli.ui.repl.repl.show_in_pager", keep)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "hello")
         await idle(repl)
+        repl.show_last_output()
+        await until(lambda: paged)
+        say(repl, "/transcript")
+        await until(lambda: len(paged) == 2)
+        assert paged[0] == paged[1] and "echo hello" in paged[0]
 
     play(tmp_path, scene)
