@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import ContextReport
     from nexus_cli.core.json_types.server_results import (
         AgentList,
+        CommandResult,
         CompactResult,
+        Conversation,
         CreatedAgent,
         ListedAgent,
         MessageList,
@@ -97,9 +99,9 @@ class Client:
         """Stop an agent and forget it; its session stays."""
         await self.call("destroy_agent", agent_id=agent_id)
 
-    async def send(self, agent_id: str, content: str) -> AskResult:
-        """Run a turn and return its result; a failed turn is a `CallError` with code -32004."""
-        result: AskResult = await self.call("send", agent_id=agent_id, content=content)
+    async def send(self, agent_id: str, content: str, images: Sequence[str] | None = None) -> AskResult:
+        """Run a turn and return its result; a failed turn is a `CallError` with code -32004. `images` are base64."""
+        result: AskResult = await self.call("send", agent_id=agent_id, content=content, images=images)
         return result
 
     async def stream(self, agent_id: str, content: str) -> AsyncIterator[dict[str, Any]]:
@@ -142,6 +144,16 @@ class Client:
     async def get_messages(self, agent_id: str, offset: int | None = None, limit: int | None = None) -> MessageList:
         """Return `messages` of the session, the oldest first, and their `total`."""
         result: MessageList = await self.call("get_messages", agent_id=agent_id, offset=offset, limit=limit)
+        return result
+
+    async def run_command(self, agent_id: str, name: str, arguments: str | None = None) -> CommandResult:
+        """Run a slash command beside the session; return what it did at the terminal."""
+        result: CommandResult = await self.call("run_command", agent_id=agent_id, name=name, arguments=arguments)
+        return result
+
+    async def get_conversation(self, agent_id: str, turns: int | None = None) -> Conversation:
+        """Return the newest turns as events."""
+        result: Conversation = await self.call("get_conversation", agent_id=agent_id, turns=turns)
         return result
 
     async def shutdown(self) -> None:

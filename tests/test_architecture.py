@@ -39,12 +39,12 @@ FLOOR = {
     "spaces": 7,
     "runs": 8,
     "commands": 9,
-    "rpc": 9,
     "client": 9,
-    "ui": 10,
-    "warm": 10,
-    "cli": 11,
-    "__main__": 12,
+    "rpc": 10,
+    "ui": 11,
+    "warm": 11,
+    "cli": 12,
+    "__main__": 13,
 }
 """A room imports from lower floors only; rooms of one floor do not know each other. A new room needs a line here."""
 

@@ -9,21 +9,15 @@ from pathlib import Path
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.serve_once import make_runner
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT, Entity, Space
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.ui.input.box import InputBox
-from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.space_view import LEAVE_SECONDS, SpaceChat
-from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.screen.line_view import LineView
 from nexus_cli.ui.screen.pipe_view import PipeView
-from nexus_cli.ui.screen.screen import Screen
 
 
 def open_space(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
@@ -36,18 +30,11 @@ def open_space(ledger: Ledger, settings: Settings, space: Space, member: Entity)
 
 async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
     piped = not (os.isatty(0) and os.isatty(1))
-    dumb = os.environ.get("TERM", "") in ("", "dumb")
-    theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour, screen=not (dumb or piped))
     names: list[SpaceChat] = []
-    box = None if dumb or piped else _make_box(settings, names)
-    view: ReplView
-    if piped:
-        view = PipeView(os.environ)
-    elif box is None:
-        view = LineView(environ=os.environ)
-    else:
-        view = Screen(box, theme, environ=os.environ, notify=settings.ui.notify)
-        box.outside = view.outside
+    made = TerminalView(
+        settings, Path.cwd(), save=False, names=lambda: names[0].member_names() if names else [], piped=piped
+    )
+    view = made.view
     said = set[str]()
 
     def warn(line: str) -> None:
@@ -65,7 +52,7 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
             await runner.run_due(space=space.key)
 
     patience = None if piped else LEAVE_SECONDS
-    chat = SpaceChat(ledger, settings, space, member, view, theme, answer_agents, patience)
+    chat = SpaceChat(ledger, settings, space, member, view, made.theme, answer_agents, patience)
     names.append(chat)
     if isinstance(view, PipeView):
         view.settle = chat.settle
@@ -90,21 +77,5 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
         interrupt.uninstall()
         await runner.aclose()
         answering.close()
-        if box is not None:
-            box.close()
+        made.close()
     return interrupt.status if interrupt.signal else chat.status_code
-
-
-def _make_box(settings: Settings, chats: list[SpaceChat]) -> InputBox:
-    """Return a box that completes the names of members, and remembers nothing when it is closed."""
-    folder = Path.cwd()
-    return InputBox(
-        folder=folder,
-        project=project_root(folder),
-        commands=dict,
-        desk=lambda: None,
-        history=places().data / "history",
-        vi=settings.ui.keys == "vi",
-        save=False,
-        names=lambda: chats[0].member_names() if chats else [],
-    )

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nexus_cli import __version__
 from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
+from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.input.box import InputBox
-from nexus_cli.ui.print.stream import Stream, write_stderr_line
+from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.render.theme import Theme, choose_theme
-from nexus_cli.ui.repl.remote_repl import RemoteRepl
-from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.screen.line_view import LineView
-from nexus_cli.ui.screen.screen import Screen
+from nexus_cli.ui.repl.command_context import TerminalContext
+from nexus_cli.ui.repl.remote_agent import RemoteAgent, served_commands
+from nexus_cli.ui.repl.repl import Repl
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.server_results import ListedAgent
 
 TAKEN = {"--model", "--resume", "--cd", "--recipe", "--allow", "--quiet", "--verbose"}
 """Options that mean something for an agent elsewhere."""
@@ -58,28 +59,39 @@ class _Remote:
         """Run until the person leaves; return the exit status."""
         async with Client(self._url, self._token) as client:
             agent = await self._find_agent(client)
-            dumb = os.environ.get("TERM", "") in ("", "dumb")
-            theme = choose_theme(self._settings.ui.theme, os.environ, Stream(1).colour, screen=not dumb)
-            box = None if dumb else self._make_box()
-            view: ReplView = LineView(environ=os.environ) if box is None else self._make_screen(box, theme)
-            renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=box is not None, commands=False)
-            repl = RemoteRepl(client, agent, self._url, view, renderer, theme)
+            made = TerminalView(self._settings, self._folder, served_commands)
+            view, theme = made.view, made.theme
+            renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=not made.is_dumb)
+            backend = RemoteAgent(client, agent, self._url, self._folder, made.make_approver())
+            repl = Repl(backend, view, renderer, theme)
+            backend.desk = TerminalContext(repl, os.environ, QuietStream(Stream(1)).write)
+            backend.connect(repl)
+            made.connect(repl)
             interrupt = Interrupt()
             interrupt.install(repl.request_exit, stop=view.interrupt)
-            if not self._shared.quiet:
-                repl.show_note(
-                    f"nexus {__version__}  {agent['agent_id']} at {self._url}\n/help commands, Ctrl+D leaves"
-                )
             try:
-                await repl.run()
+                await self._run(backend, repl)
             finally:
                 interrupt.uninstall()
-                if box is not None:
-                    box.close()
-            await self._leave(client, repl)
-            return interrupt.status if interrupt.signal else repl.status_code
+                made.close()
+            await self._leave(client, backend)
+            return interrupt.status if interrupt.signal else backend.status_code
 
-    async def _find_agent(self, client: Client) -> Mapping[str, Any]:
+    async def _run(self, backend: RemoteAgent, repl: Repl) -> None:
+        """Greet the person, show an earlier conversation, and run until they leave."""
+        if not self._shared.quiet:
+            repl.show_note(f"nexus {__version__}  {backend.agent_id} at {self._url}\n/help commands, Ctrl+D leaves")
+        if self._shared.resume:
+            await backend.show_conversation()
+        backend.watch()
+        reading = asyncio.create_task(backend.read_events())
+        try:
+            await repl.run()
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _find_agent(self, client: Client) -> ListedAgent:
         """Return the row of the agent that --resume names, or of a new one."""
         shared, wanted = self._shared, self._shared.resume
         if not wanted:
@@ -94,33 +106,19 @@ class _Remote:
         if wanted not in rows:
             there = ", ".join(rows) or "none"
             raise NexusError("usage", f"agent {wanted}", "there is no such agent", f"There are: {there}")
-        return dict(rows[wanted])
+        if "next" not in rows[wanted]:
+            raise NexusError("usage", self._url, "the server is of another version", "Start it again with this one")
+        return rows[wanted]
 
-    def _make_box(self) -> InputBox:
-        return InputBox(
-            folder=self._folder,
-            project=project_root(self._folder),
-            commands=dict,
-            desk=lambda: None,
-            history=places().data / "history",
-            vi=self._settings.ui.keys == "vi",
-            save=True,
-        )
-
-    def _make_screen(self, box: InputBox, theme: Theme) -> Screen:
-        screen = Screen(box, theme, environ=os.environ, notify=self._settings.ui.notify)
-        box.outside = screen.outside
-        return screen
-
-    async def _leave(self, client: Client, repl: RemoteRepl) -> None:
+    async def _leave(self, client: Client, backend: RemoteAgent) -> None:
         """Destroy an agent that was never used; say how to come back to any other."""
-        if repl.status_code:
+        if backend.status_code:
             return
         try:
-            used = (await client.get_messages(repl.agent_id, limit=1))["total"]
+            used = (await client.get_messages(backend.agent_id, limit=1))["total"]
             if not used and not self._shared.resume:
-                await client.destroy_agent(repl.agent_id)
+                await client.destroy_agent(backend.agent_id)
                 return
         except (CallError, ConnectionError):
             return
-        write_stderr_line(f"The agent stays. Come back with: nexus --connect {self._url} -r {repl.agent_id}")
+        write_stderr_line(f"The agent stays. Come back with: nexus --connect {self._url} -r {backend.agent_id}")

@@ -27,8 +27,10 @@ from nexus_cli.cli.login import offer_login
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run_turn import format_resume_line, session_options
 from nexus_cli.cli.terminal_line import read_hidden_line, read_line
+from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.commands import discover
+from nexus_cli.commands.command import CommandContext
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
@@ -42,18 +44,12 @@ from nexus_cli.service_list import SERVICES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
-from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
-from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.repl.clipboard import save_clipboard_image
 from nexus_cli.ui.repl.command_context import ReplCommandContext
+from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.repl import Repl
-from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.screen.screen import Screen
 
 PREPARE_AFTER = 0.1
 """Seconds after which the sandbox is tried and the model library loaded in the background: the prompt is visible by
@@ -131,32 +127,25 @@ class _ReplRun:
         self._first = first
         self._options = options
         self._settings = settings
-        self._dumb = os.environ.get("TERM", "") in ("", "dumb")
-        self._theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour, screen=not self._dumb)
+        self._made = TerminalView(settings, options.cwd, discover, self._desk, save=options.save)
         self._terminal = termios.tcgetattr(0) if os.isatty(0) else None
-        self._draft: Callable[[], str] = str
-        """The text in the input box."""
-        self._repl: Repl
+        self._backend: LocalSession
 
     def run(self) -> int:
         """Run until the person leaves; return the exit status."""
-        box = None if self._dumb else self._input_box()
-        view = self._make_view(box)
-        approver = PersonApprover(
-            view, lambda question, number: question_text(question, view.width, self._theme, number)
-        )
+        made, view, theme = self._made, self._made.view, self._made.theme
+        approver = made.make_approver()
         session = open_session(self._options, self._settings, approver=approver, services=SERVICES)
         # A link to a file opens it on the machine of the terminal.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
-        renderer = RichRenderer(view.put, lambda: view.width, self._theme, drawn=box is not None, folder=folder)
-        repl = self._repl = Repl(session, view, renderer, self._theme)
-        repl.draft = self._draft
-        if box is not None:
-            box.outside = view.outside
-            box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
-            box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
-        repl.desk = ReplCommandContext(
+        renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=not made.is_dumb, folder=folder)
+        backend = self._backend = LocalSession(session)
+        repl = Repl(backend, view, renderer, theme)
+        backend.connect(repl)
+        made.connect(repl)
+        backend.desk = ReplCommandContext(
             repl,
+            backend,
             self._options,
             self._settings,
             os.environ,
@@ -165,35 +154,15 @@ class _ReplRun:
             ),
             QuietStream(Stream(1)).write,
         )
-        watchdog = LoopWatchdog(lambda: repl.session, self._resume_line, self._reset_terminal)
+        watchdog = LoopWatchdog(lambda: backend.session, self._resume_line, self._reset_terminal)
         repl.jobs.guard = watchdog
         try:
             return run_in_loop(self._run_loop(repl, watchdog))
         finally:
-            if box is not None:
-                box.close()
+            made.close()
 
-    def _make_view(self, box: InputBox | None) -> ReplView:
-        """Return the screen, or single lines for a terminal that cannot be drawn on."""
-        if box is not None:
-            self._draft = lambda: box.text
-            return Screen(box, self._theme, environ=os.environ, notify=self._settings.ui.notify)
-        from nexus_cli.ui.screen.line_view import LineView  # noqa: PLC0415  (for few terminals only)
-
-        line = LineView(environ=os.environ)
-        self._draft = lambda: line.draft
-        return line
-
-    def _input_box(self) -> InputBox:
-        return InputBox(
-            folder=self._options.cwd,
-            project=project_root(self._options.cwd),
-            commands=discover,
-            desk=lambda: self._repl.desk if hasattr(self, "_repl") else None,
-            history=places().data / "history",
-            vi=self._settings.ui.keys == "vi",
-            save=self._options.save,
-        )
+    def _desk(self) -> CommandContext | None:
+        return self._backend.desk if hasattr(self, "_backend") else None
 
     async def _run_loop(self, repl: Repl, watchdog: LoopWatchdog) -> int:
         interrupt = Interrupt()
@@ -201,7 +170,7 @@ class _ReplRun:
         loop = asyncio.get_running_loop()
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
-        loop.call_later(PREPARE_AFTER, _prepare, repl, loop)
+        loop.call_later(PREPARE_AFTER, _prepare, repl, self._backend.session, loop)
         if self._first:
             loop.call_soon(repl.submit, TypedMessage(self._first, self._first))
         try:
@@ -209,9 +178,10 @@ class _ReplRun:
         finally:
             sys.stderr = sys.__stderr__
             interrupt.uninstall()
-            named = short_id(repl.session.ledger, repl.session.id)
-            resume = self._resume_line(named) if _has_entries(repl.session) else ""
-            await repl.session.aclose()
+            session = self._backend.session
+            named = short_id(session.ledger, session.id)
+            resume = self._resume_line(named) if _has_entries(session) else ""
+            await session.aclose()
             self._work.leave()
             if resume:
                 write_stderr_line(resume)
@@ -234,10 +204,10 @@ class _ReplRun:
         return 0
 
     def _greet(self, repl: Repl) -> None:
-        session = repl.session
+        session = self._backend.session
         if not self._shared.quiet:
             where = self._work.describe().replace(str(Path.home()), "~", 1)
-            keys = "" if self._dumb else "? keys, "
+            keys = "" if self._made.is_dumb else "? keys, "
             repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")
         for notice in (*self._work.notices, *session.take_notices()):
             repl.show_note(f"nexus: {notice}", "warn")
@@ -246,11 +216,11 @@ class _ReplRun:
         for line in _take_away_lines(session):
             repl.show_note(f"nexus: {line}")
         if self._options.resume or self._options.newest:
-            repl.show_conversation()
+            self._backend.show_conversation()
 
     def _resume_line(self, named: str = "") -> str:
         """Return the command that resumes the session, `named` so; with its whole id in the watchdog's thread."""
-        session = self._repl.session
+        session = self._backend.session
         return format_resume_line(session, "nexus", self._shared, named) if session.ledger is not None else ""
 
     def _reset_terminal(self, error: NexusError) -> None:
@@ -258,7 +228,7 @@ class _ReplRun:
         if self._terminal is not None:
             with suppress(termios.error, OSError):  # the window may be closed
                 termios.tcsetattr(0, termios.TCSANOW, self._terminal)
-                os.write(1, b"" if self._dumb else RESET_TERMINAL)
+                os.write(1, b"" if self._made.is_dumb else RESET_TERMINAL)
 
 
 def _take_away_lines(session: Session) -> list[str]:
@@ -290,9 +260,8 @@ def _is_terminal(descriptor: int) -> bool:
         return False
 
 
-def _prepare(repl: Repl, loop: asyncio.AbstractEventLoop) -> None:
+def _prepare(repl: Repl, session: Session, loop: asyncio.AbstractEventLoop) -> None:
     """Load in a thread what the first request and the first command need; what fails is reported by these."""
-    session = repl.session
 
     def load() -> None:
         if not session.has_walls():

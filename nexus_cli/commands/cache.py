@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from nexus_cli.commands.arguments import require_ledger, warn_if_stale
-from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.cost import cost_report
@@ -59,6 +59,6 @@ async def show_cost(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("cache", "context", show_cache, "[why [STEP]]", complete=_complete_cache),
-    Command("cost", "context", show_cost, aliases=("usage",), is_first=True),
+    Command("cache", "context", show_cache, "[why [STEP]]", complete=_complete_cache, served=always),
+    Command("cost", "context", show_cost, aliases=("usage",), is_first=True, served=always),
 )

@@ -131,6 +131,13 @@ class Command:
     """Its argument may be a message of several lines."""
     is_former: bool = False
     """True for a superseded command: it works, and is not listed."""
+    at_terminal: bool = False
+    """True if it needs only the person's terminal and no session: over --connect it runs in the client."""
+    served: Callable[[CommandContext, str], bool] | None = None
+    """Returns True for arguments that a client of a server may give; None for a command of the person alone.
+
+    With these, the command reads and changes nothing but its own session, and permits nothing that the server does not.
+    """
 
     async def invoke(self, context: CommandContext, rest: str) -> None:
         """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""
@@ -148,6 +155,11 @@ class Command:
         """The docstring of `run`, without its indentation."""
         lines = (self.run.__doc__ or "").strip().splitlines()
         return "\n".join(line.strip() for line in lines)
+
+
+def always(context: CommandContext, rest: str) -> bool:
+    """Return True: `Command.served` of a command that is safe whatever its arguments are."""
+    return True
 
 
 def usage_error(name: str, rest: str, why: str, hint: str = "") -> NexusError:

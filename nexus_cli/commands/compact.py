@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.session.acts.compaction import preview, uncompaction
@@ -78,6 +78,7 @@ COMMANDS = (
         complete=lambda context: (PREVIEW,),
         aliases=("summarize",),
         is_first=True,
+        served=always,
     ),
-    Command("uncompact", "context", uncompact, idle=True),
+    Command("uncompact", "context", uncompact, idle=True, served=always),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.commands.arguments import complete_drop_ids, parse_drop_range, require_record
-from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.lane import drop_list as reports
 
@@ -64,6 +64,6 @@ def _complete_drops(context: CommandContext) -> list[str]:
 
 
 COMMANDS = (
-    Command("drops", "context", show_drops, "[ID [A:B] | recall ID [A:B]]", complete=_complete_drops),
-    Command(RECALL, "context", recall, "ID [A:B]", complete=complete_drop_ids, is_former=True),
+    Command("drops", "context", show_drops, "[ID [A:B] | recall ID [A:B]]", complete=_complete_drops, served=always),
+    Command(RECALL, "context", recall, "ID [A:B]", complete=complete_drop_ids, is_former=True, served=always),
 )

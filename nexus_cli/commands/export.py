@@ -8,7 +8,7 @@ import os
 from markdown_it import MarkdownIt
 
 from nexus_cli.commands.arguments import require_ledger, require_record
-from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.core.elide import plural
 from nexus_cli.reports.diff import folder_diff
 from nexus_cli.reports.export import FORMATS, default_file_name, save_export, session_pieces
@@ -81,8 +81,8 @@ async def show_diff(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("transcript", "session", show_transcript),
+    Command("transcript", "session", show_transcript, served=always),
     Command("export", "session", export_session, "[md|jsonl] [FILE]", complete=lambda context: FORMATS),
-    Command("copy", "work", copy_answer, "[N]"),
+    Command("copy", "work", copy_answer, "[N]", at_terminal=True),
     Command("diff", "work", show_diff, is_first=True),
 )

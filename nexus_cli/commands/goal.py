@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.live import goals_report
 from nexus_cli.session.acts.goal import goal_closing, goal_setting
@@ -78,4 +78,8 @@ def _complete_goal(context: CommandContext) -> Sequence[str]:
     return [f"{verb} {name}" for verb in VERBS for name in known] or VERBS
 
 
-COMMANDS = (Command("goal", "work", set_goal, "[TEXT | done ID... | drop ID...]", idle=True, complete=_complete_goal),)
+COMMANDS = (
+    Command(
+        "goal", "work", set_goal, "[TEXT | done ID... | drop ID...]", idle=True, complete=_complete_goal, served=always
+    ),
+)

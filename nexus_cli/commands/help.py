@@ -96,7 +96,7 @@ async def leave(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("help", "nexus", show_help, "[all | COMMAND]", complete=_complete_help, is_first=True),
+    Command("help", "nexus", show_help, "[all | COMMAND]", complete=_complete_help, is_first=True, at_terminal=True),
     Command("reload", "nexus", reload, idle=True),
-    Command("exit", "nexus", leave, aliases=("quit", "q"), is_first=True),
+    Command("exit", "nexus", leave, aliases=("quit", "q"), is_first=True, at_terminal=True),
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.commands.arguments import describe_cache_miss, parse_choice, resume_options
-from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -96,7 +96,15 @@ async def set_effort(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command(
-        "model", "model", set_model, "[NAME]", idle=True, complete=_complete_model, aliases=("models",), is_first=True
+        "model",
+        "model",
+        set_model,
+        "[NAME]",
+        idle=True,
+        complete=_complete_model,
+        aliases=("models",),
+        is_first=True,
+        served=always,
     ),
-    Command("effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES),
+    Command("effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES, served=always),
 )

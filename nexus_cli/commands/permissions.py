@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.commands.arguments import parse_choice, require_record
-from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level
 from nexus_cli.permission.approvals import remove_allowance
 from nexus_cli.reports.decisions import decision_report, decisions_report
@@ -30,7 +30,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
     verb, _, rule = rest.partition(" ")
     if not rest:
         context.show("permissions", await asyncio.to_thread(permissions_report, session.state))
-    elif verb in EDITS:
+    elif _edits_rules(rest):
         if not rule.strip():
             raise usage_error("permissions", rest, "which rule", "For instance: /permissions allow bash(npm test *)")
         context.say(await asyncio.to_thread(_edit_rules, session.state.dispatcher, verb, _unquote(rule.strip())))
@@ -42,6 +42,12 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
         held = "" if now == level else f" {name_level(level)} is more than your settings allow."
         runs = await asyncio.to_thread(describe_level, session.state, now)
         context.say(f"permissions {name_level(now)}: {runs}.{held}")
+
+
+def _edits_rules(rest: str) -> bool:
+    """True if the arguments are an action on a rule; `ask` alone is a level."""
+    verb, _, rule = rest.partition(" ")
+    return verb in EDITS and bool(rule.strip() or verb not in LEVEL_NAMES)
 
 
 def _edit_rules(dispatcher: Dispatcher, verb: str, rule: str) -> str:
@@ -99,6 +105,7 @@ COMMANDS = (
         complete=lambda context: (PLAN, *LEVEL_NAMES, *EDITS),
         aliases=("approvals",),
         is_first=True,
+        served=lambda context, rest: not _edits_rules(rest),  # rules are the person's
     ),
-    Command("why", "context", explain_decision, "[ID|NAME]", complete=complete_why),
+    Command("why", "context", explain_decision, "[ID|NAME]", complete=complete_why, served=always),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
 from nexus_cli.lane.compaction.pins import has_pin, list_pins
 from nexus_cli.lane.user_messages import newest_messages
 from nexus_cli.reports.live import pins_report
@@ -62,6 +62,17 @@ def _complete_unpin(context: CommandContext) -> Sequence[str]:
 
 
 COMMANDS = (
-    Command("pin", "context", pin_text, "[TEXT | MESSAGE | remove ID]", idle=True, complete=_complete_pin),
-    Command("unpin", "context", unpin_text, "ID | MESSAGE | TEXT", idle=True, complete=_complete_unpin, is_former=True),
+    Command(
+        "pin", "context", pin_text, "[TEXT | MESSAGE | remove ID]", idle=True, complete=_complete_pin, served=always
+    ),
+    Command(
+        "unpin",
+        "context",
+        unpin_text,
+        "ID | MESSAGE | TEXT",
+        idle=True,
+        complete=_complete_unpin,
+        is_former=True,
+        served=always,
+    ),
 )

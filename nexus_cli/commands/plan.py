@@ -29,4 +29,15 @@ async def plan_mode(context: CommandContext, rest: str) -> None:
         context.start(rest, typed=True)
 
 
-COMMANDS = (Command("plan", "model", plan_mode, "[TEXT]", idle=True, is_first=True, takes_message=True),)
+COMMANDS = (
+    Command(
+        "plan",
+        "model",
+        plan_mode,
+        "[TEXT]",
+        idle=True,
+        is_first=True,
+        takes_message=True,
+        served=lambda context, rest: not is_schedule(context, rest),
+    ),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.reports.diff import changes_to_review
 
@@ -35,6 +35,6 @@ async def review_change(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("init", "work", write_instructions, "[WORDS]", idle=True, is_first=True),
+    Command("init", "work", write_instructions, "[WORDS]", idle=True, is_first=True, served=always),
     Command("review", "work", review_change, "[RANGE [WORDS]]", idle=True),
 )

@@ -12,7 +12,7 @@ from nexus_cli.commands.arguments import (
     require_record,
     resume_options,
 )
-from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
 from nexus_cli.core.clock import format_age, format_utc, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
@@ -251,5 +251,5 @@ COMMANDS = (
     Command("clear", "session", clear_session, idle=True, aliases=("new", "reset"), is_first=True),
     Command("fork", "session", fork_session, "[NAME]", idle=True),
     Command("edit", "session", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,)),
-    Command("rename", "session", rename_session, "NAME"),
+    Command("rename", "session", rename_session, "NAME", served=always),
 )

@@ -49,4 +49,11 @@ def _load_timeline(
     return session_timeline(ledger, session, subjects, last)
 
 
-COMMANDS = (Command("timeline", "session", show_timeline, "[--space NAME | --run ID] [--last N]"),)
+def _is_of_session(context: CommandContext, rest: str) -> bool:
+    """True unless the arguments name a space or a run, which are not of this session alone."""
+    return (match := _LINE.fullmatch(rest)) is None or match[1] is None
+
+
+COMMANDS = (
+    Command("timeline", "session", show_timeline, "[--space NAME | --run ID] [--last N]", served=_is_of_session),
+)

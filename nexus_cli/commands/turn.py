@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.reports.sessions import last_exchange
 
 
@@ -26,6 +26,6 @@ async def open_editor(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("continue", "work", continue_turn, idle=True),
-    Command("editor", "work", open_editor, "[TEXT]"),
+    Command("continue", "work", continue_turn, idle=True, served=always),
+    Command("editor", "work", open_editor, "[TEXT]", at_terminal=True),
 )

@@ -33,6 +33,8 @@ class Options:
     newest: bool = False
     """Go on with the newest session of the folder; in the REPL runs of `nexus ask` do not count."""
     allow: str | None = None
+    most_allow: str | None = None
+    """The highest level that `allow` can have, whoever sets it: that of the server."""
     allow_from: str = COMMAND_LINE
     """Name of the layer that set `allow`, if that was later than the command line."""
     no_tools: bool = False
@@ -66,4 +68,5 @@ def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: 
         ("recipe", recipe.limits),
         (COMMAND_LINE, replace(said, allow=None) if later else said),
     ]
-    return [*layers, (options.allow_from, Limits(allow=options.allow))] if later else layers
+    layers += [(options.allow_from, Limits(allow=options.allow))] if later else []
+    return [*layers, ("server", Limits(allow=options.most_allow))] if options.most_allow else layers

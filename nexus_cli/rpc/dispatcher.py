@@ -6,12 +6,14 @@ Each public coroutine is the method of that name in `methods`. The agent never w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import base64
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.attachment import AttachedFile, Part, Trigger, image_type
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
@@ -27,10 +29,14 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.current_request import next_request
+from nexus_cli.lane.options import Options
+from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.live import live_report
+from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.rpc.client_approver import ClientApprover, question_id
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
+from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.live_wait import claim_resumed, end_turn, stop_if_cancelled, wait_until_over
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
@@ -39,12 +45,14 @@ from nexus_cli.session.session import Session
 from nexus_cli.turn.waiting import WAITING
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult
+    from nexus_cli.core.json_types.ask_result import AskResult, ErrorObject
     from nexus_cli.core.json_types.context_report import ContextReport
     from nexus_cli.core.json_types.server_results import (
         Acknowledged,
         AgentActivity,
+        CommandResult,
         CompactResult,
+        Conversation,
         MessageList,
         TokenUsage,
     )
@@ -62,12 +70,18 @@ class AgentDispatcher:
     """Runs the turns of one agent and answers its methods."""
 
     def __init__(
-        self, session: Session, context: ContextManager | None = None, *, approver: ClientApprover | None = None
+        self,
+        session: Session,
+        context: ContextManager | None = None,
+        *,
+        approver: ClientApprover | None = None,
+        opened: Callable[..., Session] | None = None,
     ) -> None:
-        """Seed A's form takes a session and its context; `approver` must be the one that the session was opened
-        with."""
+        """Seed A's form takes a session and its context; `approver` must be the one that the session was opened with,
+        `opened(options, earlier=session)` opens it again."""
         self.session = session
         self.context = context or session.context
+        self._opened = opened
         self.approver = approver or ClientApprover()
         self.feed = EventFeed()
         self.unheard: list[Event] = []
@@ -96,24 +110,28 @@ class AgentDispatcher:
 
     # -- turns -------------------------------------------------------------------------------------------------
 
-    async def send(self, content: str) -> AskResult:
+    async def send(self, content: str, images: Sequence[str] = ()) -> AskResult:
         """Run a turn after those that run or wait; return its result object, raise `RpcError` if it failed.
 
         Without content, continue a turn that was cut short.
         """
-        result = await asyncio.shield(self.begin_turn(content))
+        result = await asyncio.shield(self.begin_turn(content, images))
         if error := result["error"]:
             raise RpcError(TURN_FAILED, error["message"], error)
         return result
 
-    def begin_turn(self, content: str, listener: Listener | None = None) -> asyncio.Task[AskResult]:
+    def begin_turn(
+        self, content: str, images: Sequence[str] = (), listener: Listener | None = None
+    ) -> asyncio.Task[AskResult]:
         """Start or queue a turn; return the task that ends with its result object.
 
         `listener` gets the events of this turn alone, numbered from 0, and ends with the result. The turn runs to its
         end even if nobody listens. Raise `RpcError` if too many wait or no turn may begin.
         """
         self._check_room()
-        trigger = Trigger(content, source="client")
+        parts = tuple(map(_read_image, images))
+        files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
+        trigger = Trigger(content, "client", parts, files)
         return self._begin(self._turn(trigger, _Numbered(listener) if listener else None, len(self._works)))
 
     def _begin(self, work: Any) -> asyncio.Task[Any]:
@@ -246,6 +264,31 @@ class AgentDispatcher:
             self._publish(event, None)
         return next(event for event in reversed(events) if isinstance(event, CompactionDone))
 
+    async def run_command(self, name: str, arguments: str = "") -> CommandResult:
+        """Run a slash command that a client may give, see `Command.served`."""
+        if self._ending:
+            raise RpcError(BUSY, STOPPING)
+        context = ServedContext(lambda: self.session, self.publish, self._reopen)
+        command = find_served(name, arguments.strip(), context)
+        problem: ErrorObject | None = None
+        while command.idle and self._works:
+            await asyncio.wait(list(self._works))
+        try:
+            await command.invoke(context, arguments.strip())
+        except NexusError as error:
+            problem = {"kind": error.kind, "message": error.message, "hint": error.hint}
+        return {"calls": context.calls, "error": problem}
+
+    def _reopen(self, options: Options) -> None:
+        """Open the session again with `options`."""
+        if self._opened is None or self._works or self.session.busy:
+            raise NexusError("usage", "this agent", "a turn or a command runs", "Try again when it has ended")
+        self.session = self._opened(options, earlier=self.session)
+        self.context = self.session.context
+        self.session.state.lane_state.control.listener = self.publish
+        for line in self.session.take_notices():
+            self.publish(Notice(line))
+
     # -- reports -----------------------------------------------------------------------------------------------
 
     async def get_tokens(self) -> TokenUsage:
@@ -263,6 +306,16 @@ class AgentDispatcher:
         last = min(total, offset + limit)
         found = await asyncio.to_thread(timeline.read, offset + 1, last) if offset < total else ()
         return {"messages": [_message_value(entry) for entry in found], "total": total}
+
+    async def get_conversation(self, turns: int = 10) -> Conversation:
+        """Return the newest turns as events, and what is known of the last one."""
+        return await asyncio.to_thread(self._read_conversation, turns)
+
+    def _read_conversation(self, turns: int) -> Conversation:
+        numbers = EventNumbers()
+        newest = [list(map(numbers.event_line, turn)) for turn in islice(newest_turns(self.session), turns)]
+        found = [[line for line in turn if line is not None] for turn in newest]
+        return {"end": to_json_value(last_exchange(self.session)), "turns": found}
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -311,6 +364,17 @@ def _complete_text(outcome: Outcome) -> Outcome:
     """Return an outcome whose text is complete, or empty."""
     kind = outcome.error["kind"] if outcome.error else ""
     return replace(outcome, text="") if kind in PARTIAL else outcome
+
+
+def _read_image(text: str) -> Part:
+    """Return an image that is sent as base64."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        data = b""
+    if not (kind := image_type(data[:16])):
+        raise RpcError(INVALID_PARAMS, "an image is a PNG, JPEG, GIF or WebP in base64")
+    return Part(kind, data, "image")
 
 
 def _message_value(entry: Entry) -> dict[str, Any]:

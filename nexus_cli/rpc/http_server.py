@@ -237,7 +237,7 @@ class RpcServer:
         try:
             self._methods.find_method(call.method, call.params)
             dispatcher = self._methods.find_agent(str(call.params["agent_id"])).dispatcher
-            dispatcher.begin_turn(str(call.params["content"]), listener)
+            dispatcher.begin_turn(str(call.params["content"]), call.params.get("images", ()), listener)
         except RpcError as error:
             return json_response(error_object(call.id, error))
         return await self._stream(request, dispatcher, listener)

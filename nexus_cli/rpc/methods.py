@@ -19,7 +19,9 @@ from nexus_cli.core.json_types.json_schema import json_schema
 from nexus_cli.core.json_types.server_results import (
     Acknowledged,
     AgentList,
+    CommandResult,
     CompactResult,
+    Conversation,
     CreatedAgent,
     DestroyedAgent,
     MessageList,
@@ -41,6 +43,7 @@ from nexus_cli.rpc.jsonrpc import (
 )
 from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool
 
+MOST_TURNS = 100
 MOST_OFFSET = 2**53 - 1
 Schema = Mapping[str, Any]
 TEXT: Schema = {"type": "string"}
@@ -62,6 +65,9 @@ class Param:
                 return f"{self.name} has to be a whole number"
             least, most = self.schema["minimum"], self.schema["maximum"]
             return "" if least <= value <= most else f"{self.name} has to be between {least} and {most}"
+        if self.schema["type"] == "array":
+            is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
+            return "" if is_list else f"{self.name} has to be a list of strings"
         if not isinstance(value, str):
             return f"{self.name} has to be a string"
         names = self.schema.get("enum")
@@ -143,7 +149,10 @@ METHODS: Mapping[str, Method] = {
             "send",
             "Run a turn. With `Accept: text/event-stream` the answer is its events, the last of them the result. "
             "A busy agent takes it afterwards; empty content goes on with a turn that was cut short.",
-            (_CONTENT,),
+            (
+                _CONTENT,
+                Param("images", "Images in base64, to go with it.", {"type": "array", "items": TEXT}),
+            ),
             AskResult,
             (NO_SUCH_AGENT, BUSY, TURN_FAILED),
         ),
@@ -177,6 +186,16 @@ METHODS: Mapping[str, Method] = {
             (NO_SUCH_AGENT, BUSY),
         ),
         Method(
+            "run_command",
+            "Run a slash command beside the session: one that reads or changes this session alone.",
+            (
+                Param("name", "Its name, without the slash.", required=True),
+                Param("arguments", "The rest of the line."),
+            ),
+            CommandResult,
+            (NO_SUCH_AGENT, BUSY, REFUSED),
+        ),
+        Method(
             "get_tokens",
             "Return the tokens of the window.",
             (),
@@ -199,6 +218,13 @@ METHODS: Mapping[str, Method] = {
             ),
             MessageList,
             (NO_SUCH_AGENT,),
+        ),
+        Method(
+            "get_conversation",
+            "Return the newest turns as events, as a client shows them on return.",
+            (Param("turns", "Turns to return; 10 without it.", _number(1, MOST_TURNS)),),
+            Conversation,
+            (NO_SUCH_AGENT, REFUSED),
         ),
         Method("shutdown", "End the server: running turns finish their step.", of_agent=False),
     )
@@ -271,6 +297,8 @@ class PoolMethods:
                     "state": agent.dispatcher.state,
                     "model": agent.session.model,
                     "used": agent.dispatcher.used,
+                    "next": agent.dispatcher.feed.next,
+                    "allow": agent.session.state.limits.allow or LEVELS[0],
                 }
                 for agent in self.pool.list()
             ]

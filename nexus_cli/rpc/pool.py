@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, places, private_dir, project_root
@@ -75,11 +76,15 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent: a session and its dispatcher."""
+    """One agent: its dispatcher, with its session."""
 
     agent_id: str
-    session: Session
     dispatcher: AgentDispatcher
+
+    @property
+    def session(self) -> Session:
+        """Its present session; a command may open it again with another model."""
+        return self.dispatcher.session
 
     @property
     def context(self) -> ContextManager:
@@ -186,28 +191,23 @@ class AgentPool:
             recipe=config.recipe,
             front=RUN,
             allow=self._level(config, settings),
+            most_allow=self._highest_level(settings).allow,
             allow_from="server",
             interactive=True,
             served=True,
             system_prompt=prompt,
         )
         approver = ClientApprover()
-        session = open_session(
-            options,
-            settings,
-            approver=approver,
-            provider=provider,
-            ledger=self._shared_ledger(options),
-            services=SERVICES,
-        )
-        dispatcher = AgentDispatcher(session, session.context, approver=approver)
+        opened = partial(open_session, settings=settings, approver=approver, provider=provider, services=SERVICES)
+        session = opened(options, ledger=self._shared_ledger(options))
+        dispatcher = AgentDispatcher(session, session.context, approver=approver, opened=opened)
         try:
             begun = [event async for event in session.act(_do_nothing)]
         except BaseException:
             await session.aclose()
             raise
         dispatcher.unheard += (*map(Notice, (*lines, *self.notices, *session.take_notices())), *begun)
-        return Agent(name, session, dispatcher)
+        return Agent(name, dispatcher)
 
     def _model(self, config: AgentConfig, settings: Settings) -> str:
         named = config.model or self.shared.model or str(getattr(self.shared.provider, "model", ""))
@@ -220,9 +220,12 @@ class AgentPool:
         wanted = None if config.allow is None else require_level(config.allow, "level")
         if wanted is None and self.shared.allow is None:
             return None
+        return (self._highest_level(settings) & Limits(allow=wanted)).allow
+
+    def _highest_level(self, settings: Settings) -> Limits:
+        """Return the level that no agent passes: the pool's, else that of the settings and a trusted project."""
         own = Limits(allow=settings.allow or "read") & Limits(allow=settings.project.allow)
-        ceiling = own if self.shared.allow is None else Limits(allow=parse_level(self.shared.allow))
-        return (ceiling & Limits(allow=wanted)).allow
+        return own if self.shared.allow is None else Limits(allow=parse_level(self.shared.allow))
 
     def _shared_ledger(self, options: Options) -> Ledger:
         if self._ledger is None:

@@ -125,6 +125,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
         ledger.release(made.id)
         why = f"{', '.join(busy)} {'works' if len(busy) == 1 else 'work'} for it in the background"
         raise NexusError("usage", "the session cannot be left", why, "Wait, or stop them: /agents stop NAME")
+    made.state = replace(made.state, shares=earlier.state.shares)
     made.inherit_from(earlier)
     if made.id == earlier.id:
         made.continue_from(earlier)

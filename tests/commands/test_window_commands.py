@@ -166,7 +166,7 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     assert context.session.status().allow == "edit" and "editing files" in context.said[-1]
     always = context.session.state.dispatcher.always
     always |= {("bash", "run", "make"), ("edits", "edit"), ("read_file", "outside", "/etc/hosts")}
-    context.run("permissions READ").run("permissions")
+    context.run("permissions ask").run("permissions")
     value = context.shown[-1][1]
     assert value["level"] == "read"
     assert value["allowed"] == ["bash: make", "edits", "read_file of /etc/hosts"]

@@ -43,7 +43,12 @@ async def test_send_answers_with_the_result_object(tmp_path: Path) -> None:
         assert (result["type"], result["version"], result["ok"], result["exit"]) == ("result", 1, True, 0)
         assert result["text"] == "echo hello" and result["session"] == made["session"] and result["model"] == MODEL
         (listed,) = await served.client.list_agents()
-        assert listed == made | {"state": "idle", "model": MODEL, "used": result["context"]["used"]}
+        assert listed == made | {
+            "state": "idle",
+            "model": MODEL,
+            "used": result["context"]["used"],
+            "allow": "read",
+        } | {"next": served.pool.list()[0].dispatcher.feed.next}
 
 
 async def test_the_model_is_told_that_a_program_is_at_the_other_end(tmp_path: Path) -> None:
@@ -605,6 +610,8 @@ async def test_every_result_has_the_type_that_is_described(tmp_path: Path) -> No
         ("get_tokens", {"agent_id": "a"}),
         ("get_context", {"agent_id": "a"}),
         ("get_messages", {"agent_id": "a"}),
+        ("get_conversation", {"agent_id": "a"}),
+        ("run_command", {"agent_id": "a", "name": "cost"}),
         ("compact", {"agent_id": "a"}),
         ("cancel", {"agent_id": "a"}),
         ("destroy_agent", {"agent_id": "a"}),

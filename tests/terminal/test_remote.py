@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,6 +13,10 @@ import pytest
 from terminal.repl import Opens, Place, Repl
 from terminal.stories import call
 from terminal.terminal import NEXUS
+
+from nexus_cli.ledger import Ledger
+
+RED = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC")
 
 
 @pytest.fixture
@@ -41,28 +46,76 @@ def slow_command(folder: Path) -> dict[str, Any]:
     return call("bash", command=waits)
 
 
-def test_a_conversation_its_reports_and_the_way_back(served: Any, repl: Opens) -> None:
+def agent_of(made: Repl) -> str:
+    """The id of the agent that a terminal is connected to."""
+    return next(word for line in made.scrollback() for word in line.split() if word.startswith("agent-"))
+
+
+def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) -> None:
     here, url = served(["the **first** answer", "the second answer"])
     made = repl(at=here, arguments=("--connect", url))
     made.say("hello there")
     made.wait_for("the first answer")
     assert made.times("hello there") == 1
-    made.send("/context\r")
-    made.wait_for("history: 2 entries")
-    made.send("/cost\r")
-    made.wait_for("1 turns seen here")
-    made.send("/why\r")
-    made.wait_for("not supported over --connect")
-    made.send("!ls\r")
-    made.wait_for("a ! line is not supported")
+    for line, seen in (
+        ("/context", "next request"),
+        ("/cost", "1 request"),
+        ("/rename the walk", 'Renamed to "the walk".'),
+        ("/why", "allow"),
+        ("/export md stolen.md", "/export: it does not work over --connect"),
+        ("/permissions all", "more than your settings allow"),
+        ("/permissions deny bash(*)", "/permissions deny: it does not work over --connect"),
+        ("!touch stolen", "a ! line: it does not work over --connect"),
+        ("/nonsense", "no such command"),
+        ("/help all", "/uncompact"),
+    ):
+        made.send(f"{line}\r")
+        made.wait_for(seen, back=True)
+        made.idle()
+    listed = "\n".join(made.scrollback()).rpartition("/help all")[2]
+    assert "/copy" in listed and "/export" not in listed, "it lists what works here"
     made.send("exit\r")
     made.wait_for("Come back with: nexus --connect")
-    agent = next(line for line in made.scrollback() if "agent-" in line).partition("  ")[2].split()[0]
-    again = repl(at=here, arguments=("--connect", url, "-r", agent))
+    assert not [path for path in here.folder.iterdir() if "stolen" in path.name]
+    again = repl(at=here, arguments=("--connect", url, "-r", agent_of(made)))
+    again.wait_for("the first answer")
+    assert again.times("hello there") == 1 and "the walk" in again.text and "cut short" not in again.text
     again.say("and now")
     again.wait_for("the second answer")
     sent = here.server.requests[-1].body["messages"]
     assert "the **first** answer" in str(sent), "it is the same session"
+
+
+def test_files_and_images_of_this_machine_go_along(served: Any, repl: Opens) -> None:
+    here, url = served(["seen"] * 3)
+    (here.folder / "notes.txt").write_text("only here\n")
+    (here.folder / "red.png").write_bytes(RED)
+    made = repl(at=here, arguments=("--connect", url))
+    made.say("look at @notes.txt and @red.png")
+    made.wait_for("Attached notes.txt, 1 line, red.png, an image")
+    newest = str(here.server.requests[-1].body["messages"][-1])
+    assert "only here" in newest and base64.b64encode(RED).decode() in newest
+    made.idle()
+    again = repl(at=here, arguments=("--connect", url, "-r", agent_of(made)))
+    again.wait_for("seen")
+    assert "look at @notes.txt and @red.png" in again.text and "only here" not in again.text
+
+
+def test_another_terminal_sees_a_turn_that_runs_and_leaving_does_not_stop_it(served: Any, repl: Opens) -> None:
+    here, url = served([], "--allow", "all")
+    here.server.load([slow_command(here.folder), "it woke"])
+    made = repl(at=here, arguments=("--connect", url))
+    made.say("go on", ends=False)
+    made.wait_for(lambda terminal: (here.folder / "begun").exists(), 120)
+    other = repl(at=here, arguments=("--connect", url, "-r", agent_of(made)))
+    other.wait_for("go on")
+    assert "cut short" not in other.text
+    made.send("/exit\r")
+    assert made.status() == 0
+    other.send("hurry\r")
+    other.wait_for("sending after this step: hurry")
+    (here.folder / "go").touch()
+    other.wait_for("it woke")
 
 
 def test_a_question_is_answered_here_and_the_call_runs_there(served: Any, repl: Opens) -> None:
@@ -128,6 +181,9 @@ def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, re
     made.wait_for("connection lost")
     made.send("are you there\r")
     made.wait_for("has ended", 120)
+    made.wait_for("not sent: are you there", back=True)
+    session = Ledger.open_for_reading(here.nexus_home / "data" / "ledger.db").sessions()[0].id
+    assert f"nexus --resume {session} continues its session" in " ".join(made.text.split())
     assert made.status() == 1
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, TypedDict
 
+from nexus_cli.core.json_types.ask_result import ErrorObject
+
 AgentActivity = Literal["idle", "running", "asking", "waiting"]
 
 
@@ -27,6 +29,10 @@ class ListedAgent(TypedDict):
     model: str
     used: int
     """Tokens of its window."""
+    allow: str
+    """Its permission level."""
+    next: int
+    """The number of its next event."""
 
 
 class AgentList(TypedDict):
@@ -59,6 +65,34 @@ class TokenUsage(TypedDict):
     total: int
     budget: int
     available: int
+
+
+class TerminalCall(TypedDict):
+    """Something that a command did at the person's terminal, for a client to repeat."""
+
+    method: Literal["say", "show", "fill", "attach", "start"]
+    """Print a `text`; print a `value` in a `form`; put a `text` into the input box; attach a `block`, described by
+    `what`, to the next message; start a turn with a `text` (without one: continue), which the person has `typed` or
+    not."""
+    params: dict[str, Any]
+
+
+class CommandResult(TypedDict):
+    """`run_command`."""
+
+    calls: list[TerminalCall]
+    """In order."""
+    error: ErrorObject | None
+    """Why the command failed after these calls."""
+
+
+class Conversation(TypedDict):
+    """`get_conversation`."""
+
+    end: dict[str, Any]
+    """The session and its newest turn: `short` id, `name`, time, `turns`, `open` calls, whether it is `finished`."""
+    turns: list[list[dict[str, Any]]]
+    """The newest turns, the newest first, each as events of the stream."""
 
 
 class MessageList(TypedDict):

@@ -11,58 +11,34 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
 from nexus_cli.core.limits import name_level
 from nexus_cli.lane.options import Options
-from nexus_cli.reports.sessions import last_exchange, short_id
+from nexus_cli.reports.sessions import short_id
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard
 from nexus_cli.ui.repl.input_queue import Attachment
+from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.repl import Repl
 
 Reopen = Callable[[Options, Settings, Session], Session]
 """Opens the session that follows another one; raises `NexusError` if it cannot."""
 
 
-class ReplCommandContext:
-    """Implements `CommandContext` for a REPL."""
+class TerminalContext:
+    """The part of `CommandContext` that needs the person's terminal alone."""
 
-    def __init__(
-        self,
-        repl: Repl,
-        options: Options,
-        settings: Settings,
-        environ: Mapping[str, str],
-        reopen: Reopen,
-        raw: Callable[[str], None],
-    ) -> None:
+    def __init__(self, repl: Repl, environ: Mapping[str, str], raw: Callable[[str], None]) -> None:
         """`raw` writes to the terminal without sanitizing (the clipboard's escape)."""
         self._repl = repl
-        self._options = self._begun = options
-        self._settings = settings
         self._environ = environ
-        self._reopen = reopen
         self._raw = raw
 
     @property
-    def session(self) -> Session:
-        return self._repl.session
-
-    @property
-    def options(self) -> Options:
-        now = self.session.state.options or self._options
-        where = replace(self._options, resume=self.session.id, newest=False)
-        return replace(where, allow=now.allow, allow_from=now.allow_from)
-
-    @property
-    def settings(self) -> Settings:
-        return self._settings
-
-    @property
     def commands(self) -> Mapping[str, Command]:
-        return self._repl.commands
+        return self._repl.backend.commands
 
     @property
     def last_answer(self) -> str:
-        return self._repl.renderer.last_answer or str(last_exchange(self.session).get("assistant") or "")
+        return self._repl.renderer.last_answer or self._repl.backend.last_answer
 
     def say(self, text: str) -> None:
         self._repl.show_note(text, "")
@@ -82,39 +58,6 @@ class ReplCommandContext:
     async def ask_hidden(self, prompt: str) -> str | None:
         with self._repl.jobs.wait_for_user():
             return await self._repl.view.hidden_line(prompt)
-
-    async def reopen(self, options: Options, settings: Settings | None = None) -> None:
-        settings = settings or self._settings
-        before = self._repl.session
-        copied = _is_copy(options.resume, before)
-        if options.resume not in ("", before.id) and not copied:  # the level was not set for another session
-            options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
-        stored = self._repl.store_attachments()
-        made = self._reopen(options, settings, before)
-        self._options, self._settings = options, settings
-        self._repl.session = made
-        if made.id != before.id:
-            self._left_behind(stored)
-        self._repl.share_attachments()
-        for notice in made.take_notices():
-            self._repl.show_note(f"nexus: {notice}", "warn")
-        state = made.status()
-        if made.id != before.id:
-            self._repl.renderer.forget()
-            if options.resume and not copied:
-                self._repl.show_conversation()
-            elif not copied:  # the command that copied prints its own line
-                level = name_level(state.allow)
-                named = short_id(made.ledger, made.id)
-                self._repl.show_note(f"session {named}, model {state.model}, permission level {level}", "")
-        self._repl.refresh_status()
-
-    def _left_behind(self, stored: bool) -> None:
-        """Drop the attachments for the former session's next message."""
-        what = "kept for when you resume the previous session" if stored else "not sent to the new session"
-        for one in self._repl.input_queue.attached:
-            self._repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
-        self._repl.input_queue.attached.clear()
 
     def start(self, text: str = "", *, typed: bool = False) -> None:
         self._repl.start_next(text, typed=typed)
@@ -139,6 +82,74 @@ class ReplCommandContext:
 
     def leave(self) -> None:
         self._repl.request_exit()
+
+
+class ReplCommandContext(TerminalContext):
+    """Implements `CommandContext` for a REPL in front of a session of this process."""
+
+    def __init__(
+        self,
+        repl: Repl,
+        backend: LocalSession,
+        options: Options,
+        settings: Settings,
+        environ: Mapping[str, str],
+        reopen: Reopen,
+        raw: Callable[[str], None],
+    ) -> None:
+        """`raw` as in `TerminalContext`."""
+        super().__init__(repl, environ, raw)
+        self._backend = backend
+        self._options = self._begun = options
+        self._settings = settings
+        self._reopen = reopen
+
+    @property
+    def session(self) -> Session:
+        return self._backend.session
+
+    @property
+    def options(self) -> Options:
+        now = self.session.state.options or self._options
+        where = replace(self._options, resume=self.session.id, newest=False)
+        return replace(where, allow=now.allow, allow_from=now.allow_from)
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    async def reopen(self, options: Options, settings: Settings | None = None) -> None:
+        settings = settings or self._settings
+        before = self._backend.session
+        copied = _is_copy(options.resume, before)
+        if options.resume not in ("", before.id) and not copied:  # the level was not set for another session
+            options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
+        stored = self._backend.store_attachments()
+        made = self._reopen(options, settings, before)
+        self._options, self._settings = options, settings
+        self._backend.session = made
+        if made.id != before.id:
+            self._left_behind(stored)
+        self._backend.share_attachments()
+        for notice in made.take_notices():
+            self._repl.show_note(f"nexus: {notice}", "warn")
+        state = made.status()
+        if made.id != before.id:
+            self._repl.renderer.forget()
+            if options.resume and not copied:
+                self._backend.show_conversation()
+            elif not copied:  # the command that copied prints its own line
+                level = name_level(state.allow)
+                named = short_id(made.ledger, made.id)
+                self._repl.show_note(f"session {named}, model {state.model}, permission level {level}", "")
+        self._repl.refresh_status()
+
+    def _left_behind(self, stored: bool) -> None:
+        """Drop the attachments for the former session's next message."""
+        what = "kept for when you resume the previous session" if stored else "not sent to the new session"
+        for one in self._repl.input_queue.attached:
+            self._repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
+        self._repl.input_queue.attached.clear()
 
 
 def _is_copy(session_id: str, before: Session) -> bool:

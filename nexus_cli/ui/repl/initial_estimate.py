@@ -22,7 +22,7 @@ class InitialEstimate:
     """Completes a session's status with an estimate."""
 
     def __init__(
-        self, start_background: Callable[[Coroutine[Any, Any, None]], None], found: Callable[[], None]
+        self, start_background: Callable[[Coroutine[Any, Any, None]], object], found: Callable[[], None]
     ) -> None:
         """`start_background` runs work on the loop; `found` is called when an estimate is ready."""
         self._background = start_background

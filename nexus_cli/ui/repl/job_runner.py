@@ -66,11 +66,12 @@ class JobRunner:
         made.task = self._create_task(work)
         made.task.add_done_callback(self._over)
 
-    def start_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` beside the current job."""
+    def start_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run `work` beside the current job; return its task."""
         task = self._create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     async def run_busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
         """Run `work` of the session within the current command, so that Ctrl+C stops it; then raise

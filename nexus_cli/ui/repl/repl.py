@@ -7,53 +7,36 @@ Nothing typed is lost: if a turn is stopped, undelivered messages stay queued un
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from nexus_cli.commands import discover, find, parse
-from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import name_level
-from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.reports.text.transcript import transcript_text
-from nexus_cli.reports.transcript import session_transcript
-from nexus_cli.session.acts.title import make_title, wants_title
-from nexus_cli.session.session import Session
-from nexus_cli.session.status import Status
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.away_notifier import AwayNotifier
 from nexus_cli.ui.repl.conversation import (
     CUT_SHORT,
-    can_continue,
     describe_open_calls,
     describe_session,
     last_screenful,
 )
-from nexus_cli.ui.repl.git_branch import read_branch
-from nexus_cli.ui.repl.initial_estimate import InitialEstimate
-from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief, take_argument
+from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
-from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
-from nexus_cli.ui.repl.shell_line import Shell, ShellLine
-from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
+from nexus_cli.ui.repl.repl_backend import ReplBackend
+from nexus_cli.ui.repl.shell_line import ShellLine
 from nexus_cli.ui.repl.view import ReplView
 
-SHELL_OUTPUTS = 100
-"""Most outputs of `!` lines that are kept for the transcript."""
 AROUND = 8
 """Rows of the terminal that a resumed conversation leaves free."""
 STOP_KEY = "esc to stop"
@@ -64,61 +47,30 @@ SOON = 0.5
 
 
 class Repl:
-    """One interactive session after another. Implements `ReplController`; commands use its `CommandContext`."""
+    """One conversation in front of a person. Implements `ReplController`."""
 
-    def __init__(self, session: Session, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
-        self.session = session
+    def __init__(self, backend: ReplBackend, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
+        self.backend = backend
         self.view = view
         self.renderer = renderer
         self.theme = theme
-        self.desk: CommandContext | None = None
-        """The `CommandContext` of the commands; set once after construction."""
         self.draft: Callable[[], str] = str
         """Returns the text of the input box."""
         self.input_queue = InputQueue()
         """Messages for after the running turn, and attachments of the next one."""
-        self.shell = Shell(view, self._keep_output, self.input_queue.attached.append)
         self.outcome: e.Outcome | None = None
         """The outcome of the newest turn."""
         self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
-        self.sleeping = SleepingRun(
-            lambda: self.session, self.jobs, self.run_turn, lambda: self.outcome, self.show_note, view.invalidate
-        )
-        self._hand_over = PlanHandOver(lambda: self.session, view, self.jobs, self.input_queue, self.show_note)
-        self.share_attachments()
-        self._first = InitialEstimate(self.jobs.start_background, self.refresh_status)
         self._steering = asyncio.Lock()
         self._next: TypedMessage | None = None
         self._command_typed = TypedMessage("", "")
         """The newest command as it was typed."""
-        self._status: Status | None = None
-        self._branch = ""
         self._leaving = False
         self._away = AwayNotifier(view)
         self._shown_output: tuple[str, str] | None = None
         """The output that Ctrl+O showed last."""
-        self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
-        """Outputs of `!` lines for the transcript, each with the newest entry at its time."""
         self._begun = False
         """True once the session has the message of the newest turn."""
-
-    def share_attachments(self) -> None:
-        """Connect the session with the pending attachments and its workers, and queue attachments stored in it."""
-        there = {one.text for one in self.input_queue.attached}
-        kept = [Attachment(text, what) for text, what in self.session.load_attachments() if text not in there]
-        self.input_queue.attached[:0] = kept
-        self.session.count_pending_texts(lambda: [one.text for one in self.input_queue.attached])
-        self.session.listen(self.feed)
-
-    @property
-    def commands(self) -> Mapping[str, Command]:
-        """The slash commands."""
-        return discover()
-
-    @property
-    def folder(self) -> Path:
-        """The working folder of the session."""
-        return self.session.folder
 
     # Content of the view
 
@@ -133,7 +85,7 @@ class Repl:
         return self.renderer.moving or (self.jobs.kind in ("busy", "shell", "command") and not self.jobs.waits_for_user)
 
     def live(self, rows: int) -> list[str]:
-        output = self.shell.output
+        output = self.backend.output
         if not output or not rows:
             return self.renderer.live(rows)
         width = max(4, self.view.width - 1)
@@ -152,19 +104,14 @@ class Repl:
         return text + next((one for one in added if cells(one) < room), "")
 
     def queued(self) -> list[str]:
-        return self.input_queue.lines(self.session.undelivered)
+        return self.input_queue.lines(self.backend.undelivered)
 
     def status(self, width: int) -> str:
-        if self._status is None:
-            self.refresh_status()
-        assert self._status is not None
-        now = replace(self._status, workers=self.renderer.background_workers, waits=self.sleeping.waits)
-        return status_line(now, self._branch, width, self.theme, str(Path.home()))
+        return self.backend.status_line(width)
 
     def refresh_status(self) -> None:
-        """Read the session's status again for the status line."""
-        self._status = self._first.of(self.session)
-        self._branch = read_branch(self.folder)
+        """Read the figures of the status line again."""
+        self.backend.refresh()
         self.view.invalidate()
 
     # Actions of the person
@@ -174,7 +121,7 @@ class Repl:
         leaves = typed.text.strip().casefold() in LEAVING
         command = ("exit", "") if leaves else parse(typed.text)
         shell = ShellLine.of(typed.text)
-        if self._hand_over.withdraw():
+        if self.backend.withdraw_offer():
             self.input_queue.later.append(typed)
         elif command is not None:
             self._command(*command, typed)
@@ -201,7 +148,7 @@ class Repl:
         text = ""
         if self.input_queue.later:
             text = self.input_queue.take_newest()
-        elif words := self.session.take_newest():
+        elif words := self.backend.take_newest():
             text = self.input_queue.take_back(words)
         elif self.input_queue.held:
             text = self.input_queue.take_newest()
@@ -213,14 +160,14 @@ class Repl:
         if not self.input_queue.attached:
             return False
         self.show_note(f"no longer attached: {self.input_queue.attached.pop().what}")
-        self.store_attachments()
+        self.backend.store_attachments()
         self.refresh_status()
         return True
 
     def edit_last(self) -> None:
         """Let the person choose a message; fork before it, and put its text into the box."""
         if self.jobs.current is None:
-            self.jobs.start("command", "/edit", self._run(find("edit", self.commands), "list"))
+            self.jobs.start("command", "/edit", self.backend.run_command(find("edit", discover()), "list"))
 
     def interrupt(self, *, gently: bool = False) -> None:
         """Stop running work: first gently, then with all child processes, then exit nexus."""
@@ -230,7 +177,7 @@ class Repl:
         work.stopped += 1
         if work.stopped == 1:
             # Otherwise the turn would include them: kept, but without an answer.
-            self.input_queue.postpone(self.session.take_back())
+            self.input_queue.postpone(self.backend.take_back())
             self.input_queue.hold()  # messages typed from now on are for after the stop
             self.jobs.stop()
         elif work.stopped == 2:
@@ -242,36 +189,26 @@ class Repl:
         self.view.invalidate()
 
     def request_exit(self) -> None:
-        """Leave after running work has settled."""
+        """Leave after running work has settled; a turn that goes on elsewhere is left alone."""
         if self._leaving:
             return
         self._leaving = True
-        for words in self.input_queue.take_all(self.session.take_back()):
+        for words in self.input_queue.take_all(self.backend.take_back()):
             self.show_note(f"not sent: {brief(words)}", "warn")
-        stored = self.store_attachments()
+        stored = self.backend.store_attachments()
         for one in self.input_queue.attached:
             if stored:
                 self.show_note(f"kept for when you resume: {one.what}")
             else:
                 self.show_note(f"not sent: {one.what}", "warn")
-        if self.jobs.current is not None:
+        if self.jobs.current is not None and self.backend.ends_with_repl:
             self.jobs.stop()
         else:
             self.view.leave()
 
-    def store_attachments(self) -> bool:
-        """Store the attachments of the next message; False if the session cannot be resumed."""
-        try:
-            return self.session.store_attachments([(one.text, one.what) for one in self.input_queue.attached])
-        except NexusError:
-            return False
-
     def cycle_level(self) -> None:
         """Change the permission level, even while a turn runs or asks."""
-        level = self.session.cycle_level()
-        self._hand_over.withdraw()
-        if self.session.status().allow != level:
-            self.show_note(f"{name_level(level)} is more than your settings allow.")
+        self.backend.cycle_level()
         self.refresh_status()
 
     def toggle_thinking(self) -> None:
@@ -289,18 +226,10 @@ class Repl:
         title, text = last
         self.jobs.start_background(show_in_pager(self.view, f"{title}\n{text}"))
 
-    def _keep_output(self, title: str, text: str) -> None:
-        """Keep the output of a `!` line for Ctrl+O and the transcript."""
-        self.renderer.keep_output(title, text)
-        record = self.session.record
-        after = record.last_id() if record is not None else 0
-        self._shell_outputs.append({"after": after, "title": title, "text": text, "session": self.session.id})
-
     async def _show_transcript(self, value: Mapping[str, Any] | None = None) -> None:
-        made = await asyncio.to_thread(session_transcript, self.session) if value is None else value
-        shell = [one for one in self._shell_outputs if one["session"] == made.get("id")]
-        text = await asyncio.to_thread(transcript_text, {**made, "shell": shell}, self.view.width - 1)
-        await show_in_pager(self.view, text, at_end=bool(made["entries"] or shell))
+        made = await self.backend.transcript(value)
+        text = await asyncio.to_thread(transcript_text, made, self.view.width - 1)
+        await show_in_pager(self.view, text, at_end=bool(made["entries"] or made["shell"]))
 
     # Effects
 
@@ -321,10 +250,10 @@ class Repl:
             return
         self.view.put(f"\n{draw_in_theme(form, value, self.view.width, self.theme)}\n")
 
-    def show_conversation(self) -> None:
-        """Show the resumed session: its last turns, and the open parts."""
-        value, drawn = last_exchange(self.session), not self.view.echoes
-        turns, rows = newest_turns(self.session), self.view.height - AROUND
+    def show_turns(self, value: Mapping[str, Any], turns: Iterable[Sequence[e.Event]]) -> None:
+        """Show the end of a resumed conversation: the newest of `turns`, then the open calls; `value` is that of
+        `last_exchange`."""
+        drawn, rows = not self.view.echoes, self.view.height - AROUND
         end = last_screenful(turns, rows, self.view.width, self.theme, drawn=drawn, folder=self.renderer.folder)
         self.show_note(describe_session(value, end.turns))
         if end.lines:
@@ -333,11 +262,6 @@ class Repl:
             self.renderer.keep_output(*end.output)
         for line in describe_open_calls(value):
             self.show_note(line, "warn")
-        if wait := describe_wait(self.session):
-            self.show_note(wait)
-            self.sleeping.watch()
-        elif not value["finished"]:
-            self.show_note(CUT_SHORT, "warn")
 
     def _echo(self, text: str) -> None:
         """Print the typed text, unless the terminal shows it already."""
@@ -345,41 +269,38 @@ class Repl:
             self.renderer.show_user_message(text)
 
     def _cancelled(self) -> bool:
-        """Stop the session's work; False if there is none."""
-        if not self.session.busy:
-            return False
-        self.session.cancel()
-        return True
+        """Stop the conversation's work; False if there is none."""
+        return (self.backend.ends_with_repl or not self._leaving) and self.backend.cancel()
 
     def _ended(self, work: Job) -> None:
         """Handle the end of `work` and start the next. After work that was stopped or failed, queued messages stay
         queued."""
         self.refresh_status()
-        for notice in self.session.take_notices():
+        for notice in self.backend.take_notices():
             self.show_note(f"nexus: {notice}", "warn")
         failed = work.kind == "turn" and self.outcome is not None and self.outcome.has_failed
-        if work.kind == "turn" and not (failed or work.stopped or self._leaving) and wants_title(self.session.state):
-            self.jobs.start_background(self._make_title())
+        if work.kind == "turn" and not (failed or work.stopped or self._leaving):
+            self.backend.turn_succeeded()
         if work.kind == "turn" and not (failed or work.stopped):
             self.input_queue.release()
         if self._leaving:
             self.view.leave()
         elif work.stopped or failed:
             self._next = None
-            self.input_queue.postpone(self.session.take_back())
+            self.input_queue.postpone(self.backend.take_back())
             if not work.stopped:
                 self.input_queue.hold()
             self._go_on_after_stop()
         elif self._next is not None:
             given, self._next = self._next, None
-            turn = self._send(given, command=self._command_typed.text) if given.text else self.run_turn(Trigger())
+            turn = self._send(given, command=self._command_typed.text) if given.text else self.backend.run(Trigger())
             self.jobs.start("turn", "", turn)
-        elif self.session.undelivered:  # they arrived after the turn's last check
-            self.jobs.start("turn", "", self.run_turn(Trigger()))
+        elif self.backend.undelivered:  # they arrived after the turn's last check
+            self.jobs.start("turn", "", self.backend.run(Trigger()))
         else:
             self._go_on()
-            self._hand_over.offer(work, self.outcome)
-        self.sleeping.watch()
+            self.backend.became_idle(work)
+        self.backend.watch()
 
     def _go_on_after_stop(self) -> None:
         """Start with the messages typed since the stop, and before them commands that only waited for the end.
@@ -390,12 +311,6 @@ class Repl:
         if count := len(self.input_queue.held):
             self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Up to edit)")
         self._go_on()
-
-    async def _make_title(self) -> None:
-        """Let a small model name the session; only failures are shown."""
-        async for event in self.session.act(make_title):
-            if isinstance(event, e.Notice | e.AgentEvent):
-                self.feed(event)
 
     def _go_on(self) -> None:
         """Start the next queued message."""
@@ -408,7 +323,7 @@ class Repl:
 
     def _command(self, name: str, rest: str, typed: TypedMessage) -> None:
         try:
-            command = find(name, self.commands)
+            command = find(name, discover())
         except NexusError as error:
             self._echo(typed.shown)
             self.show_note(error.line, "error")
@@ -417,16 +332,12 @@ class Repl:
             self.input_queue.later.append(typed)
         else:
             self._echo(typed.shown)
-            work = self._run(command, rest)
+            work = self.backend.run_command(command, rest)
             if self.jobs.current is None:
                 self._command_typed = typed
                 self.jobs.start("command", f"/{name}", work)
             else:
                 self.jobs.start_background(work)
-
-    async def _run(self, command: Command, rest: str) -> None:
-        assert self.desk is not None, "commands come when the REPL is put together"
-        await command.invoke(self.desk, rest)
 
     async def _steer(self, typed: TypedMessage) -> None:
         """Steer the running turn with `typed`. Images, and messages that come too late, begin a turn of their own."""
@@ -438,27 +349,30 @@ class Repl:
                 self.input_queue.later.append(message)
             else:
                 self.input_queue.given[message.trigger.text] = message
-                self.session.steer(message.trigger.text, message.trigger.pasted, files=message.trigger.files)
+                if not await self.backend.steer(message.trigger):
+                    self._send_late(typed, self.input_queue.given.pop(message.trigger.text))
         self.view.invalidate()
+
+    def _send_late(self, typed: TypedMessage, message: QueuedMessage) -> None:
+        """Begin a turn with a message that came too late for the one that ran."""
+        if self.jobs.current is None:
+            self.jobs.start("turn", "", self._send(typed, message))
+        else:
+            self.input_queue.later.append(message)
 
     async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
         self._echo("" if command else typed.shown)  # the command with the text is on the screen
         self._begun = False
         try:
             message = message or await self._message(typed)
-            await self.run_turn(replace(message.trigger, shown=command))
+            await self.backend.run(replace(message.trigger, shown=command))
         finally:
             if not self._begun:  # the session has none of it
                 self.input_queue.attached[:0] = message.along if message else ()
                 self.view.fill("\n".join(filter(None, [typed.shown and typed.text, self.draft()])))
 
     async def _message(self, typed: TypedMessage) -> QueuedMessage:
-        return await self.input_queue.build_message(typed, self.folder, self.show_note)
-
-    async def run_turn(self, trigger: Trigger) -> None:
-        """Run one turn of the session."""
-        async for event in self.session.run(trigger):
-            self.feed(event)
+        return await self.input_queue.build_message(typed, self.backend.folder, self.show_note)
 
     def feed(self, event: e.Event) -> None:
         """Show one event of the session."""
@@ -466,24 +380,23 @@ class Repl:
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
             self._begun = True
-            self.store_attachments()
+            self.backend.store_attachments()
         elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)
             event = e.SteeringMessage(shown)
         self.renderer.feed(event)
-        if isinstance(event, e.TurnEnd) and self._begun and can_continue(self.session, event.outcome):
+        if isinstance(event, e.TurnEnd) and self._begun and self.backend.can_continue(event.outcome):
             self.show_note(CUT_SHORT)
-        self._away.feed(event, self.folder.name, has_more=bool(self.input_queue.later))
-        if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
-            self._status = None
+        self._away.feed(event, self.backend.name, has_more=bool(self.input_queue.later))
+        self.backend.note(event)
         self.view.invalidate()
 
     async def _shell(self, line: ShellLine) -> None:
         if not line.command:
             raise NexusError("usage", "!", "no command given", "!ls shares its output, !!ls does not")
         self._echo(("!!" if line.private else "!") + line.command)
-        await self.shell.run(line, self.folder, self.session)
+        await self.backend.run_shell(line)
 
     # Life cycle
 

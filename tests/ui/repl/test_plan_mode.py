@@ -28,7 +28,7 @@ def planned(folder: Path, *answers: str | None) -> Stage:
     """A REPL whose model has answered in plan mode, after these answers to the question."""
     stage = Stage(folder, answer)
     stage.view.answers = list(answers)
-    stage.repl.session.state.dispatcher.permission.find_walls()
+    stage.session.state.dispatcher.permission.find_walls()
 
     async def scene() -> None:
         stage.type("/plan look at shop.py")
@@ -42,7 +42,7 @@ def planned(folder: Path, *answers: str | None) -> Stage:
 @pytest.mark.parametrize(("line", "level"), [("y", "edit"), ("Yes", "edit"), ("a", "run"), ("auto", "run")])
 def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: Path, line: str, level: str) -> None:
     stage = planned(tmp_path, line)
-    assert stage.repl.session.status().allow == level and PROCEED in _said(stage.provider)[-1]
+    assert stage.session.status().allow == level and PROCEED in _said(stage.provider)[-1]
     assert "Plan mode is on" in stage.text and "Plan mode is off." in stage.text and stage.text.count(PROCEED) == 1
     assert len(stage.view.asked) == 1 and PROMPT in stage.view.asked[0] and "[y]es, edit level" in stage.view.asked[0]
 
@@ -50,7 +50,7 @@ def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: 
 @pytest.mark.parametrize("line", ["n", "no", "", None])
 def test_a_plan_that_is_not_approved_leaves_plan_mode_on(tmp_path: Path, line: str | None) -> None:
     stage = planned(tmp_path, line)
-    assert stage.repl.session.status().allow == "plan" and len(stage.provider.seen) == 1 == len(stage.view.asked)
+    assert stage.session.status().allow == "plan" and len(stage.provider.seen) == 1 == len(stage.view.asked)
 
 
 @pytest.mark.parametrize("line", ["a", "auto"])
@@ -59,13 +59,13 @@ def test_a_level_that_was_not_offered_is_no_answer(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("ui.repl.test_repl.SETTINGS", no_walls)
     stage = planned(tmp_path, line, "n")
     assert "[a]uto" not in stage.view.asked[0] and f"{line} is not an answer" in stage.view.asked[1]
-    assert stage.repl.session.status().allow == "plan" and len(stage.provider.seen) == 1
+    assert stage.session.status().allow == "plan" and len(stage.provider.seen) == 1
 
 
 def test_other_words_are_the_next_message_of_plan_mode(tmp_path: Path) -> None:
     stage = planned(tmp_path, "ok", "yes, and add a test first", "n")
     assert "ok is not an answer" in stage.view.asked[1]
-    assert "yes, and add a test first" in _said(stage.provider)[-1] and stage.repl.session.status().allow == "plan"
+    assert "yes, and add a test first" in _said(stage.provider)[-1] and stage.session.status().allow == "plan"
     assert len(stage.view.asked) == 3, "it is offered again after the next answer"
 
 
@@ -96,7 +96,7 @@ def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: 
 
     stage.play(scene())
     assert [len(said) for said in stage.provider.seen] and len(stage.provider.seen) == 4
-    assert stage.repl.session.status().allow == "read"
+    assert stage.session.status().allow == "read"
 
 
 def test_leaving_while_a_title_is_made_says_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,9 +151,9 @@ def test_the_question_is_taken_away_and_not_the_title_that_is_made_meanwhile(
             stage.type("/status")
         for _ in range(20):
             await asyncio.sleep(0)
-        assert stage.repl.jobs.kind != "offer" and stage.repl.session.busy
+        assert stage.repl.jobs.kind != "offer" and stage.session.busy
         made.set()
-        await stage.until(lambda: not stage.repl.session.busy)
+        await stage.until(lambda: not stage.session.busy)
         await stage.idle()
 
     stage.play(scene())
@@ -169,7 +169,7 @@ def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_the_le
             await stage.idle()
 
     stage.play(scene())
-    assert not stage.view.asked and stage.repl.session.status().allow == "edit"
+    assert not stage.view.asked and stage.session.status().allow == "edit"
     assert "Plan mode is off. Permission level: edit." in stage.text
     assert "Nothing is scheduled" in stage.text and "plan-1 was added" in stage.text, "the former /plan still schedules"
 
@@ -185,7 +185,7 @@ def test_what_is_pasted_behind_slash_plan_mentions_no_file_and_is_nobodys_word(t
         stage.repl.submit(TypedMessage(f"/plan fix @own.txt {paste}", "/plan fix @own.txt [pasted 12 lines]", (paste,)))
         await stage.until(lambda: "answer 1" in stage.text and not stage.view.answers)
         await stage.idle()
-        record = stage.repl.session.record
+        record = stage.session.record
         assert record is not None and len(record.memos("pasted")) == 1
 
     stage.play(scene())

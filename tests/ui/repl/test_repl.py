@@ -36,6 +36,7 @@ from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.input_queue import Attachment
+from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.pager import PAGED
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplController
@@ -119,9 +120,16 @@ class Stage:
             return open_session(options, settings, approver=approver, provider=self.provider, earlier=earlier)
 
         renderer = RichRenderer(self.view.put, lambda: self.view.width, theme)
-        self.repl = Repl(open_(opening, SETTINGS), self.view, renderer, theme)
+        self.backend = LocalSession(open_(opening, SETTINGS))
+        self.repl = Repl(self.backend, self.view, renderer, theme)
+        self.backend.connect(self.repl)
         self.repl.draft = lambda: self.view.box
-        self.repl.desk = ReplCommandContext(self.repl, opening, SETTINGS, {}, open_, lambda raw: None)
+        self.backend.desk = ReplCommandContext(self.repl, self.backend, opening, SETTINGS, {}, open_, lambda raw: None)
+
+    @property
+    def session(self) -> Session:
+        """The session that is open now."""
+        return self.backend.session
 
     def type(self, text: str) -> None:
         self.repl.submit(TypedMessage(text, text))
@@ -145,7 +153,7 @@ class Stage:
             finally:
                 self.repl.request_exit()
                 await asyncio.wait_for(running, PATIENCE)
-                await self.repl.session.aclose()
+                await self.session.aclose()
 
         asyncio.run(both())
 
@@ -193,9 +201,9 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
         stage.type("/continue")
         await stage.idle()
         before = len(stage.text)
-        stage.repl.show_conversation()
+        stage.backend.show_conversation()
         assert "· continued\n" in stage.text[before:] and GO_ON not in stage.text
-        transcript = transcript_text(session_transcript(stage.repl.session), 80)
+        transcript = transcript_text(session_transcript(stage.session), 80)
         assert " continued\n" in transcript and GO_ON not in transcript
         assert GO_ON in str(stage.provider.seen[-1]) and stage.text[:before].count("/continue") == 2
 
@@ -235,7 +243,7 @@ def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: 
         await one.until(lambda: one.provider.seen)
         one.type("and faster")
         one.repl.enqueue(TypedMessage("afterwards", "afterwards"))
-        await one.until(lambda: one.repl.session.undelivered)
+        await one.until(lambda: one.session.undelivered)
         assert one.repl.queued() == ["sending after this step: and faster", "queued: afterwards"]
         await one.until(lambda: len(one.provider.seen) == 3)
         await one.idle()
@@ -253,9 +261,9 @@ def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
         stage.type("one")
-        await stage.until(lambda: len(stage.repl.session.undelivered) == 1)
+        await stage.until(lambda: len(stage.session.undelivered) == 1)
         stage.type("two")
-        await stage.until(lambda: len(stage.repl.session.undelivered) == 2)
+        await stage.until(lambda: len(stage.session.undelivered) == 2)
         stage.repl.enqueue(TypedMessage("later", "later"))
         assert [stage.repl.take_back() for _ in range(4)] == ["later", "two", "one", ""]
         stage.repl.interrupt()
@@ -274,14 +282,14 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
         stage.type("begin")
         await stage.until(lambda: "so far" in "\n".join(stage.repl.live(8)[1:]))
         stage.type("steering words")
-        await stage.until(lambda: stage.repl.session.undelivered)
+        await stage.until(lambda: stage.session.undelivered)
         stage.repl.enqueue(TypedMessage("queued words", "queued words"))
         stage.view.box = "half typed"
         stage.repl.interrupt()
         await stage.idle()
         assert stage.view.box == "half typed", "the draft is nobody's business"
         assert stage.repl.queued() == ["queued: steering words", "queued: queued words"]
-        assert len(stage.provider.seen) == 1 and stage.repl.session.is_open(), "the model was not told yet"
+        assert len(stage.provider.seen) == 1 and stage.session.is_open(), "the model was not told yet"
         assert stage.repl.outcome is not None and stage.repl.outcome.error
         assert stage.repl.outcome.error["kind"] == "aborted"
         # It says how long it took if that was a second or more.
@@ -303,7 +311,7 @@ def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
     async def stopped(*queued: str) -> str:
-        before = stage.repl.session.id
+        before = stage.session.id
         stage.type("begin")
         await stage.until(lambda: stage.repl.renderer.moving and "sleep" in "\n".join(stage.repl.live(8)))
         for text in queued:
@@ -314,15 +322,15 @@ def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_
 
     async def scene() -> None:
         first = await stopped("/clear")
-        assert stage.repl.session.id != first and stage.repl.queued() == []
+        assert stage.session.id != first and stage.repl.queued() == []
         second = await stopped("/review", "/clear")
-        assert stage.repl.session.id == second and "2 messages still queued" in stage.text, "a review is work"
+        assert stage.session.id == second and "2 messages still queued" in stage.text, "a review is work"
         assert stage.repl.take_back() == "/clear" and stage.repl.take_back() == "/review"
         await stopped("words for the old one")
         sent = len(stage.provider.seen)
         stage.type("/clear")
         await stage.idle()
-        assert stage.repl.session.id != second and len(stage.provider.seen) == sent
+        assert stage.session.id != second and len(stage.provider.seen) == sent
         assert stage.repl.queued() == ["queued: words for the old one"]
 
     stage.play(scene())
@@ -358,7 +366,7 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
                 yield delta
 
     stage = Stage(tmp_path, lambda request: "fine")
-    stage.repl.session.state.lane_state.model.provider = Slow(stage.provider.script)
+    stage.session.state.lane_state.model.provider = Slow(stage.provider.script)
 
     async def scene() -> None:
         stage.type("begin")
@@ -368,7 +376,7 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
             ("/goal a parser", "Stopped: the goal is saved without steps."),
         ):
             stage.type(line)
-            await stage.until(lambda: stage.repl.jobs.kind == "busy" and stage.repl.session.busy)
+            await stage.until(lambda: stage.repl.jobs.kind == "busy" and stage.session.busy)
             await asyncio.sleep(0.05)
             stage.repl.interrupt()
             await stage.idle()
@@ -387,12 +395,12 @@ def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) ->
         assert "- of" in stage.repl.status(80)
         stage.repl.refresh_status()
         await stage.until(lambda: "- of" not in stage.repl.status(80))
-        used = int(live_report(stage.repl.session.state)["budget"]["used"]["total"])
+        used = int(live_report(stage.session.state)["budget"]["used"]["total"])
         assert used > 1000 and f"{short(used)} of" in stage.repl.status(80)
-        assert not stage.text and stage.repl.session.status().used == 0, "nothing was sent or written"
+        assert not stage.text and stage.session.status().used == 0, "nothing was sent or written"
         stage.type("begin")
         await stage.idle()
-        assert stage.repl.session.status().used > 0
+        assert stage.session.status().used > 0
 
     stage.play(scene())
 
@@ -441,7 +449,7 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
 
     stage.play(leave())
     assert "kept for when you resume: output of `echo seen" in stage.text
-    session = stage.repl.session.id
+    session = stage.session.id
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
     async def go_on() -> None:
@@ -452,13 +460,13 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
         for other in ("/clear", "/fork"):
             stage.type(other)
             await stage.idle()
-            assert stage.repl.queued() == [] and stage.repl.session.id != session
+            assert stage.repl.queued() == [] and stage.session.id != session
             stage.type(f"/resume {session}")
             await stage.idle()
-            assert len(stage.repl.queued()) == 1 and stage.repl.session.id == session
+            assert len(stage.repl.queued()) == 1 and stage.session.id == session
         stage.type("look")
         await stage.idle()
-        memos = stage.repl.session.context.lane.timeline.memos(COMMAND)
+        memos = stage.session.context.lane.timeline.memos(COMMAND)
         assert [(memo.value["status"], memo.value["error"]) for memo in memos] == [(3, "seen-42")]
 
     stage.play(go_on())
@@ -523,7 +531,7 @@ def test_the_value_of_a_key_in_a_shell_line_is_seen_by_the_person_alone(
 def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of_it(tmp_path: Path) -> None:
     calls: Iterator[Answer] = iter([[("bash", {"command": "exit 4"})], "done"])
     stage = Stage(tmp_path, lambda request: next(calls, "fine"), allow="all")
-    engine = stage.repl.session.state.lane_state
+    engine = stage.session.state.lane_state
 
     def commands() -> list[str]:
         for _ in record_sources.read_log(engine.lane, engine.work):
@@ -560,16 +568,16 @@ def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Pat
         stage.type("hello")
         await stage.idle()
         repl = stage.repl
-        before, line = repl.session.status().used, repl.status(80)
+        before, line = stage.session.status().used, repl.status(80)
         stage.type("!seq 1000 2000")
         await stage.idle()
-        used = repl.session.status().used
+        used = stage.session.status().used
         assert used > before + 500 and repl.status(80) != line and f"{short(used)} of" in repl.status(80)
         stage.type("/context")
         await stage.idle()
         assert f"{used:,} of" in stage.text and "1 text of " in stage.text and "with your next message" in stage.text
         repl.detach()
-        assert repl.session.status().used == before and f"{short(before)} of" in repl.status(80)
+        assert stage.session.status().used == before and f"{short(before)} of" in repl.status(80)
 
     stage.play(scene())
 
@@ -615,10 +623,10 @@ def test_a_command_that_wants_rest_waits_for_the_end_of_the_turn(tmp_path: Path)
     async def scene() -> None:
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
-        before = stage.repl.session.id
+        before = stage.session.id
         stage.type("/clear")
-        assert stage.repl.queued() == ["queued: /clear"] and stage.repl.session.id == before
-        await stage.until(lambda: stage.repl.session.id != before)
+        assert stage.repl.queued() == ["queued: /clear"] and stage.session.id == before
+        await stage.until(lambda: stage.session.id != before)
         await stage.idle()
 
     stage.play(scene())
@@ -719,7 +727,7 @@ def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> 
         await stage.until(lambda: stage.provider.seen)
         stage.type("!echo again")
         stage.type("read @notes.txt")
-        await stage.until(lambda: stage.repl.session.undelivered)
+        await stage.until(lambda: stage.session.undelivered)
         stage.type("see @dot.png")
         await stage.until(lambda: len(stage.repl.queued()) == 3)
         now, *later = stage.repl.queued()
@@ -770,13 +778,13 @@ def test_the_answer_of_an_earlier_session_is_not_that_of_the_next(tmp_path: Path
     stage = Stage(tmp_path, lambda request: "the first answer")
 
     async def scene() -> None:
-        assert stage.repl.desk is not None
+        assert stage.backend.desk is not None
         stage.type("one")
         await stage.idle()
-        assert stage.repl.desk.last_answer == "the first answer"
+        assert stage.backend.desk.last_answer == "the first answer"
         stage.type("/clear")
         await stage.idle()
-        assert stage.repl.desk.last_answer == ""
+        assert stage.backend.desk.last_answer == ""
 
     stage.play(scene())
 
@@ -844,10 +852,10 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
         await stage.idle()
         stage.type("!echo of-the-first-too")
         await stage.idle()
-        assert stage.repl.session.status().allow == "all"
+        assert stage.session.status().allow == "all"
         stage.type("/clear")
         await stage.idle()
-        assert stage.repl.queued() == [] and stage.repl.session.status().allow == "all"
+        assert stage.repl.queued() == [] and stage.session.status().allow == "all"
         stage.type("hello again")
         await stage.idle()
 
@@ -932,10 +940,10 @@ def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path
     stage.view.width = 24
 
     async def scene() -> None:
-        assert stage.repl.desk is not None
+        assert stage.backend.desk is not None
         stage.view.answers = ["7", "2"]
         choices = [Choice("a", "the first of the choices"), Choice("b", "second")]
-        assert await stage.repl.desk.choose("Which one of them is it?", choices) == "b"
+        assert await stage.backend.desk.choose("Which one of them is it?", choices) == "b"
 
     stage.play(scene())
     assert stage.view.asked == [
@@ -953,10 +961,10 @@ def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: 
         return found[:30], len(found)
 
     async def scene() -> None:
-        assert stage.repl.desk is not None
+        assert stage.backend.desk is not None
         for answers, key in ((["n 39"], "k39"), (["n 3", "2"], "k30")):
             stage.view.answers.extend(answers)
-            assert await stage.repl.desk.choose("Which?", every[:30], search) == key
+            assert await stage.backend.desk.choose("Which?", every[:30], search) == key
 
     stage.play(scene())
     assert "... and 20 more" in stage.view.asked[0] and "  1  session 3\n  2  session 30" in stage.view.asked[2]
@@ -1001,7 +1009,7 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
         for _ in range(5):
             stage.repl.cycle_level()
             await stage.idle()
-            levels.append(stage.repl.session.status().allow)
+            levels.append(stage.session.status().allow)
         assert levels == ["read", "edit", "run", "plan", "read"] and stage.text == before
         stage.view.answers = ["1"]
         stage.repl.edit_last()
@@ -1010,7 +1018,7 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
         stage.type("other")
         await stage.idle()
         assert _said(stage.provider) == [words for words in _said(stage.provider) if "other" in words]
-        assert stage.repl.session.status().allow == "read"
+        assert stage.session.status().allow == "read"
 
     stage.play(scene())
 
@@ -1051,7 +1059,7 @@ def test_a_session_is_named_once_by_the_model_for_titles(tmp_path: Path, monkeyp
 
     async def scene() -> None:
         stage.type("the page is broken")
-        await stage.until(lambda: "title" in asked and not stage.repl.session.busy)
+        await stage.until(lambda: "title" in asked and not stage.session.busy)
         stage.type("go on")
         await stage.until(lambda: asked.count("turn") == 2)
         await stage.idle()
@@ -1072,11 +1080,11 @@ def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons
         await stage.until(lambda: "looked" in stage.text)
         await stage.idle()
         before = len(stage.text)
-        stage.repl.show_conversation()
+        stage.backend.show_conversation()
         assert "▌ /init see @no.py\n" in stage.text[before:], "resumed it looks the same"
-        ledger, record = stage.repl.session.ledger, stage.repl.session.record
-        assert ledger and record and ledger.session(stage.repl.session.id).first_text == "/init see @no.py"
-        assert session_transcript(stage.repl.session)["entries"][0]["text"] == "/init see @no.py"
+        ledger, record = stage.session.ledger, stage.session.record
+        assert ledger and record and ledger.session(stage.session.id).first_text == "/init see @no.py"
+        assert session_transcript(stage.session)["entries"][0]["text"] == "/init see @no.py"
         assert "at the root" in record.read(1, 1)[0].message.content
         stage.view.answers = ["1"]
         stage.repl.edit_last()

@@ -39,19 +39,19 @@ def stage(_isolated: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 def shown_again(stage: Stage) -> list[str]:
     """The rows of the session as they are shown when it is resumed."""
-    turns = newest_turns(stage.repl.session)
+    turns = newest_turns(stage.session)
     return [without_codes(line) for line in last_screenful(turns, 50, 80, Theme(), drawn=True).lines]
 
 
 def outcomes(stage: Stage) -> list[str]:
     """What `timeline` says of the calls."""
-    session = stage.repl.session
+    session = stage.session
     assert session.ledger is not None
     return [row["outcome"] for row in session_timeline(session.ledger, session.id, {})["rows"] if row["kind"] == "tool"]
 
 
 def transcript(stage: Stage) -> str:
-    return transcript_text(session_transcript(stage.repl.session), 80)
+    return transcript_text(session_transcript(stage.session), 80)
 
 
 def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(stage: Stage) -> None:
@@ -65,7 +65,7 @@ def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(s
         assert [value for value in shown_again(stage) if "wait_for" in value] == ["○ wait_for ci.log · waiting"]
         assert outcomes(stage) == ["waiting"] and transcript(stage).count("* wait_for ci.log · waiting") == 1
         stage.type("what do you do meanwhile?")
-        (stage.repl.folder / "ci.log").write_text("passed")
+        (stage.backend.folder / "ci.log").write_text("passed")
         await stage.until(lambda: "CI has passed" in stage.view.text)
         await stage.idle()
         assert "waits" not in stage.repl.status(160)
@@ -91,8 +91,8 @@ def test_a_run_that_is_cancelled_elsewhere_while_it_goes_on_here_stops(stage: St
     async def scene() -> None:
         stage.type("tell me how CI ends")
         await stage.until(lambda: "run-1 waits: ci.log changes" in stage.view.text)
-        (stage.repl.folder / "ci.log").write_text("passed")
-        await stage.until((stage.repl.folder / "begun").exists)
+        (stage.backend.folder / "ci.log").write_text("passed")
+        await stage.until((stage.backend.folder / "begun").exists)
         with closing(Ledger.open(places().ledger)) as ledger:
             ledger.runs.cancel(1, AT)
         await stage.until(lambda: "Interrupted" in stage.view.text)

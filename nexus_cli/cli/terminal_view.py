@@ -1,0 +1,85 @@
+"""The terminal in front of a REPL or a space: a screen with an input box, or lines where nothing can be drawn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.settings import Settings
+from nexus_cli.ui.input.box import InputBox
+from nexus_cli.ui.print.approver import PersonApprover
+from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.render.question_text import question_text
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.clipboard import save_clipboard_image
+from nexus_cli.ui.repl.repl import Repl
+from nexus_cli.ui.repl.view import ReplView
+from nexus_cli.ui.screen.screen import Screen
+
+
+class TerminalView:
+    """The view of this terminal, with its theme and input box."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        commands: Callable[[], Mapping[str, Command]] = dict,
+        desk: Callable[[], CommandContext | None] = lambda: None,
+        *,
+        save: bool = True,
+        names: Callable[[], Sequence[str]] | None = None,
+        piped: bool = False,
+    ) -> None:
+        """See `InputBox`; `piped` if there is no terminal."""
+        self.is_dumb = piped or os.environ.get("TERM", "") in ("", "dumb")
+        self.theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour, screen=not self.is_dumb)
+        self.box: InputBox | None = None
+        self.view: ReplView
+        self.draft: Callable[[], str] = str
+        """Returns the text in the input box."""
+        if piped:
+            from nexus_cli.ui.screen.pipe_view import PipeView  # noqa: PLC0415  (for a space in a pipe)
+
+            self.view = PipeView(os.environ)
+            return
+        if self.is_dumb:
+            from nexus_cli.ui.screen.line_view import LineView  # noqa: PLC0415  (for few terminals only)
+
+            line = self.view = LineView(environ=os.environ)
+            self.draft = lambda: line.draft
+            return
+        box = self.box = InputBox(
+            folder=folder,
+            project=project_root(folder),
+            commands=commands,
+            desk=desk,
+            history=places().data / "history",
+            vi=settings.ui.keys == "vi",
+            save=save,
+            names=names,
+        )
+        self.view = Screen(box, self.theme, environ=os.environ, notify=settings.ui.notify)
+        self.draft = lambda: box.text
+        box.outside = self.view.outside
+
+    def make_approver(self) -> PersonApprover:
+        """Return the approver that asks in this view."""
+        return PersonApprover(
+            self.view, lambda question, number: question_text(question, self.view.width, self.theme, number)
+        )
+
+    def connect(self, repl: Repl) -> None:
+        """Let `repl` read the draft, and show the notices of the box."""
+        repl.draft = self.draft
+        if self.box is not None:
+            self.box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
+            self.box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
+
+    def close(self) -> None:
+        """Close the input box."""
+        if self.box is not None:
+            self.box.close()

@@ -1,0 +1,275 @@
+"""Slash commands of a client: which may be given, what they print, and that they give it no further right."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from json_shape import problems
+from rpc.serving import Answering, Reply, Served, serving, until
+
+from nexus_cli.client import CallError
+from nexus_cli.commands import discover
+from nexus_cli.config.paths import places
+from nexus_cli.core.json_types.stream_lines import EventLine
+from nexus_cli.core.request import Request
+from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.forms import draw_report
+from nexus_cli.session.event_json import read_event
+from nexus_cli.ui.render.theme import Theme
+
+AT_TERMINAL = {"copy", "editor", "exit", "help"}
+SERVED = {
+    *("agents", "cache", "compact", "context", "continue", "cost", "drops", "effort", "goal", "init", "model"),
+    *("permissions", "pin", "plan", "recall", "rename", "status", "timeline", "tools", "transcript", "uncompact"),
+    *("unpin", "why"),
+}
+REFUSED = [
+    "clear",
+    "config",
+    "config permissions.allow all",
+    "diff",
+    "edit",
+    "export md stolen.md",
+    "fork",
+    "login openai",
+    "memory",
+    "memory add user I may do everything",
+    "reflect",
+    "reload",
+    "resume --all",
+    "review --output=stolen.md",
+    "runs cancel run-1",
+    "schedule add say hello --in '1 hour' --allow all",
+    "space post everybody hello",
+    "permissions allow bash(*)",
+    "permissions ask bash(*)",
+    "permissions deny bash(*)",
+    "permissions remove bash(rm *)",
+    "plan add say hello --in '1 hour' --allow all",
+    "plan pause plan-1",
+    "agents review w1",
+    "agents steer w1 the person says so",
+    "timeline --space everybody",
+    "timeline --run run-1",
+    *sorted(AT_TERMINAL),
+]
+NONSENSE = ("", "--nonsense", "[/bold] {} %s", "a\x00b\x1b[2J", "d1 9:x", "../../..", "x" * 3000, "w1", "stop w1")
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The files below a folder, without the ledger."""
+    return {
+        str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and "ledger.db" not in path.name
+    }
+
+
+async def run(served: Served, line: str) -> Any:
+    """Run a command of the agent `a`."""
+    name, _, arguments = line.partition(" ")
+    return await served.client.run_command("a", name, arguments or None)
+
+
+def test_each_command_was_decided() -> None:
+    """A new command is refused until it says otherwise: think of what a client may then do that it could not before."""
+    commands = discover().values()
+    assert {one.name for one in commands if one.at_terminal} == AT_TERMINAL
+    assert {one.name for one in commands if one.served} == SERVED
+    assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands} - SERVED
+
+
+@pytest.mark.parametrize("line", REFUSED)
+async def test_what_is_the_persons_alone_is_refused_and_changes_nothing(tmp_path: Path, line: str) -> None:
+    async with serving(tmp_path, allow="edit") as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        ledger = Ledger.open_for_reading(places().ledger)
+        before, home = files_of(tmp_path), places().data.parent
+        settings = files_of(home)
+        (session,) = [one.id for one in ledger.sessions()]
+        with pytest.raises(CallError, match="--connect") as failed:
+            await run(served, line)
+        assert failed.value.data["kind"] == "usage" and f"/{line.partition(' ')[0]}" in failed.value.message
+        assert files_of(tmp_path) == before and files_of(home) == settings
+        assert [one.id for one in ledger.sessions()] == [session] and not ledger.plans.list_plans()
+        assert (await served.client.send("a", "and on"))["session"] == session
+        ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("allow", "asked", "held"),
+    [("edit", "all", "edit"), ("edit", "auto", "edit"), (None, "all", "read"), ("run", "auto", "run")],
+)
+async def test_a_client_cannot_set_a_level_above_that_of_the_server(
+    tmp_path: Path, allow: str | None, asked: str, held: str
+) -> None:
+    shell = [("bash", {"command": f"touch {tmp_path.parent}/outside"})]
+
+    def script(request: Request) -> Reply:
+        return "done" if request.messages[-1]["role"] == "tool" else shell
+
+    async with serving(tmp_path, Answering(script), allow=allow) as served:
+        await served.client.create_agent("a", allow="ask")
+        made = await run(served, f"permissions {asked}")
+        assert ("more than your settings allow" in str(made["calls"])) is (held != {"auto": "run"}.get(asked, asked))
+        for line in ("plan", "plan"):  # into plan mode, and back to the level before
+            await run(served, line)
+        (row,) = await served.client.list_agents()
+        assert row["allow"] == held
+        await served.client.send("a", "do it")
+        assert not (tmp_path.parent / "outside").exists(), "the call was refused, as nobody listens"
+
+
+async def test_a_client_may_lower_the_level(tmp_path: Path) -> None:
+    async with serving(tmp_path, allow="all") as served:
+        await served.client.create_agent("a", allow="all")
+        made = await run(served, "permissions ask")
+        assert made["calls"][0]["method"] == "say" and made["error"] is None
+        assert (await served.client.list_agents())[0]["allow"] == "read"
+
+
+@pytest.mark.parametrize("name", sorted(SERVED))
+async def test_a_served_command_takes_nonsense_and_leaves_a_session_that_works(tmp_path: Path, name: str) -> None:
+    async with serving(tmp_path, allow="read") as served:
+        made = await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        for rest in (
+            "",
+            "--nonsense",
+            "[/bold] {} %s",
+            "a\x00b\x1b[2J",
+            "d1 9:x",
+            "../../..",
+            "x" * 3000,
+            "w1",
+            "stop w1",
+        ):
+            try:
+                result = await served.client.run_command("a", name, rest or None)
+            except CallError as error:
+                assert error.data["kind"] in ("usage", "config"), error
+                continue
+            for call in result["calls"]:
+                if call["method"] == "show" and call["params"]["form"] != "diff":
+                    assert draw_report(call["params"]["form"], call["params"]["value"], 80, Theme().look) is not None
+        (row,) = await served.client.list_agents()
+        assert (row["session"], row["allow"]) == (made["session"], "plan" if name == "plan" else "read")
+        assert (await served.client.send("a", "more"))["text"] == "echo more"
+
+
+async def test_another_model_goes_on_in_the_same_session_and_the_ledger_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    async with serving(tmp_path) as served:
+        made = await served.client.create_agent("a")
+        await served.client.create_agent("b")
+        await served.client.send("a", "hello")
+        result = await run(served, "model openai/other")
+        assert result["error"] is None and "openai/other" in result["calls"][-1]["params"]["text"]
+        sent = await served.client.send("a", "more")
+        assert (sent["model"], sent["session"]) == ("openai/other", made["session"])
+        assert (await served.client.get_messages("a"))["total"] == 4
+        await served.client.destroy_agent("a")
+        assert (await served.client.send("b", "still here"))["text"] == "echo still here"
+
+
+async def test_a_session_in_which_something_runs_is_not_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    provider = Answering()
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        asked, gate = len(provider.asked), asyncio.Event()
+        stream = provider.stream
+
+        async def waits(request: Request) -> Any:
+            provider.asked.append("held")
+            await gate.wait()
+            async for delta in stream(request):
+                yield delta
+
+        monkeypatch.setattr(provider, "stream", waits)
+        setting = asyncio.create_task(run(served, "goal ship it"))
+        await until(lambda: len(provider.asked) > asked)
+        error = (await run(served, "model openai/other"))["error"]
+        assert error["message"] == "this agent: a turn or a command runs"
+        gate.set()
+        await setting
+        assert (await run(served, "model openai/other"))["error"] is None
+
+
+async def test_a_choice_from_a_list_has_to_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    async with serving(tmp_path, model="openai/o3") as served:
+        await served.client.create_agent("a")
+        error = (await run(served, "effort"))["error"]
+        assert error == {
+            "kind": "usage",
+            "message": "choosing from a list: it does not work over --connect",
+            "hint": "Name one behind the command",
+        }
+        assert (await run(served, "effort low"))["error"] is None
+
+
+async def test_what_a_command_does_to_the_session_is_an_event_before_its_result(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        seen: list[dict[str, Any]] = []
+
+        async def listen() -> None:
+            async for event in served.client.events("a"):
+                seen.append(event)
+
+        listening = asyncio.create_task(listen())
+        await asyncio.sleep(0.05)
+        await run(served, "pin remember this")
+        after = (await served.client.list_agents())[0]["next"]
+        await until(lambda: seen and seen[-1]["seq"] + 1 == after)
+        assert [event["type"] for event in seen] == ["notice"] and "p1" in seen[0]["text"]
+        listening.cancel()
+
+
+async def test_a_command_that_fails_says_why_behind_what_it_printed(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        result = await run(served, "drops d9")
+        assert result["error"]["kind"] == "usage" and "no such drop" in result["error"]["message"]
+        with pytest.raises(CallError, match="no such command"):
+            await run(served, "nonsense")
+
+
+async def test_the_conversation_is_its_newest_turns_as_events(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        assert (await served.client.get_conversation("a"))["turns"] == []
+        for text in ("one", "two", "three"):
+            await served.client.send("a", text)
+        value = await served.client.get_conversation("a", 2)
+        assert value["end"]["turns"] == 3 and value["end"]["finished"] and value["end"]["assistant"] == "echo three"
+        texts = [[event["text"] for event in turn if "text" in event] for turn in value["turns"]]
+        assert texts == [["three", "echo three"], ["two", "echo two"]]
+        for event in (event for turn in value["turns"] for event in turn):
+            assert read_event(event) is not None and not [*problems(event, EventLine)]
+
+
+async def test_images_go_with_a_message(tmp_path: Path) -> None:
+    provider = Answering(lambda request: "seen")
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        image = base64.b64encode(PNG).decode()
+        await served.client.send("a", "look", [image])
+        assert image in str(provider.seen[0][-1]["content"])
+        for wrong in ("no base64", base64.b64encode(b"a text").decode()):
+            with pytest.raises(CallError, match="PNG"):
+                await served.client.send("a", "look", [wrong])
+        with pytest.raises(CallError, match="list of strings"):
+            await served.client.call("send", agent_id="a", content="x", images=[1])
+        assert len(provider.seen) == 1

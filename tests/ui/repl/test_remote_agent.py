@@ -1,0 +1,154 @@
+"""The REPL in front of an agent of a server in this process, with a view that keeps what it is given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rpc.serving import Answering, serving, until
+from ui.repl.test_repl import Kept
+
+from nexus_cli.rpc import dispatcher
+from nexus_cli.rpc.http_server import MOST_BODY
+from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.print.approver import PersonApprover
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.command_context import TerminalContext
+from nexus_cli.ui.repl.remote_agent import RemoteAgent
+from nexus_cli.ui.repl.repl import Repl
+
+Scene = Callable[[Repl, Kept], Coroutine[Any, Any, None]]
+
+
+def play(folder: Path, scene: Scene, provider: Answering | None = None, meanwhile: str = "", **shared: Any) -> Kept:
+    """Play a scene with a REPL that is connected to an agent; return its view. Between the look at the agent and the
+    connection to it, another client says `meanwhile`."""
+    view = Kept()
+
+    async def connected() -> None:
+        async with serving(folder, provider, **shared) as served:
+            await served.client.create_agent("a")
+            (row,) = await served.client.list_agents()
+            if meanwhile:
+                row["state"] = "running"
+                await served.client.send("a", meanwhile)
+            theme = choose_theme("dark", {}, False)
+            approver = PersonApprover(view, lambda question, number: "")
+            agent = RemoteAgent(served.client, row, served.url, folder, approver)
+            repl = Repl(agent, view, RichRenderer(view.put, lambda: 80, theme), theme)
+            repl.draft = lambda: view.box
+            agent.connect(repl)
+            agent.desk = TerminalContext(repl, {}, lambda raw: None)
+            reading, running = asyncio.create_task(agent.read_events()), asyncio.create_task(repl.run())
+            try:
+                await scene(repl, view)
+            finally:
+                repl.request_exit()
+                await running
+                reading.cancel()
+
+    asyncio.run(connected())
+    return view
+
+
+def say(repl: Repl, text: str) -> None:
+    repl.submit(TypedMessage(text, text))
+
+
+async def idle(repl: Repl) -> None:
+    await until(lambda: repl.jobs.current is None)
+
+
+def test_turns_and_commands_follow_one_another_in_the_order_of_typing(tmp_path: Path) -> None:
+    provider = Answering(gates={"first": asyncio.Event()})
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "first")
+        await until(lambda: provider.asked)
+        say(repl, "/pin keep this")
+        repl.enqueue(TypedMessage("second", "second"))
+        assert repl.queued() == ["queued: /pin keep this", "queued: second"]
+        provider.gates["first"].set()
+        await until(lambda: "echo second" in view.text)
+        await idle(repl)
+
+    text = play(tmp_path, scene, provider).text
+    assert text.index("echo first") < text.index("pinned this text as p1") < text.index("echo second")
+
+
+def test_what_happens_while_it_connects_holds_nothing_up(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        await until(lambda: repl.jobs.current is None)
+        say(repl, "/rename found")
+        await until(lambda: 'Renamed to "found".' in view.text)
+        say(repl, "hello")
+        await until(lambda: "echo hello" in view.text)
+
+    play(tmp_path, scene, meanwhile="from another client")
+
+
+def test_a_message_that_the_server_refuses_returns_to_the_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "MOST_WAITING", -1)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "hello")
+        await idle(repl)
+        assert view.box == "hello" and "wait for this agent already" in view.text
+
+    play(tmp_path, scene)
+
+
+def test_a_message_that_is_too_large_for_the_server_returns_to_the_box(tmp_path: Path) -> None:
+    long = "x" * (MOST_BODY + 1)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, long)
+        await idle(repl)
+        assert view.box == long and "nexus: the server: " in view.text
+
+    play(tmp_path, scene)
+
+
+def test_the_level_goes_round_below_that_of_the_server(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        for level in ("edit", "plan", "ask", "edit"):
+            await until(lambda level=level: f" {level} " in repl.status(80))  # type: ignore[misc]
+            repl.cycle_level()
+
+    play(tmp_path, scene, allow="edit")
+
+
+def test_stopping_a_command_of_this_terminal_leaves_the_agent_alone(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "hello")
+        await idle(repl)
+        assert not repl.backend.cancel(), "nothing runs in the server"
+        say(repl, "/copy 1")
+        await idle(repl)
+        assert "no code block" in view.text
+
+    play(tmp_path, scene)
+
+
+def test_the_transcript_is_that_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paged: list[str] = []
+
+    async def keep(view: Kept, text: str, *, at_end: bool = False) -> None:
+        paged.append(text)
+
+    monkeypatch.setattr("nexus_cli.ui.repl.repl.show_in_pager", keep)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "hello")
+        await idle(repl)
+        repl.show_last_output()
+        await until(lambda: paged)
+        say(repl, "/transcript")
+        await until(lambda: len(paged) == 2)
+        assert paged[0] == paged[1] and "echo hello" in paged[0]
+
+    play(tmp_path, scene)
