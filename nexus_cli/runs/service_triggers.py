@@ -171,11 +171,6 @@ def service_value(service: Service, url: str) -> ServiceObject:
     return {"name": service.name, "url": f"{url}/trigger/{service.name}", "token_file": str(service.token_file)}
 
 
-def queue_value(key: int) -> dict[str, str]:
-    """Return the answer to a trigger."""
-    return {"run": f"run-{key}"}
-
-
 def refuse_bad_key(key: str) -> None:
     """Raise `NexusError("usage", ...)` for an invalid idempotency key."""
     if len(key) > LONGEST_KEY or not key.isprintable():
