@@ -53,7 +53,6 @@ class Folders:
 
     @classmethod
     def of(cls, cwd: Path, project: Path, line: CommandLine) -> Folders:
-        """Return the folders of a line that begins in `cwd`."""
         start, root = os.path.realpath(cwd), os.path.realpath(project)
         return cls(root, start, start, [], line=line, entered=[start])
 

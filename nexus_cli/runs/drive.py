@@ -79,7 +79,6 @@ class RunApprover:
     deferred: list[Question] = field(default_factory=list)
 
     async def ask(self, question: Question) -> Answer:
-        """See `Approver`."""
         said = self.answers.get(question.call.id)
         if said is not None:
             return Allow() if said["answer"] == ANSWERS[0] else Deny(str(said.get("text") or ""))

@@ -96,7 +96,6 @@ def _load_token(name: str) -> tuple[str, Path]:
 
 
 def is_token(given: str, service: Service) -> bool:
-    """True if `given` is the token of the service."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), service.token.encode())
 
 

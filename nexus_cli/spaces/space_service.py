@@ -63,7 +63,6 @@ class SpaceService(Spaces):
         return _answer(lambda: self._send(call, text, self._choose_space(space), wait=wait))
 
     def reply(self, call: str, message: str, text: str) -> ToolResult:
-        """Answer a message in its space."""
 
         def work() -> ToolResult:
             found = self._find_message(message)

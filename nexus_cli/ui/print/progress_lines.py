@@ -54,7 +54,6 @@ class ProgressLines:
         self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self.session))
 
     def notice(self, text: str) -> None:
-        """Print a notice."""
         self._show_held_drops()
         self._noted(text)
 
