@@ -25,7 +25,7 @@ from nexus_cli.rules.sed_script import is_plain_script
 from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
 
 _GLOB = re.compile(r"[*?\[]")
-_NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
+_NUMBER = re.compile(r"\d{1,2}(?:\.\d+)?s?")
 _MIXED = frozenset({"listed", "remote", "stash", "worktree"})
 """Rows of commands that write in their plain form too."""
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
@@ -154,10 +154,10 @@ def _check_nexus(texts: list[str]) -> None:
 def _check_wrapped(command: SimpleCommand, name: str, head: int, folders: Folders) -> None:
     rest, sure = skip_options(command.words, WRAPPERS[name], head)
     before = command.words[head : len(command.words) - len(rest)]
-    row = READ_ONLY[f"before-{name}"]
-    _check_operands(split_options(before, row, name)[0], row, name, folders)
-    if not rest or not sure or system_name(rest[0]) == "cd":
+    if not rest or not sure or system_name(rest[0]) == "cd" or not all(word.is_plain for word in before):
         raise NotReadOnly(f"what {name} runs is not known")
+    if name == "time" and any(word.text != "-p" for word in before):
+        raise NotReadOnly("time may write to a file")
     _check(SimpleCommand(rest, is_nested=command.is_nested), folders)
 
 
@@ -323,7 +323,7 @@ def _check_operands(operands: list[Word], row: ReadOnlyCommand, name: str, folde
     kind = row.operands
     if (kind == "none" and operands) or (kind == "path" and len(operands) > 1):
         raise NotReadOnly(f"{name} with {len(operands)} operands may write")
-    if kind in _NUMBERS and not (len(operands) == 1 and _NUMBERS[kind].fullmatch(operands[0].text)):
+    if kind == "number" and not (len(operands) == 1 and _NUMBER.fullmatch(operands[0].text)):
         raise NotReadOnly(f"{name} may take long")
     for word in operands:
         if word.has_glob and _GLOB.match(word.text) and not row.is_safe_with_globs:

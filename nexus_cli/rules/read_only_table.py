@@ -88,8 +88,8 @@ class ReadOnlyCommand(NamedTuple):
 
 TABLE = """
 # COMMANDS | OPERANDS | OPTIONS WITH A VALUE | OPTIONS THAT ASK
-#   operands: paths, path (at most one), text, `text paths` (the first is text), none, number, duration; the others have
-#       code of their own in `read_only_commands`. A star: a file that is called like an option can do no harm.
+#   operands: paths, path (at most one), text, `text paths` (the first is text), none, number; the others have code
+#       of their own in `read_only_commands`. A star: a file that is called like an option can do no harm.
 #   options with a value: letters behind a dash, each with `?` if only what touches it is a value. Long ones only where
 #       the next word would else be taken for the text, the one path or a place outside; `name=` has two values,
 #       `name?` none.
@@ -155,11 +155,6 @@ tsort | path | |
     ctime cmin maxdepth mindepth perm user group links inum printf regextype uid gid |
 @find-flags | - | empty not a and o or print print0 prune true false readable writable executable depth
     daystart mount xdev ls quit nouser nogroup noleaf d |
-before-command | none | |
-before-nice | none | -n adjustment |
-before-stdbuf | none | -ioe input output error |
-before-time | none | -f format | -oa output append
-before-timeout | duration | -ks kill-after signal |
 git-diff git-diff-tree git-diff-index git-diff-files git-range-diff git-cherry | paths | -USGl | -O no-index
 git-log git-show git-whatchanged git-reflog git-rev-list | paths | -nUSGLl | -O
 git-status git-shortlog git-cat-file git-ls-tree git-describe git-merge-base git-name-rev git-for-each-ref
@@ -207,7 +202,7 @@ def _split_options(cell: list[str]) -> tuple[str, frozenset[str]]:
 
 
 READ_ONLY: Mapping[str, ReadOnlyCommand] = _read_table()
-"""By name; subcommands of git as `git-log`, what may stand before such a command as `before-timeout`."""
+"""By name; subcommands of git as `git-log`."""
 FIND_TESTS = frozenset(f"-{name}" for name in READ_ONLY["@find-tests"].names)
 """Words of `find` with a value that is text."""
 FIND_FLAGS = frozenset({"!", "(", ")", ",", *(f"-{name}" for name in READ_ONLY["@find-flags"].names)})
