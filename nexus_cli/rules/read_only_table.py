@@ -107,7 +107,7 @@ column | paths | -scNoRHT separator output-separator |
 tr | text | |
 fold | paths* | -w |
 fmt | paths* | -wp prefix |
-expand unexpand | paths* | -it |
+expand unexpand | paths* | -t |
 join | paths | -aevjot12 |
 comm | paths | output-delimiter |
 uniq | path | -fsw skip-fields skip-chars check-chars |
