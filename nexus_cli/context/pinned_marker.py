@@ -60,7 +60,8 @@ class PinningTruncator(LaneTruncator):
         pins = sum((self.count(pin.quotation) + 2 for pin in fitting), self.count(PINNED) + 2 + self._line(crowded))
         words, room = OwnWords(self.count), self.keeps.words_room
         said = sum(words.cost(text) for _, text in words.newest(self.keeps.said(()), room))
-        beside = sum(self.count(text) + 2 for text in (self.keeps.rules, self.keeps.record.text(_missing(9999, True))))
+        longest = missing_line(9999, "older item", "d9999", True)
+        beside = sum(self.count(text) + 2 for text in (self.keeps.rules, self.keeps.record.text(longest)))
         return (pins if self.keeps.pins else 0) + min(room, said) + beside
 
     @property
@@ -102,7 +103,8 @@ class PinningTruncator(LaneTruncator):
             if not gone:
                 return head
             place = sum(1 for item in head[:1] if item.form is ItemForm.SUMMARY)
-            head.insert(place, self._short_marker(head[place - 1].entry if place else 0))
+            entry = head[place - 1].entry if place else 0
+            head.insert(place, WindowItem(entry, ItemForm.MARKER, Message(Role.USER, SHORTENED)))
             words = ""
         else:
             words = self._words(kept, texts, {pin.entry for pin in self._split_pins(gone)[0]})
@@ -115,10 +117,6 @@ class PinningTruncator(LaneTruncator):
         message = replace(head[place].message, content="\n\n".join(parts))
         head[place] = replace(head[place], message=message, tokens=self.measure(message, ""))
         return head
-
-    def _short_marker(self, entry: int) -> WindowItem:
-        """Return the marker for pins that were cut although no message was removed."""
-        return WindowItem(entry, ItemForm.MARKER, Message(Role.USER, SHORTENED))
 
     def _pin_texts(
         self, lane: Lane, gone: Sequence[Pin], texts: tuple[Sequence[str], Sequence[str]], drops: list[Drop]
@@ -157,11 +155,6 @@ class PinningTruncator(LaneTruncator):
         said = (one for one in self.keeps.said(shown) if not any(quote_lines(one[1]) in text for text in texts))
         chosen = words.choose_quotes(words.newest(said, self.keeps.words_room), self.keeps.words_room)
         return quote_words(chosen, self.keeps.others(quote.entry for quote in chosen)).strip()
-
-
-def _missing(number: int, recalls: bool) -> str:
-    """Return the line for items of the record without room, at its greatest length."""
-    return missing_line(number, "older item", "d9999", recalls)
 
 
 def with_pins(truncator: LaneTruncator, keeps: MarkerTexts) -> PinningTruncator:

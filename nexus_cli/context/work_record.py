@@ -97,7 +97,6 @@ class WorkLog:
     _answer: int = 0
 
     def add(self, entry: Entry) -> None:
-        """Add the next entry."""
         self.last, message = entry.id, entry.message
         if message.role is Role.TOOL:
             self._end_command(entry.id, message)

@@ -78,7 +78,6 @@ def is_warm(window: LaneWindow, cache: CacheHistory, now: datetime, *, any_model
 
 
 def _may_be_cached(cache: CacheHistory, sent: SentRequest, info: ModelInfo, now: datetime) -> bool:
-    """True if a request may still be in a cache."""
     life = cache_life_of(info)
     if life is None:
         return True

@@ -88,7 +88,6 @@ class LaneState:
 
     @property
     def lane(self) -> Lane:
-        """The lane of the window."""
         return self.window.lane
 
     @property

@@ -98,14 +98,12 @@ class LaneRequests:
     _infos: dict[str, ModelInfo] = field(default_factory=dict)
 
     def info(self, row: RequestRow) -> ModelInfo:
-        """Return the facts of the requested model."""
         name = str(row.manifest.arguments.get("model", ""))
         if name not in self._infos:
             self._infos[name] = load_model_info(self.ledger, name, self.settings)
         return self._infos[name]
 
     def epoch(self, number: int) -> Epoch:
-        """Return an epoch of the lane by its number."""
         if number not in self._epochs:
             self._epochs[number] = self.log.epoch(number)
         return self._epochs[number]

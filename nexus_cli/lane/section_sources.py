@@ -270,7 +270,7 @@ def make_collector(
     the person can be asked, `is_run` if the session is that of a structured run, `seams` are the session's fields of
     `Sources`.
     """
-    # The guide of a skill is printed by a command, which is free inside walls.
+    # The guide of a skill is printed by a command, which runs unasked in the sandbox.
     found = (find_tool(name) for name in tools)
     can_use = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
     own: dict[str, Any] = {

@@ -52,11 +52,6 @@ def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
     return f"recipe {recipe} names the tool {one_line(name)[:80]!r}, which there is not{hint}"
 
 
-def tool_names(schemas: Schemas) -> tuple[str, ...]:
-    """Return the tools' names, sorted as they are sent."""
-    return tuple(str(one["function"]["name"]) for one in schemas)
-
-
 def can_recall(lane: Lane, spending: Spending) -> bool:
     """True if the model has the tool `recall` and its limits allow it. The person can always read every drop."""
     allowed = spending.limits.tools

@@ -39,7 +39,7 @@ PLANS = "plan mode is read-only; answer with the plan"
 ALLOWED = "allowed for this session"
 """The origin of a decision that an answer of the person for the session made before."""
 BUILT_IN = "built in"
-"""The origin of a decision on a command that only reads, see `nexus_cli.rules.free_commands`."""
+"""The origin of a decision on a command that only reads, see `nexus_cli.rules.read_only_table`."""
 MOST_PARTS = 50
 """Parts of a command line that are recorded and shown: a line may have thousands."""
 
@@ -263,8 +263,8 @@ class CallPermission:
         ruled = next((part for part in deciding if part.rule), None)
         if ruled is not None:
             return Permission(verdict, made, f"{made.decision} {ruled.rule}", ruled.source, offers=offers)
-        is_free = made.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
-        return Permission(verdict, made, origin=BUILT_IN if is_free else "", offers=offers)
+        is_read_only = made.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
+        return Permission(verdict, made, origin=BUILT_IN if is_read_only else "", offers=offers)
 
     def _decide_paths(
         self,
@@ -427,9 +427,9 @@ class CallPermission:
                 self._confinements[profile] = held
         env, taken = child_environment_for(made, os.environ, self._settings.env_pass)
         if profile == "read":
-            from nexus_cli.rules.free_commands import free_environment  # noqa: PLC0415
+            from nexus_cli.rules.read_only_table import read_only_environment  # noqa: PLC0415
 
-            env = free_environment(env)
+            env = read_only_environment(env)
         from nexus_cli.config.child_environment import add_own_program  # noqa: PLC0415
 
         add_own_program(env, places(), self._cwd)

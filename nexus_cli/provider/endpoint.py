@@ -143,13 +143,11 @@ class Endpoint:
 
     @property
     def call_arguments(self) -> dict[str, str]:
-        """Return the keyword arguments for a call."""
         given = {"api_base": self.base, "api_key": self.key}
         return {name: value for name, value in given.items() if value is not None}
 
 
 def is_loopback(address: str) -> bool:
-    """True for an address on this machine."""
     host = urlsplit(address if "//" in address else f"//{address}").hostname or ""
     return host == "localhost" or host == "::1" or (host.startswith("127.") and host.replace(".", "").isdigit())
 

@@ -221,7 +221,6 @@ def _relative(name: str) -> Mapping[str, Any] | None:
 
 
 def _window(entry: Mapping[str, Any]) -> int:
-    """Return the window of an entry."""
     # `max_tokens` is the output cap if `max_output_tokens` is there too; alone it is the older name of the window.
     return _number(entry, "max_input_tokens") or _number(entry, "max_tokens") or DEFAULT_WINDOW
 
@@ -301,12 +300,10 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
 
 
 def window_setting_key(name: str) -> str:
-    """Return the key of the setting for a model's window."""
     return f'models."{name}".window'
 
 
 def window_command(info: ModelInfo, window: int) -> str:
-    """Return the command that sets the window of a model."""
     return f"nexus config set '{info.window_key or window_setting_key(info.name)}' {window}"
 
 

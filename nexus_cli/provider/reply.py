@@ -120,7 +120,6 @@ class ReplyFold:
         self._sent = ""
 
     def feed(self, delta: Delta) -> None:
-        """Add a delta."""
         match delta:
             case TextDelta(text):
                 self._text.append(text)

@@ -17,7 +17,6 @@ from nexus_cli.runs.service_triggers import (
     is_token,
     parse_payload,
     queue_service,
-    queue_value,
     refuse_bad_key,
 )
 
@@ -70,7 +69,7 @@ class TriggerDoor:
             return problem_response(429, why, {"Retry-After": str(RETRY_SECONDS)})
         except NexusError as error:
             return problem_response(400 if error.kind == "usage" else 503, error.message)
-        return json_response(queue_value(queued), 202)
+        return json_response({"run": f"run-{queued}"}, 202)
 
 
 async def _read_body(request: web.Request) -> bytes:

@@ -51,7 +51,7 @@ _FORMS = frozenset(
         "extglob_pattern",
     }
 )
-"""Kinds that a line may have whose commands are all free; every word that they make is checked where it is used."""
+"""Kinds that a line may have whose commands all only read; every word that they make is checked where it is used."""
 _FORM_TOKENS = frozenset(
     """
     for in do done if then elif else fi { } $( $ ? == !=
@@ -133,7 +133,7 @@ _REDIRECT = re.compile(rb"[<>]")
 _SILENCED = re.compile(r"2> ?/dev/null|< ?[\w./-]+")
 _MOST_STAGES, _DEEPEST_STAGE = 20, 4
 _LOWER = re.compile(r"[a-z][a-z0-9_]*")
-"""Variables that a free line may set: those of programs and of bash itself are in capitals."""
+"""Variables that a read-only line may set: those of programs and of bash itself are in capitals."""
 _NAME = re.compile(r"[A-Za-z_]\w*|\?")
 _WALKED_FIRST = frozenset({"program", "list", "redirected_statement"})
 

@@ -89,7 +89,7 @@ class CommandLine:
     doubts: dict[str, None] = field(default_factory=dict)
     """Constructs beyond plain commands, in words, in order."""
     forms: dict[str, None] = field(default_factory=dict)
-    """Those of them that a line may have whose commands are all free."""
+    """Those of them that a line may have whose commands all only read."""
     made: dict[int, SimpleCommand] = field(default_factory=dict)
     """The commands by the number of their node."""
     bindings: list[Binding] = field(default_factory=list)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from nexus_cli.rules.command_line import SimpleCommand, Word, WordPiece, shorten
-from nexus_cli.rules.folders import LISTED, Folders, NotFree, check_path
+from nexus_cli.rules.folders import LISTED, Folders, NotReadOnly, check_path
 from nexus_cli.rules.wrappers import system_name
 
 MOST_FORMS = 400
@@ -43,20 +43,20 @@ NAME, _TEXT = Word(LISTED, True, True), Word("text")
 
 
 def find_forms(command: SimpleCommand, folders: Folders) -> Iterator[tuple[Word, ...]]:
-    """Yield the forms that a command may take. Raises `NotFree` for a word that is not understood."""
+    """Yield the forms that a command may take. Raises `NotReadOnly` for a word that is not understood."""
     words, line = command.words, folders.line
     if all(word.is_known for word in words):
         yield words
         return
     if len(line.commands) > MOST_COMMANDS:
-        raise NotFree("it has too many commands beside words that are not known before it runs")
+        raise NotReadOnly("it has too many commands beside words that are not known before it runs")
     name = system_name(words[0]) if words[0].is_known else ""
     if not name or name == "cd" or (name == "git" and not words[1].is_known):
         unknown = next(word.text for word in words if not word.is_known)
-        raise NotFree(f"the value of {shorten(unknown)} is not known before it runs")
+        raise NotReadOnly(f"the value of {shorten(unknown)} is not known before it runs")
     operand = next((word for word in words[1:] if not word.text.startswith("-")), None)
     if name in CODE_FIRST and operand is not None and not operand.is_known:
-        raise NotFree(f"the script of {name} is not known before it runs")
+        raise NotReadOnly(f"the script of {name} is not known before it runs")
     values = [_expand(word, command, name, place, folders) for place, word in enumerate(words)]
     first = tuple(value[0] for value in values)
     # The checks look at each word by itself: every value beside the first one of the others is enough.
@@ -70,7 +70,7 @@ def _expand(word: Word, command: SimpleCommand, name: str, place: int, folders: 
     if word.is_known:
         return [word]
     if not word.pieces:
-        raise NotFree(f"the value of {shorten(word.text)} is not known before it runs")
+        raise NotReadOnly(f"the value of {shorten(word.text)} is not known before it runs")
     only_shown = name == "echo" or (name == "printf" and place > 1) or (name == "test" and word.is_single)
     found, is_open = [Word("")], False
     for piece in word.pieces:
@@ -79,9 +79,9 @@ def _expand(word: Word, command: SimpleCommand, name: str, place: int, folders: 
         _count_forms(len(found) * len(values), folders)
         found = [_join(one, value) for one in found for value in values]
     if is_open and any(_GLOB & set(piece.shape) for piece in word.pieces):
-        raise NotFree(f"what {shorten(word.text)} finds is not known before it runs")
+        raise NotReadOnly(f"what {shorten(word.text)} finds is not known before it runs")
     if name == "test" and not word.is_single and any(not _INERT.fullmatch(one.text) for one in found):
-        raise NotFree("a word of the test may become several")
+        raise NotReadOnly("a word of the test may become several")
     # Where it is only shown or tested, a name that a pattern found counts as one word.
     return [Word(re.sub(r"[*?\[\]\0]", "x", one.text)) for one in found] if only_shown and name != "echo" else found
 
@@ -90,7 +90,7 @@ def _count_forms(count: int, folders: Folders) -> None:
     """Charge `count` values to the line before they are made. Once it has too many, every later command has too."""
     folders.forms += count
     if folders.forms > MOST_FORMS:
-        raise NotFree("its words have too many values")
+        raise NotReadOnly("its words have too many values")
 
 
 def _join(one: Word, other: Word) -> Word:
@@ -107,19 +107,19 @@ def _values(piece: WordPiece, at: int, folders: Folders, only_shown: bool, is_qu
         return [_TEXT]
     is_set = any(one.start <= at < one.end for one in bound)
     if not is_set:
-        raise NotFree(f"the value of ${piece.text[:40]} is not known before it runs")
+        raise NotReadOnly(f"the value of ${piece.text[:40]} is not known before it runs")
     return [_bound_value(word, folders, only_shown, is_quoted) for one in bound for word in one.words]
 
 
 def _bound_value(word: Word, folders: Folders, only_shown: bool, is_quoted: bool) -> Word:
     if not word.is_known:
         if len(word.pieces) != 1 or not word.pieces[0].stages:
-            raise NotFree(f"the value of {shorten(word.text)} is not known before it runs")
+            raise NotReadOnly(f"the value of {shorten(word.text)} is not known before it runs")
         return _output(word.pieces[0], folders, only_shown)
     if word.has_glob:
         check_path(word, folders)
     if word.has_tilde or (not word.has_glob and not _INERT.fullmatch(word.text) and not (only_shown and is_quoted)):
-        raise NotFree(f"{shorten(word.text)} may become several words")
+        raise NotReadOnly(f"{shorten(word.text)} may become several words")
     return word
 
 
@@ -131,7 +131,7 @@ def _output(piece: WordPiece, folders: Folders, only_shown: bool) -> Word:
     texts = [word.text for word in stages[-1].words[:2]] if stages else []
     is_fact = texts[:1] and (texts[0] in _FACTS or (texts[0] == "git" and texts[1:] and texts[1] in _GIT_FACTS))
     if not is_fact or not only_shown:
-        raise NotFree("the output of a command is not known before it runs")
+        raise NotReadOnly("the output of a command is not known before it runs")
     return _TEXT
 
 

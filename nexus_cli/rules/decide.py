@@ -1,7 +1,7 @@
 """Decide on a command line: allow, ask or deny, in which profile, by which rule.
 
-A deny rule looks at every command found anywhere in the line, a free line needs every part to be free. What is more
-than plain commands asks, but never ends the search for a denied one. Pure but for looking where paths lead.
+A deny rule looks at every command found anywhere in the line; a line only reads if every part does. What is more than
+plain commands asks, but never ends the search for a denied one. Pure but for looking where paths lead.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import find_hidden_sign, read_command_line
-from nexus_cli.rules.check_free import check_free, gets_names, keeps_form
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word
-from nexus_cli.rules.folders import Folders, NotFree, check_path
+from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
 from nexus_cli.rules.foreign_code import sets_program
-from nexus_cli.rules.free_commands import FREE
+from nexus_cli.rules.read_only_commands import check_read_only, gets_names, keeps_form
+from nexus_cli.rules.read_only_table import READ_ONLY
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
@@ -105,13 +105,13 @@ def decide_command(
     search = _Search(rules, level, command)
     folders = Folders.of(cwd, project, line)
     parts: list[CommandPart] = []
-    is_free = True
+    is_read_only = True
     for one in line.commands:
-        part, free = _decide_part(one, line, level, search, folders)
+        part, only_reads = _decide_part(one, line, level, search, folders)
         parts.append(part)
-        is_free = is_free and free
+        is_read_only = is_read_only and only_reads
     inputs = _closed_inputs(line, level, rules, folders)
-    parts, is_free = [*parts, *inputs], is_free and not inputs
+    parts, is_read_only = [*parts, *inputs], is_read_only and not inputs
     # Bash joins lines that the parser may have split, and splits those that begin with a backslash.
     repaired = command.replace("\\\n", "").replace("\n\\", "\n \\")
     further = [*line.codes, *([repaired] if repaired != command else [])]
@@ -126,14 +126,14 @@ def decide_command(
     if any(one.name in os.environ for one in line.bindings):
         line.doubts["an assignment to a variable of the environment"] = None
     named = [*line.doubts, *_check_redirects(line, folders)]
-    forms = [] if is_free else list(line.forms)
+    forms = [] if is_read_only else list(line.forms)
     named += ["an empty command"] * (not parts and not named and not forms)
     doubts = [*named, *forms]
     denied = next((part for part in parts if part.decision == "deny"), None)
     asks = [] if level == "all" else _find_reasons(command, line, doubts, parts, level, rules)
     wishes = _find_wishes(confined, network, outside)
     profile: Profile = "none" if level == "all" or outside or not confined else "net" if network else "write"
-    if profile == "write" and is_free and not doubts:
+    if profile == "write" and is_read_only and not doubts:
         profile = "read"
     if denied is not None:
         return CommandDecision("deny", profile, tuple(parts), denied.why)
@@ -147,12 +147,12 @@ def decide_command(
 def _decide_part(
     command: SimpleCommand, line: CommandLine, level: Level, search: _Search, folders: Folders
 ) -> tuple[CommandPart, bool]:
-    """Return one part, and True if it is free."""
+    """Return one part, and True if it only reads."""
     shown = tuple(word.text for word in command.words)
     if level == "all" or line.is_long:
-        reason = "a line of this length is never free"
+        reason = "a line of this length is never read-only"
     else:
-        reason = check_free(command, folders)
+        reason = check_read_only(command, folders)
     if reason and command.words and program_name(command.words[0]) in _SHELL_STATE:
         folders.is_lost = True
     found = search.find(command, line.inputs)
@@ -222,7 +222,7 @@ def _reads_plainly(command: SimpleCommand) -> bool:
     name = system_name(command.words[0])
     if name == "git":
         name = next((f"git-{word.text}" for word in command.words[1:] if not word.text.startswith("-")), "")
-    return name in FREE
+    return name in READ_ONLY
 
 
 def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:
@@ -353,7 +353,7 @@ def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:
             try:
                 check_path(target, folders)
                 continue
-            except (NotFree, OSError, ValueError):
+            except (NotReadOnly, OSError, ValueError):
                 pass
         found.append(f"a redirect to {target.text[:60]!r}" if ">" in operator else f"input from {target.text[:60]!r}")
     return found

@@ -21,8 +21,8 @@ LISTED = "*\0"
 _GLOB = re.compile(r"[*?\[]")
 
 
-class NotFree(Exception):
-    """A command is not free; the text says why."""
+class NotReadOnly(Exception):
+    """A command may do more than read; the text says why."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Folders:
     anywhere: bool = False
     """Only the forms of commands count, wherever they read."""
     is_lost: bool = False
-    """A command before has changed the shell: nothing is free any more."""
+    """A command before has changed the shell: nothing counts as read-only any more."""
     listed: int = 0
     """Names that were read for globs."""
     repositories: dict[str, bool] = field(default_factory=dict)
@@ -53,7 +53,6 @@ class Folders:
 
     @classmethod
     def of(cls, cwd: Path, project: Path, line: CommandLine) -> Folders:
-        """Return the folders of a line that begins in `cwd`."""
         start, root = os.path.realpath(cwd), os.path.realpath(project)
         return cls(root, start, start, [], line=line, entered=[start])
 
@@ -68,55 +67,55 @@ class Folders:
         return self.secrets.find(Path(path), inside=project) is None
 
     def enter(self, command: SimpleCommand) -> None:
-        """Follow one `cd`; raise `NotFree` if it leads out of the project or where nobody knows."""
+        """Follow one `cd`; raise `NotReadOnly` if it leads out of the project or where nobody knows."""
         words = command.words[1:]
         if words and words[0].text == "--":
             words = words[1:]
         if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
-            raise NotFree("cd leads to a folder that is not known")
+            raise NotReadOnly("cd leads to a folder that is not known")
         if command.is_nested:
-            raise NotFree("cd in a loop or a condition leads to a folder that is not known")
+            raise NotReadOnly("cd in a loop or a condition leads to a folder that is not known")
         entered = [os.path.normpath(os.path.join(folder, words[0].text)) for folder in (self.assumed, *self.others)]
         for folder in entered:
             if os.path.realpath(folder) != folder and os.path.lexists(folder):
-                raise NotFree("cd follows a link")
+                raise NotReadOnly("cd follows a link")
         if not self.holds(entered[0]):
-            raise NotFree("cd leads out of the project")
+            raise NotReadOnly("cd leads out of the project")
         sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
         others = [] if sure else [self.assumed, *self.others, *entered[1:]]
         self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
         self.entered += entered
         if len(self.others) > MOST_FOLDERS:
-            raise NotFree("the folder changes too often")
+            raise NotReadOnly("the folder changes too often")
 
 
 def check_path(word: Word, folders: Folders) -> None:
-    """Raise `NotFree` if `word` may name something outside the project."""
+    """Raise `NotReadOnly` if `word` may name something outside the project."""
     text = word.text
     if text in ("-", "/dev/null") or not text or folders.anywhere:
         return
     if LISTED in text and ".." in text.split("/"):
-        raise NotFree("what is above a listed name is not known before it runs")
+        raise NotReadOnly("what is above a listed name is not known before it runs")
     if word.has_tilde:
         if text != "~" and not text.startswith("~/"):
-            raise NotFree(f"{shorten(text)} is not known before it runs")
+            raise NotReadOnly(f"{shorten(text)} is not known before it runs")
         text = os.path.expanduser(text)
     for folder in (folders.assumed, *folders.others):
         path = os.path.join(folder, text.replace(LISTED, "listed"))
         if word.has_glob and LISTED not in text:
             check_glob(path, folders)
         elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
-            raise NotFree(f"{shorten(text)} lies outside the project")
+            raise NotReadOnly(f"{shorten(text)} lies outside the project")
 
 
 def check_glob(path: str, folders: Folders) -> None:
-    """Raise `NotFree` if the glob `path` leads out of the project: by `..`, its head, or a link that it finds."""
+    """Raise `NotReadOnly` if the glob `path` leads out of the project: by `..`, its head, or a link that it finds."""
     parts = path.split("/")
     first = next(place for place, part in enumerate(parts) if _GLOB.search(part))
     # A bash before 5.2 finds `..` by `.*`.
     up = any(part.startswith(".") and fnmatch.fnmatchcase("..", part.replace("[", "*")) for part in parts[first:])
     if up or ".." in parts[first:] or not folders.holds(os.path.realpath("/".join(parts[:first]) or "/")):
-        raise NotFree(f"{shorten(path)} may lie outside the project")
+        raise NotReadOnly(f"{shorten(path)} may lie outside the project")
     found = ["/".join(parts[:first]) or "/"]
     for part in parts[first:]:
         deeper: list[str] = []
@@ -131,12 +130,12 @@ def check_glob(path: str, folders: Folders) -> None:
                 for entry in entries:
                     folders.listed += 1
                     if folders.listed > MOST_LISTED:
-                        raise NotFree(f"{shorten(part)} finds too many files")
+                        raise NotReadOnly(f"{shorten(part)} finds too many files")
                     if pattern.match(entry.name):
                         deeper.append(entry.path)
         for one in deeper:
             if not folders.holds(os.path.realpath(one)):
-                raise NotFree(f"{shorten(one)} leads out of the project")
+                raise NotReadOnly(f"{shorten(one)} leads out of the project")
         found = deeper
 
 

@@ -44,8 +44,8 @@ _KEYS = frozenset(
     url.insteadof url.pushinsteadof
     """.split()
 )
-"""Further keys, without their subsection. Those that name a program are switched off by the environment of free
-commands, or are for the network, which such a command has not."""
+"""Further keys, without their subsection. Those that name a program are switched off by the environment of
+read-only commands, or are for the network, which such a command has not."""
 _LINKED_ENTRY = b"\0\0\xe0\0"
 """The mode of a link to another repository as the index holds it."""
 

@@ -26,9 +26,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.path_globs import ONE, GlobPart, compile_parts
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.rules.bash_syntax import find_hidden_sign, read_command_line
-from nexus_cli.rules.check_free import keeps_form
 from nexus_cli.rules.command_line import Word
-from nexus_cli.rules.free_commands import GIT_FLAGS, GIT_VALUED
+from nexus_cli.rules.read_only_commands import keeps_form
+from nexus_cli.rules.read_only_table import GIT_FLAGS, GIT_VALUED
 from nexus_cli.rules.wrappers import program_name, system_name
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ class Wrapper(NamedTuple):
     takes_variables: bool = False
     """`A=b` before the program sets a variable."""
     is_transparent: bool = False
-    """It changes nothing but time, priority or buffering: a rule and the free list see through it."""
+    """It changes nothing but time, priority or buffering: rules and the read-only list look through it."""
 
 
 WRAPPERS: Mapping[str, Wrapper] = {

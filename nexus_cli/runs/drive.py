@@ -42,7 +42,7 @@ from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_kind import RunHooks
-from nexus_cli.runs.unattended import LEFT, make_rules, read_limits
+from nexus_cli.runs.unattended import LEFT, UnattendedRules, read_limits
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
@@ -79,7 +79,6 @@ class RunApprover:
     deferred: list[Question] = field(default_factory=list)
 
     async def ask(self, question: Question) -> Answer:
-        """See `Approver`."""
         said = self.answers.get(question.call.id)
         if said is not None:
             return Allow() if said["answer"] == ANSWERS[0] else Deny(str(said.get("text") or ""))
@@ -224,7 +223,7 @@ class RunDriver:
         if not folder.is_dir():
             raise NexusError("usage", f"folder {folder}", "there is no such folder any more", "See nexus runs show")
         settings = self.settings(folder)
-        said = make_rules(settings).bind_options(self.ledger, self.run)
+        said = UnattendedRules(settings.runs).bind_options(self.ledger, self.run)
         model = self.choose_model(str(said.get("model") or ""), settings)
         provider = self.provider(settings)
         session_id = self._session(folder, model)

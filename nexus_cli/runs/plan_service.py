@@ -295,7 +295,6 @@ class PlanService(Plans):
         return ToolResult(f"{plan.id} is removed")
 
     def _own_plans(self, ledger: Ledger) -> list[ScheduleObject]:
-        """Return the plans of this project."""
         here, now = str(project_identity(self._session.folder)), ledger.runs.now()
         found = [one for one in ledger.plans.list_plans() if one.next_at is not None]
         return [plan_value(one, now) for one in found if str(project_identity(Path(one.options["folder"]))) == here]

@@ -175,7 +175,6 @@ class CronTimes:
 
     @cached_property
     def fields(self) -> CronSim:
-        """The parsed fields."""
         return CronSim(self.expression, datetime(2000, 1, 1))
 
     def next_after(self, moment: float) -> float | None:

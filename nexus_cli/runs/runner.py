@@ -58,10 +58,6 @@ STEP_SECONDS = 60.0
 """Seconds that running turns have to finish their step when the runner ends."""
 
 
-def _always(ledger: Ledger, run: Run) -> str:
-    return ""
-
-
 def _show_nothing(run: Run, event: Event) -> None:
     """Ignore the events of a run."""
 
@@ -75,7 +71,7 @@ class Runner:
         *,
         producers: Sequence[RunProducer] = (),
         hooks: Mapping[str, RunHooks] | None = None,
-        holds_back: Callable[[Ledger, Run], str] = _always,
+        holds_back: Callable[[Ledger, Run], str] = lambda ledger, run: "",
         provider: Provider | None = None,
         settings: Settings | None = None,
         at_once: int = AT_ONCE,

@@ -96,7 +96,6 @@ def _load_token(name: str) -> tuple[str, Path]:
 
 
 def is_token(given: str, service: Service) -> bool:
-    """True if `given` is the token of the service."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), service.token.encode())
 
 
@@ -169,11 +168,6 @@ async def begin_service(session: Session, run: Run) -> Trigger:
 def service_value(service: Service, url: str) -> ServiceObject:
     """Return a service as `nexus serve --json` lists it."""
     return {"name": service.name, "url": f"{url}/trigger/{service.name}", "token_file": str(service.token_file)}
-
-
-def queue_value(key: int) -> dict[str, str]:
-    """Return the answer to a trigger."""
-    return {"run": f"run-{key}"}
 
 
 def refuse_bad_key(key: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from nexus_cli.config.settings import RunSettings, Settings
+from nexus_cli.config.settings import RunSettings
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
@@ -74,11 +74,6 @@ class UnattendedRules:
             theirs = [one for one in others if all(getattr(one, name) == value for name, value in same.items())]
             found.append((float(own) - spent, sum(self._cap(one.options) for one in theirs), own, f'"{run.title}"'))
         return found
-
-
-def make_rules(settings: Settings) -> UnattendedRules:
-    """Return the rules from the settings."""
-    return UnattendedRules(settings.runs)
 
 
 def read_limits(value: Mapping[str, Any]) -> Limits:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -37,7 +36,6 @@ class _Pace:
 class WaitWatch:
     """The checks of one process for the waits of one ledger."""
 
-    monotonic: Callable[[], float] = time.monotonic
     _paces: dict[tuple[int, str], _Pace] = field(default_factory=dict)
     """By run and condition."""
     open: dict[tuple[int, str], asyncio.Task[None]] = field(default_factory=dict)
@@ -59,7 +57,7 @@ class WaitWatch:
             for task in done:
                 task.result()
         times = [run.waits.until - present for run in waiting if run.waits and run.waits.until is not None]
-        times += [pace.next - self.monotonic() for key, pace in self._paces.items() if key not in self.open]
+        times += [pace.next - time.monotonic() for key, pace in self._paces.items() if key not in self.open]
         return max(0.0, min(times)) if times else None
 
     def close(self) -> None:
@@ -96,10 +94,10 @@ class WaitWatch:
         if wait.kind not in POLLED:
             return False
         first, most = POLLED[wait.kind]
-        pace = self._paces.setdefault(_key(run), _Pace(self.monotonic(), first))
-        if self.monotonic() < pace.next:
+        pace = self._paces.setdefault(_key(run), _Pace(time.monotonic(), first))
+        if time.monotonic() < pace.next:
             return False
-        pace.next, pace.seconds = self.monotonic() + pace.seconds, min(most, pace.seconds * GROWTH)
+        pace.next, pace.seconds = time.monotonic() + pace.seconds, min(most, pace.seconds * GROWTH)
         return True
 
 

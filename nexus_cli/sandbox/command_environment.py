@@ -75,7 +75,7 @@ def child_environment_for(
 
 
 def _path_outside(path: str, profile: Profile) -> str:
-    """Return `PATH` without what is relative or in the project: `git` of a free command is that of the system."""
+    """Return `PATH` without what is relative or in the project: `git` of a read-only command is that of the system."""
     # A project that is `/` holds the system; those programs are not its own.
     within = [str(folder) for folder in (profile.project, profile.cwd) if folder.parent != folder]
     entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))

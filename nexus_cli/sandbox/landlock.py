@@ -87,7 +87,6 @@ class RuleCache:
         return self._rules
 
     def close(self) -> None:
-        """Close the descriptor."""
         if self._rules >= 0:
             os.close(self._rules)
             self._rules = -1

@@ -225,7 +225,6 @@ class _Comparison:
         return {one: node.content for one, node in nodes if node.content is not None and node.kind == stat.S_IFREG}
 
     def _restore(self, path: str) -> None:
-        """Put one path back as it was."""
         tree, node, now = self._tree, self._before.nodes[path], self._now.get(path)
         folder, _, name = path.rpartition("/")
         if node.passage:

@@ -48,7 +48,6 @@ class WalledThread:
         return made
 
     def end(self) -> None:
-        """Let the thread end."""
         self._wanted.put(None)
         self._thread.join()
 

@@ -46,7 +46,7 @@ from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.section_sources import SessionSources, make_collector
 from nexus_cli.lane.spending import Spending, unknown_price
-from nexus_cli.lane.tool_selection import select_tools, tool_names, unknown_tools
+from nexus_cli.lane.tool_selection import select_tools, unknown_tools
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
@@ -289,7 +289,7 @@ class SessionFactory:
             failed=self.control.emit_notice,
             dropped=self.control.emit_drop,
             settings=self.settings,
-            tools=tool_names(tools),
+            tools=tuple(str(one["function"]["name"]) for one in tools),
             runs=approver is not None or limits.allow in UNASKED,
             is_run=is_run,
             **facts.source_fields(),

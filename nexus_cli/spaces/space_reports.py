@@ -68,7 +68,6 @@ def posted_json(posted: Posted) -> PostReport:
 
 
 def space_json(space: Space) -> SpaceObject:
-    """Return a space with its members."""
     return {
         "id": space.id,
         "name": space.name,
@@ -84,7 +83,6 @@ def entity_json(who: Entity) -> EntityObject:
 
 
 def message_json(message: SpaceMessage, *, is_seen: bool) -> SpaceMessageObject:
-    """Return one message."""
     return {
         "id": message.id,
         "at": message.at,

@@ -63,11 +63,11 @@ class SpaceService(Spaces):
         return _answer(lambda: self._send(call, text, self._choose_space(space), wait=wait))
 
     def reply(self, call: str, message: str, text: str) -> ToolResult:
-        """Answer a message in its space."""
 
         def work() -> ToolResult:
             found = self._find_message(message)
-            return self._send(call, text, self._own_space(found.space), reply_to=found.key)
+            space = next(space for space in self._own_spaces() if space.key == found.space)
+            return self._send(call, text, space, reply_to=found.key)
 
         return _answer(work)
 
@@ -76,7 +76,7 @@ class SpaceService(Spaces):
 
         def work() -> ToolResult:
             found = self._find_space(space)
-            self.enter_space(found)
+            self.log.record_memo(Memo(ACTIVE, format_utc(self.clock()), self.log.last_id(), {"space": found.key}))
             return ToolResult(f"{_named(found)} is active: {self._members(found)}.")
 
         return _answer(work)
@@ -183,10 +183,6 @@ class SpaceService(Spaces):
 
     # Spaces and messages
 
-    def enter_space(self, space: Space) -> None:
-        """Make `space` the default space of the agent's messages."""
-        self.log.record_memo(Memo(ACTIVE, format_utc(self.clock()), self.log.last_id(), {"space": space.key}))
-
     def active_space(self) -> Space | None:
         """Return the space that was entered last, else the trigger's; None if the agent is a member of neither."""
         entered, run = self.log.memos(ACTIVE), self._run()
@@ -195,9 +191,6 @@ class SpaceService(Spaces):
 
     def _own_spaces(self) -> list[Space]:
         return self.ledger.spaces.list_spaces(self.agent)
-
-    def _own_space(self, key: int) -> Space:
-        return next(space for space in self._own_spaces() if space.key == key)
 
     def _choose_space(self, name: str) -> Space:
         if name:

@@ -88,7 +88,6 @@ def _is_ignored(number: int) -> bool:
 
 
 def encode_call(call: dict[str, Any], identity: bytes) -> bytes:
-    """Return the bytes of a call."""
     body = marshal.dumps(call)
     return HEAD.pack(MAGIC, len(identity), len(body)) + identity + body
 

@@ -46,7 +46,6 @@ def socket_name() -> str:
 
 
 def socket_path(folder: str) -> str:
-    """Return the path of the socket in `folder`."""
     return os.path.join(folder, socket_name())
 
 

@@ -72,7 +72,6 @@ class ApplyResult:
     """True if every change was applied before."""
 
     def to_json(self, record: WorktreeRecord) -> dict[str, Any]:
-        """Return the result as JSON."""
         return {"version": 1, "name": record.name, "folder": str(record.folder), **asdict(self)}
 
 
@@ -187,7 +186,6 @@ class _Planner:
         self._git = find_git(record.source)
 
     def look(self, path: bytes) -> _File:
-        """Return the file at a path of the project."""
         return _look_at(self.root, path, self._format)
 
     def split_renames(self, changes: Iterable[FileChange]) -> Iterator[FileChange]:
@@ -212,7 +210,6 @@ class _Planner:
         return inside or (there in (_NOTHING, _File(change.new_mode, change.new)) and there.stamp != before.stamp)
 
     def plan(self, change: FileChange) -> _Step:
-        """Plan one change."""
         seen = self.look(change.path)
         before = self.look(change.before) if change.before != change.path else seen
         base, new = _side(change.old_mode, change.old), _side(change.new_mode, change.new)

@@ -59,7 +59,6 @@ class WorktreeState:
 
 
 def open_store(record: WorktreeRecord) -> SnapshotStore:
-    """Return the store of a worktree."""
     return SnapshotStore(find_git(record.source), record.store, record.folder)
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nexus_cli.config.paths import Places, places, private_dir
+from nexus_cli.config.paths import places, private_dir
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord
@@ -261,7 +261,7 @@ def _names(paths: Iterable[bytes], most: int = 3) -> str:
     return ", ".join(names[:most]) + more
 
 
-def prepare_record(folder: Path, name: str, source: SourceProject, own: Places | None = None) -> WorktreeRecord:
+def prepare_record(folder: Path, name: str, source: SourceProject) -> WorktreeRecord:
     """Create the record folder of a new worktree in `folder`. Raises `OSError`."""
     record = WorktreeRecord(name, folder / name, source.root, source.repository, "", source.head)
     private_dir(record.home)

@@ -114,7 +114,6 @@ class SnapshotStore:
         return self._git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
 
     def list_base(self) -> set[bytes]:
-        """Return the paths of the base."""
         return set(self._git.run("ls-files", "-z").split(b"\0")[:-1])
 
     def changes(self, old: str, new: str) -> list[FileChange]:
@@ -148,7 +147,6 @@ class SnapshotStore:
 
     @contextmanager
     def open_blobs(self) -> Iterator[BlobReader]:
-        """Yield a reader of the store's blobs."""
         with BlobReader(self._git) as reader:
             yield reader
 

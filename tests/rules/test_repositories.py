@@ -1,4 +1,4 @@
-"""Repositories in which git would run a program or read elsewhere, each built by git: no command of git is free."""
+"""Repositories in which git would run a program or read elsewhere, each built by git: no command of git only reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from rules.rows import decide
 
 from nexus_cli.rules.decide import decide_command
-from nexus_cli.rules.free_commands import ENVIRONMENT, UNSET
+from nexus_cli.rules.read_only_table import ENVIRONMENT, UNSET
 from nexus_cli.rules.rule_set import RuleSet
 
 NONE = RuleSet()

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from programs import why_no_bwrap
 
 from nexus_cli.config.paths import Places
-from nexus_cli.rules.free_commands import free_environment
+from nexus_cli.rules.read_only_table import read_only_environment
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
 from nexus_cli.sandbox.command_environment import child_environment_for
@@ -158,7 +158,7 @@ class Scene:
         """Run a line of bash inside the walls."""
         profile = profile or self.profile()
         env, _ = child_environment_for(profile, self.environ)
-        env = free_environment(env) if profile.name == "read" else env
+        env = read_only_environment(env) if profile.name == "read" else env
         confinement = Confinement(profile, self.ground.probe)
         argv = ["bash", "-c", words]
         try:

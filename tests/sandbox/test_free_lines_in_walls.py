@@ -12,7 +12,7 @@ import pytest
 from rules.rows import decide, read_rows
 from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
 
-from nexus_cli.rules.free_commands import ENVIRONMENT, UNSET
+from nexus_cli.rules.read_only_table import ENVIRONMENT, UNSET
 from nexus_cli.rules.rule_set import RuleSet
 from nexus_cli.sandbox.command_environment import child_environment_for
 from nexus_cli.sandbox.confinement import Confinement
@@ -80,7 +80,7 @@ def fingerprint(folder: Path) -> dict[str, tuple[int, int]]:
 
 @cache
 def results(ground: Ground) -> dict[str, str]:
-    """What was wrong with each free line, "" for nothing; `decision` in front where it was not as the row says."""
+    """What was wrong with each read-only line, "" for nothing; `decision` in front where it was not as the row says."""
 
     def act() -> dict[str, str]:
         found: dict[str, str] = {}

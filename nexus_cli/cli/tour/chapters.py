@@ -47,7 +47,6 @@ async def show_window(tour: TourSession) -> None:
 
 
 async def show_drop(tour: TourSession) -> None:
-    """Show a drop and its recall."""
     tour.begin_chapter("drop", window=f"{WINDOW:,}", cap=f"{TokenBudget.of(WINDOW).output_cap:,}")
     happened = await tour.run_turn(tour.words("drop"))
     drops = select(happened, ContextDrop)

@@ -67,13 +67,11 @@ class TourSession:
 
     @property
     def session(self) -> Session:
-        """The open session."""
         assert self._session is not None, "a chapter opens one first"
         return self._session
 
     @property
     def width(self) -> int:
-        """Columns."""
         return self._stream.width
 
     # The session

@@ -102,12 +102,10 @@ class Section:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its forms."""
         return LADDERS[len(self.forms)]
 
     @property
     def phase(self) -> Phase:
-        """The phase of `order`."""
         return Phase(self.order // 1000 * 1000)
 
     @property

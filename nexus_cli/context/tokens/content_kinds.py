@@ -77,7 +77,6 @@ def slots_by_kind(items: Iterable[WindowItem]) -> ByKind:
 
 
 def times(one: Sequence[float], factor: float) -> ByKind:
-    """Return `one` times `factor`."""
     return tuple(part * factor for part in one)
 
 

@@ -54,7 +54,6 @@ def hole_ranges(markers: Iterable[WindowItem]) -> list[EntryRange]:
 
 
 def ranges_of(entries: Iterable[int]) -> tuple[EntryRange, ...]:
-    """Return the ranges of these entries."""
     return join_ranges((entry, entry) for entry in entries)
 
 

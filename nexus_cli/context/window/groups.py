@@ -86,7 +86,6 @@ def flatten(groups: Iterable[Group]) -> list[WindowItem]:
 
 
 def group_tokens(group: Group) -> int:
-    """Return the tokens of a group."""
     return sum(item.tokens for item in group)
 
 

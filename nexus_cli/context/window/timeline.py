@@ -31,40 +31,32 @@ class MemoryLog:
         self._epochs: dict[int, Epoch] = {}
 
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
-        """See `Log`."""
         self._entries.append(entry)
         self._memos.extend(memos)
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
-        """See `Log`."""
         return self._entries[max(0, first - 1 - self._start) : max(0, last - self._start)]
 
     def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
-        """See `Log`."""
         mine = reversed(self.read(self._start + 1, last))
         return ((entry.id, entry.message.content) for entry in mine if is_person(entry.actor))
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
-        """See `Log`."""
         return [(entry.kind, entry.actor, 1) for entry in self.read(self._start + 1, last)]
 
     def last_id(self) -> int:
-        """See `Log`."""
         return self._start + len(self._entries)
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
-        """See `Log`."""
         self.drops.extend(drops)
         self._memos.extend(memos)
         self._epochs[epoch.id] = epoch
         self._next_epoch = epoch.id + 1
 
     def next_epoch(self) -> int:
-        """See `Log`."""
         return self._next_epoch
 
     def epoch(self, epoch_id: int) -> Epoch:
-        """See `Log`."""
         if epoch_id not in self._epochs:
             raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
         return self._epochs[epoch_id]
@@ -81,30 +73,24 @@ class MemoryLog:
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
-        """See `Log`."""
         if entry is not None:
             self.append(entry)
             self._finishes[entry.id] = finish
 
     def finish_of(self, entry: int) -> str:
-        """See `Log`."""
         return self._finishes.get(entry, "")
 
     def next_drop(self) -> str:
-        """See `Log`."""
         self._last_drop += 1
         return f"d{self._last_drop}"
 
     def record_drop(self, drop: Drop) -> None:
-        """See `Log`."""
         self.drops.append(drop)
 
     def record_memo(self, memo: Memo) -> None:
-        """See `Log`."""
         self._memos.append(memo)
 
     def memos(self, kind: str) -> Sequence[Memo]:
-        """See `Log`."""
         return [memo for memo in self._memos if memo.kind == kind]
 
 

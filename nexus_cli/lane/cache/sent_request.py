@@ -44,7 +44,6 @@ class SentRequest:
 
     @property
     def items(self) -> list[WindowItem]:
-        """The messages of the request."""
         return [*self.epoch.head, *(item for item in self.tail if item.entry <= self.last)]
 
     @property
@@ -53,7 +52,6 @@ class SentRequest:
         return self.epoch.system_tokens + self.epoch.tools_tokens
 
     def fingerprint(self) -> Fingerprint:
-        """Return the fingerprint of its parts."""
         return render_fingerprint(self.epoch, self.items)
 
     def shares(self, epoch: Epoch, items: Sequence[WindowItem]) -> tuple[int, int]:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import slots_by_kind
 from nexus_cli.context.window.groups import Group
@@ -25,7 +24,6 @@ from nexus_cli.lane.cache_expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.tools.registry import find_tool
@@ -62,12 +60,11 @@ def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
     if sum(one.item.tokens for one in found) < least:
         return
     batch = _batch(lane_state, groups, _without_pinned(lane_state.lane, found), still_warm)
-    if (
-        batch is None
-        or batch.saved < least
-        or _compaction_follows(lane_state.window, lane_state.settings, window_request(lane_state), batch.saved)
-    ):
+    if batch is None or batch.saved < least:
         return
+    settings, window = lane_state.settings, lane_state.window
+    if _after(window_request(lane_state), batch.saved) >= settings.compact.at * window.budget.available:
+        return  # the window would be compacted anyway: it is rewritten once, not twice
     _take_out(lane_state, groups, batch.stale)
 
 
@@ -166,11 +163,6 @@ def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[Window
         total += item.tokens if item.entry <= cursor else 0
         behind.append((item, total))
     return behind
-
-
-def _compaction_follows(window: LaneWindow, settings: Settings, request: NextRequest, saved: int) -> bool:
-    """True if the window would be compacted anyway: then it is rewritten once, not twice."""
-    return _after(request, saved) >= settings.compact.at * window.budget.available
 
 
 def _after(request: NextRequest, saved: int) -> int:

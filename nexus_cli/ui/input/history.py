@@ -7,19 +7,18 @@ and otherwise ignored. `box` decides which part of a message is kept.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
-import secrets
 import stat
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from prompt_toolkit.history import History
 
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
+from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.message import replace_surrogates
 
@@ -124,7 +123,14 @@ def append(path: Path, line: bytes) -> None:
     """
     real = Path(os.path.realpath(path))
     private_dir(real.parent)
-    with _locked(real) as descriptor:
+    if os.path.lexists(real) and not real.is_file():
+        raise OSError(22, "it is not a regular file")
+    with ExitStack() as stack:
+        with suppress(OSError):
+            stack.enter_context(FileLock.wait_for(real, _WAIT))
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+        descriptor = os.open(real, flags, 0o600)
+        stack.callback(os.close, descriptor)
         status = os.fstat(descriptor)
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
             os.fchmod(descriptor, 0o600)
@@ -132,58 +138,9 @@ def append(path: Path, line: bytes) -> None:
             line = b"\n" + line
         if os.write(descriptor, line) != len(line):
             raise OSError(28, os.strerror(28))
-        if status.st_size + len(line) > LARGEST:
-            _halve(real, descriptor, status.st_size + len(line))
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """Yield a locked descriptor of the file at `path`, which may have been replaced while we waited."""
-    while True:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-        descriptor = os.open(path, flags, 0o600)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(22, "it is not a regular file")
-            _lock(descriptor)
-            if _same(descriptor, path):
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)
-
-
-def _lock(descriptor: int) -> None:
-    end = time.monotonic() + _WAIT
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except OSError:
-            if time.monotonic() > end:
-                return
-            time.sleep(0.005)
-
-
-def _same(descriptor: int, path: Path) -> bool:
-    try:
-        there = os.stat(path)
-    except FileNotFoundError:
-        return False
-    ours = os.fstat(descriptor)
-    return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
-
-
-def _halve(path: Path, descriptor: int, size: int) -> None:
-    kept = _whole_lines(os.pread(descriptor, LARGEST // 2, size - LARGEST // 2))
-    draft = path.with_name(f".history-{secrets.token_hex(8)}")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(kept)
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+        size = status.st_size + len(line)
+        if size > LARGEST:
+            replace_private_file(real, _whole_lines(os.pread(descriptor, LARGEST // 2, size - LARGEST // 2)))
 
 
 def _size(path: Path) -> int:

@@ -103,7 +103,6 @@ class Pastes:
         return self._replaced(text, lambda paste: paste.label if paste.text is None else paste.text)
 
     def label_pastes(self, text: str) -> str:
-        """Return `text` with the labels of its pastes."""
         return self._replaced(text, lambda paste: paste.label)
 
     def for_history(self, text: str) -> str:

@@ -8,36 +8,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Protocol, assert_never
 
+from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.core.event import (
-    AgentEvent,
-    ApprovalAnswer,
-    ApprovalRequest,
-    CacheExpectation,
-    CacheResult,
-    CompactionDone,
-    CompactionStart,
-    ContextDrop,
-    ContextPlan,
-    ContextRecall,
-    Event,
-    Notice,
-    Outcome,
-    Retry,
-    SessionStart,
-    SteeringMessage,
-    StepEnd,
-    StepStart,
-    Text,
-    Thinking,
-    ToolCallEvent,
-    ToolOutput,
-    ToolQueue,
-    ToolResultEvent,
-    TurnEnd,
-    TurnStart,
-    WorkerState,
-)
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
 from nexus_cli.tools.registry import tells_person
@@ -67,7 +39,9 @@ class ProgressLines:
     def __init__(self, stream: Writable, *, verbose: bool = False, quiet: bool = False, live: bool = False) -> None:
         """With `live`, calls, thinking and retries are shown elsewhere (`terminal_turn`)."""
         self._stream = stream
-        self._elsewhere = (Thinking, ToolCallEvent, ToolResultEvent, Retry, CompactionStart, AgentEvent) if live else ()
+        self._elsewhere = (
+            (e.Thinking, e.ToolCallEvent, e.ToolResultEvent, e.Retry, e.CompactionStart, e.AgentEvent) if live else ()
+        )
         self._mark = ""
         """Prefix with the worker that a line is about."""
         self._verbose = verbose and not quiet
@@ -80,7 +54,6 @@ class ProgressLines:
         self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self.session))
 
     def notice(self, text: str) -> None:
-        """Print a notice."""
         self._show_held_drops()
         self._noted(text)
 
@@ -98,9 +71,9 @@ class ProgressLines:
         """Print that work continues after so long without a line."""
         self._step(f"  still working, {seconds:.0f} s")
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: e.Event) -> None:
         """Print `event` if it deserves a line."""
-        if self._in_thought and not isinstance(event, Thinking):
+        if self._in_thought and not isinstance(event, e.Thinking):
             self._in_thought = False
             self._stream.write(self._thinking.flush() + "\n")
         if self._drop_batch.hold(event):
@@ -109,67 +82,69 @@ class ProgressLines:
         if isinstance(event, self._elsewhere):
             return
         match event:
-            case Thinking():
+            case e.Thinking():
                 self._think(event.text)
-            case ToolCallEvent():
+            case e.ToolCallEvent():
                 self._step(f"> {event.call.name} {event.subject}")
-            case ToolResultEvent():
+            case e.ToolResultEvent():
                 self._resulted(event)
-            case ToolOutput():
+            case e.ToolOutput():
                 if self._verbose:
                     for line in event.text.splitlines():
                         self._step(f"  | {line}")
-            case Retry():
+            case e.Retry():
                 self._retried(event)
-            case CompactionStart():
+            case e.CompactionStart():
                 self._step(f"  compacting {event.tokens:,} tokens ({event.cause})")
-            case CompactionDone():
+            case e.CompactionDone():
                 self.notice(_texts().describe_compaction_end(event))
-            case ContextDrop() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
+            case e.ContextDrop() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
                 self._noted(self._left_out(event.drop))
-            case ContextRecall():
+            case e.ContextRecall():
                 self._step(f"  recalled {event.drop_id}, {event.tokens:,} tokens")
-            case Notice():
+            case e.Notice():
                 self.notice(event.text.partition(TAKEN_BACK)[0])  # there are no slash commands here
-            case StepEnd():
+            case e.StepEnd():
                 if self._verbose:
                     used = event.usage
                     self._step(
                         f"  step {event.step}: {event.finish}, {used.input:,} tokens in "
                         f"({used.cache_read:,} from the cache), {used.output:,} out"
                     )
-            case TurnEnd():
+            case e.TurnEnd():
                 self._ended(event.outcome)
-            case SessionStart():
+            case e.SessionStart():
                 if self._verbose:
                     self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
-            case ContextPlan() if self._verbose and event.plan.get("facts"):
+            case e.ContextPlan() if self._verbose and event.plan.get("facts"):
                 self._step(f"  {_texts().describe_told_facts(event.plan)}")
-            case CacheResult() if self._verbose and event.why:
+            case e.CacheResult() if self._verbose and event.why:
                 self._step(f"  cache missed, {event.missed:,} tokens: {event.why}")
-            case TurnStart() | SteeringMessage() | StepStart() | ContextPlan() | Text() | ToolQueue():
+            case e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.ContextPlan() | e.Text() | e.ToolQueue():
                 pass
-            case ApprovalRequest() | ApprovalAnswer() | ContextDrop() | CacheExpectation() | CacheResult():
+            case e.ApprovalRequest() | e.ApprovalAnswer() | e.ContextDrop() | e.CacheExpectation() | e.CacheResult():
                 pass
-            case AgentEvent():
+            case e.AgentEvent():
                 self._feed_worker(event)
-            case WorkerState():
+            case e.WorkerState():
                 if text := _texts().describe_worker(event.worker):
                     self._step(f"  {text}")
             case _:
                 assert_never(event)
 
-    def _feed_worker(self, marked: AgentEvent) -> None:
+    def _feed_worker(self, marked: e.AgentEvent) -> None:
         """Print the start and end of a worker, with `verbose` also its calls."""
         inner = marked.event
-        if isinstance(inner, Notice):
+        if isinstance(inner, e.Notice):
             self.notice(f"{marked.agent}: {inner.text}")
-        elif isinstance(inner, WorkerState) or (self._verbose and isinstance(inner, ToolCallEvent | ToolResultEvent)):
-            self._mark = "" if isinstance(inner, WorkerState) else f"[{marked.agent}] "
+        elif isinstance(inner, e.WorkerState) or (
+            self._verbose and isinstance(inner, e.ToolCallEvent | e.ToolResultEvent)
+        ):
+            self._mark = "" if isinstance(inner, e.WorkerState) else f"[{marked.agent}] "
             self.feed(inner)
             self._mark = ""
 
-    def _show_held_drops(self, event: Event | None = None) -> None:
+    def _show_held_drops(self, event: e.Event | None = None) -> None:
         """Show held drops, unless more of them may follow before `event`."""
         for text in self._drop_batch.release(event):
             self._noted(text)
@@ -178,13 +153,13 @@ class ProgressLines:
         if not self._quiet:
             self._line(f"nexus: {text}")
 
-    def _retried(self, event: Retry) -> None:
+    def _retried(self, event: e.Retry) -> None:
         if event.cut:
             self.notice(_texts().describe_cut(event.why))
         else:
             self._step(f"  retry {event.attempt} in {event.wait:.0f} s: {event.why}")
 
-    def _resulted(self, event: ToolResultEvent) -> None:
+    def _resulted(self, event: e.ToolResultEvent) -> None:
         result = event.result
         if result.error:
             first = next((line for line in result.error.splitlines() if line.strip()), "failed")
@@ -199,7 +174,7 @@ class ProgressLines:
             failed = f"exit status {result.status}, " if result.status else ""
             self._step(f"  {event.call.name}: {failed}{event.seconds:.1f} s, {event.tokens:,} tokens")
 
-    def _ended(self, outcome: Outcome) -> None:
+    def _ended(self, outcome: e.Outcome) -> None:
         denied = () if outcome.was_declined else outcome.denied
         if denied:
             self._line(f"nexus: {_texts().describe_denials(denied, '--allow')}")

@@ -102,7 +102,6 @@ class QuietStream:
 
     @property
     def width(self) -> int:
-        """Columns."""
         return self._stream.width
 
     def write(self, text: str) -> None:

@@ -61,7 +61,6 @@ class TerminalQuestions:
 
     @property
     def width(self) -> int:
-        """Columns."""
         return self._stream.width
 
     async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:

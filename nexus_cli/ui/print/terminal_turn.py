@@ -106,11 +106,9 @@ class _Above:
 
     @property
     def width(self) -> int:
-        """Columns."""
         return self._stream.width
 
     def write(self, text: str) -> None:
-        """Write `text`."""
         self._live.write_above(self._stream, text)
 
 

@@ -45,7 +45,6 @@ class CallGroup:
         return not (open_ or result.diff or result.changed or result.waits or is_single)
 
     def add(self, item: FinishedCall | HeldNote) -> None:
-        """Add the next call or note."""
         self._items.append(item)
 
     @property

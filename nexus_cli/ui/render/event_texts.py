@@ -164,7 +164,6 @@ def describe_totals(outcome: Outcome, dot: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration for people."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -64,7 +64,6 @@ class Blocks:
 
     @property
     def in_fence(self) -> bool:
-        """True if a fence is open."""
         return bool(self._fence)
 
     @property

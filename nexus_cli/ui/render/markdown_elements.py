@@ -286,7 +286,6 @@ def _widest(text: Text) -> int:
 
 
 def _lines(console: Console, row: Sequence[Text], widths: Sequence[int]) -> RenderResult:
-    """Yield the lines of one row."""
     wrapped = [
         list(cell.wrap(console, width, justify="left", overflow="fold")) or [Text("")]
         for cell, width in zip(row, widths, strict=False)

@@ -59,7 +59,6 @@ def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
 
 
 def ask_text(question: Question) -> str:
-    """Return the text of the question."""
     if question.kind == "later":
         return "Start this for later?"
     if question.kind == "send":

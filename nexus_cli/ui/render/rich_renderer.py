@@ -171,7 +171,6 @@ class RichRenderer:
         self._folded = None
 
     def feed(self, event: e.Event) -> None:
-        """Show `event`."""
         self._version += 1
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)

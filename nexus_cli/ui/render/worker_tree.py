@@ -42,12 +42,10 @@ class ShownWorker:
 
     @property
     def id(self) -> str:
-        """Return its id in the session."""
         return str(self.row["id"])
 
     @property
     def has_ended(self) -> bool:
-        """True if it no longer works."""
         return self.row["state"] not in AT_WORK
 
     @property
@@ -57,7 +55,6 @@ class ShownWorker:
 
     @property
     def task(self) -> str:
-        """Return its task on one line."""
         return one_line(str(self.row["task"])[:LONGEST])
 
     def report_lines(self) -> list[str]:

@@ -44,11 +44,6 @@ _NAMES = tuple(
 )
 
 
-def resize_delay(environ: Mapping[str, str]) -> float:
-    """Return the seconds by which the terminal may be ahead of the size that it reported."""
-    return UNDER_WAY_TMUX if environ.get("TMUX") else UNDER_WAY
-
-
 def breaks_lines(environ: Mapping[str, str]) -> bool:
     """True if the terminal is known to rewrap drawn lines when its width changes."""
     if environ.get("TMUX"):
@@ -72,7 +67,7 @@ class FittedRenderer(Renderer):
         terminal."""
         self._rows_drawn = rows_drawn
         self._breaks = breaks_lines(environ)
-        self._under_way = resize_delay(environ)
+        self._under_way = UNDER_WAY_TMUX if environ.get("TMUX") else UNDER_WAY
         self._whole_at = 0.0
         super().__init__(style, output)
 

@@ -185,7 +185,6 @@ class ScreenLayout(Container):
         self._picker.container.reset()
 
     def preferred_width(self, max_available_width: int) -> Dimension:
-        """Return the whole width."""
         return Dimension()
 
     def preferred_height(self, width: int, max_available_height: int) -> Dimension:

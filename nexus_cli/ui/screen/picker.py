@@ -87,7 +87,6 @@ class PickerPanel:
         self.buffer.reset()
 
     def give(self, key: str | None) -> None:
-        """Answer with `key`."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(key)
 

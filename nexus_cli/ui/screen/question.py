@@ -99,7 +99,6 @@ class QuestionPanel:
         self.hold()
 
     def end(self) -> None:
-        """Close the question."""
         self.answer, self.is_open, self.keys = None, False, ()
         self.hold()
         self.buffer.reset()

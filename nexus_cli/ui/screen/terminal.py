@@ -108,7 +108,6 @@ class TerminalOutput(Vt100_Output):
         self.write_raw(f"\x1b7\x1b[K{below}\x1b8")
 
     def fileno(self) -> int:
-        """Return the descriptor."""
         return self._descriptor
 
     def flush(self) -> None:

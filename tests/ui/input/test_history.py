@@ -10,12 +10,15 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
+from time import sleep
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ui.input import history as module
 from nexus_cli.ui.input.history import ProjectHistory, append
@@ -204,19 +207,19 @@ def test_processes_that_write_at_once_lose_no_line(tmp_path: Path) -> None:
     assert set(path.read_text().splitlines()) == expected and path.read_text().count("\n") == 180
 
 
-def test_a_line_written_while_the_file_is_replaced_is_in_the_new_file(tmp_path: Path) -> None:
+def test_a_line_written_while_the_file_is_replaced_is_in_the_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WAIT", 60.0)
     path = tmp_path / "history"
     path.write_bytes(b"old\n")
-    real = module._lock
-
-    def replaced_meanwhile(descriptor: int) -> None:
-        real(descriptor)
-        module._lock = real
+    with FileLock.wait(path):
+        waiting = threading.Thread(target=append, args=(path, b"mine\n"))
+        waiting.start()
+        sleep(0.05)
         (tmp_path / "other").write_bytes(b"new\n")
         os.replace(tmp_path / "other", path)
-
-    module._lock = replaced_meanwhile
-    append(path, b"mine\n")
+    waiting.join()
     assert path.read_bytes() == b"new\nmine\n"
 
 

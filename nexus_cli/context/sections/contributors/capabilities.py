@@ -35,7 +35,6 @@ def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return one section."""
     if not value:
         return ()
     forms = shrink_forms([f"{HEADER}\n{form}" for form in value], view.count)

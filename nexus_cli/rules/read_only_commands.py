@@ -1,4 +1,4 @@
-"""Decide whether one command is free: on the list, with options of its row, on files of the project alone."""
+"""Decide whether one command only reads: it is on the list, no option of it asks, its files are in the project."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from dataclasses import replace
 from nexus_cli.rules.awk_script import is_plain_script as is_plain_awk
 from nexus_cli.rules.command_line import SimpleCommand, Word, shorten
 from nexus_cli.rules.computed_words import CODE_FIRST, NAME, find_forms, lists_names
-from nexus_cli.rules.folders import LISTED, Folders, NotFree, check_glob, check_path
-from nexus_cli.rules.free_commands import (
+from nexus_cli.rules.folders import LISTED, Folders, NotReadOnly, check_glob, check_path
+from nexus_cli.rules.git_repository import NotPlain, check_repository
+from nexus_cli.rules.read_only_forms import AWK, AWKS, find_form, reads_config
+from nexus_cli.rules.read_only_table import (
     FIND_FLAGS,
     FIND_TESTS,
-    FREE,
     GIT_FLAGS,
     HARMLESS_VARIABLES,
-    FreeCommand,
+    READ_ONLY,
+    ReadOnlyCommand,
 )
-from nexus_cli.rules.free_forms import AWK, AWKS, find_form, reads_config
-from nexus_cli.rules.git_repository import NotPlain, check_repository
 from nexus_cli.rules.sed_script import is_plain_script
 from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
 
 _GLOB = re.compile(r"[*?\[]")
-_NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
+_NUMBER = re.compile(r"\d{1,2}(?:\.\d+)?s?")
 _MIXED = frozenset({"listed", "remote", "stash", "worktree"})
 """Rows of commands that write in their plain form too."""
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
 """Without an operand they read the folder that they are in."""
 
 
-def check_free(command: SimpleCommand, folders: Folders) -> str:
-    """Return why a command is not free, else "". Follows a `cd` in `folders`."""
+def check_read_only(command: SimpleCommand, folders: Folders) -> str:
+    """Return why a command may do more than read, else "". Follows a `cd` in `folders`."""
     try:
         for words in find_forms(command, folders):
             _check(replace(command, words=words), folders)
-    except NotFree as why:
+    except NotReadOnly as why:
         return str(why)
     except (OSError, ValueError, RecursionError):
         return "a path in it cannot be resolved"
@@ -57,29 +57,29 @@ def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
     """
     name = system_name(Word(argv[0])) if argv else ""
     count = 2 if name == "git" else 1
-    row = FREE.get("-".join([name, *argv[1:count]])) if len(argv) >= count else None
+    row = READ_ONLY.get("-".join([name, *argv[1:count]])) if len(argv) >= count else None
     if (row is None and name != "find") or (row is not None and row.operands in _MIXED and len(argv) == count):
         return True
     places = Folders("/", "/", "/", [], anywhere=True)
-    if len(argv) > count and check_free(SimpleCommand(tuple(map(Word, argv))), places):
+    if len(argv) > count and check_read_only(SimpleCommand(tuple(map(Word, argv))), places):
         return True
-    return not check_free(SimpleCommand(words), places)
+    return not check_read_only(SimpleCommand(words), places)
 
 
 def _check(command: SimpleCommand, folders: Folders) -> None:
     words = command.words
     if not words:
-        raise NotFree("it has no program")
+        raise NotReadOnly("it has no program")
     if folders.is_lost:
-        raise NotFree("a command before it changes the shell")
+        raise NotReadOnly("a command before it changes the shell")
     if not HARMLESS_VARIABLES.issuperset(command.assignments):
-        raise NotFree("it sets a variable")
+        raise NotReadOnly("it sets a variable")
     name = system_name(words[0])
     if name == "cd" and not command.assignments:
         folders.enter(command)
         return
     if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
-        _check_operands(list(words[2:]), FreeCommand("text"), "command", folders)
+        _check_operands(list(words[2:]), ReadOnlyCommand("text"), "command", folders)
         return
     wrapper, head = find_wrapper(words)
     if wrapper is not None and wrapper.is_transparent and name:
@@ -97,22 +97,22 @@ def _check(command: SimpleCommand, folders: Folders) -> None:
         _check_git(words[1:], folders)
     elif name == "nexus":
         _check_nexus([word.text for word in words[1:]])
-    elif name in FREE:
+    elif name in READ_ONLY:
         if name == "sleep" and command.is_nested and not folders.line.doubts:
             folders.line.doubts["a pause that may repeat"] = None
-        _check_row(words[1:], FREE[name], name, folders)
+        _check_row(words[1:], READ_ONLY[name], name, folders)
     else:
-        raise NotFree(f"{shorten(words[0].text)} is not on the list of commands that only read")
+        raise NotReadOnly(f"{shorten(words[0].text)} is not on the list of commands that only read")
 
 
 _XARGS = re.compile(r"-[0r]+|-n ?\d+|-I ?(\{\}|%)")
 
 
 def _check_xargs(command: SimpleCommand, folders: Folders) -> None:
-    """Raise `NotFree` unless names of files alone are handed to a command that may get any."""
+    """Raise `NotReadOnly` unless names of files alone are handed to a command that may get any."""
     stages = [folders.line.made[one] for one in command.before if one in folders.line.made]
     if len(stages) != len(command.before) or not lists_names(stages):
-        raise NotFree("what xargs hands on is not known before it runs")
+        raise NotReadOnly("what xargs hands on is not known before it runs")
     place, sign = 1, ""
     while place < len(command.words) and command.words[place].text.startswith("-"):
         option = command.words[place].text
@@ -121,7 +121,7 @@ def _check_xargs(command: SimpleCommand, folders: Folders) -> None:
             option += f" {command.words[place].text}" if place < len(command.words) else ""
         found = _XARGS.fullmatch(option)
         if found is None:
-            raise NotFree(f"xargs {shorten(option)} is not on the list")
+            raise NotReadOnly(f"xargs {shorten(option)} is not on the list")
         sign, place = found[1] or sign, place + 1
     rest = command.words[place:]
     _check_consumer((*rest, NAME, NAME) if not sign else put_names(rest, sign, NAME), folders)
@@ -135,33 +135,33 @@ def put_names(words: tuple[Word, ...], sign: str, name: Word) -> tuple[Word, ...
 def _check_consumer(words: tuple[Word, ...], folders: Folders) -> None:
     """Check a command that gets names of files: one of the table, which `find` and `xargs` run themselves."""
     name = system_name(words[0]) if words and words[0].is_plain else ""
-    if name not in FREE and name not in AWKS:
-        raise NotFree("what is run with the names is not on the list of commands that only read")
+    if name not in READ_ONLY and name not in AWKS:
+        raise NotReadOnly("what is run with the names is not on the list of commands that only read")
     operand = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
     if LISTED in operand and name in CODE_FIRST:
-        raise NotFree(f"the script of {name} is not known before it runs")
+        raise NotReadOnly(f"the script of {name} is not known before it runs")
     _check(SimpleCommand(words, is_nested=True), folders)
 
 
 def _check_nexus(texts: list[str]) -> None:
-    """Raise `NotFree` for what does more than list skills or print the guide of one."""
+    """Raise `NotReadOnly` for what does more than list skills or print the guide of one."""
     rest = [text for text in texts[2:] if text != "--json"]
     named = texts[:2] == ["skill", "use"] and len(rest) == 1 and not rest[0].startswith("-")
     if not named and (texts[:2] != ["skill", "list"] or rest):
-        raise NotFree("of nexus only `skill list` and `skill use NAME` are on the list of commands that only read")
+        raise NotReadOnly("of nexus only `skill list` and `skill use NAME` are on the list of commands that only read")
 
 
 def _check_wrapped(command: SimpleCommand, name: str, head: int, folders: Folders) -> None:
     rest, sure = skip_options(command.words, WRAPPERS[name], head)
     before = command.words[head : len(command.words) - len(rest)]
-    row = FREE[f"before-{name}"]
-    _check_operands(split_options(before, row, name)[0], row, name, folders)
-    if not rest or not sure or system_name(rest[0]) == "cd":
-        raise NotFree(f"what {name} runs is not known")
+    if not rest or not sure or system_name(rest[0]) == "cd" or not all(word.is_plain for word in before):
+        raise NotReadOnly(f"what {name} runs is not known")
+    if name == "time" and any(word.text != "-p" for word in before):
+        raise NotReadOnly("time may write to a file")
     _check(SimpleCommand(rest, is_nested=command.is_nested), folders)
 
 
-def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Folders) -> None:
+def _check_row(words: tuple[Word, ...], row: ReadOnlyCommand, name: str, folders: Folders) -> None:
     """Check options and operands of one command against its row."""
     if row.operands == "test":
         _check_test(words, row, folders)
@@ -181,15 +181,15 @@ def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Fo
 
 
 def _check_compared(word: Word, folders: Folders) -> None:
-    """Raise `NotFree` for a folder whose links lead out of the project: `diff` compares the files that they name."""
+    """Raise `NotReadOnly` for a folder whose links lead out of the project: `diff` compares what they name."""
     for folder in (folders.assumed, *folders.others):
         path = os.path.join(folder, os.path.expanduser(word.text) if word.has_tilde else word.text)
         if word.has_glob or os.path.isdir(path):
             check_glob(os.path.join(path, "*"), folders)
 
 
-def split_options(words: tuple[Word, ...], row: FreeCommand, name: str) -> tuple[list[Word], bool]:
-    """Return the operands, and True if an option gave a pattern or script; `NotFree` for an option off the list."""
+def split_options(words: tuple[Word, ...], row: ReadOnlyCommand, name: str) -> tuple[list[Word], bool]:
+    """Return the operands, and True if an option gave a pattern or script; `NotReadOnly` for an option off the list."""
     operands: list[Word] = []
     has_pattern = False
     rest = iter(words)
@@ -200,7 +200,7 @@ def split_options(words: tuple[Word, ...], row: FreeCommand, name: str) -> tuple
         elif not text.startswith("-") or text == "-":
             operands.append(word)
         elif word.has_glob:
-            raise NotFree(f"{shorten(text)} may become any option")
+            raise NotReadOnly(f"{shorten(text)} may become any option")
         else:
             take = _take_long if text.startswith("--") else _take_short
             has_pattern |= take(text, row, name, rest)
@@ -212,63 +212,62 @@ def _behind_dashes(word: Word) -> Word:
     return Word("./" + word.text, True, True, False) if word.has_glob and _GLOB.match(word.text) else word
 
 
-def _take_long(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) -> bool:
+def _take_long(text: str, row: ReadOnlyCommand, name: str, rest: Iterator[Word]) -> bool:
     flag, equals, value = text[2:].partition("=")
+    has_two, is_valued = f"{flag}=" in row.names, flag in row.names or f"{flag}=" in row.names
+    # GNU programs and git take the beginning of a name for the whole.
+    is_known = is_valued or f"{flag}?" in row.names
+    if not is_known and any(one.startswith(flag) for one in row.asking_names | row.names):
+        raise NotReadOnly(f"{name} --{shorten(flag)} may do more than read")
+    if is_valued and not equals:
+        value = _next_value(rest, name) + (_next_value(rest, name) if has_two else "")
     if name == "sed" and flag == "expression":
-        _check_sed(value if equals else _next_value(rest, name))
+        _check_sed(value)
         return True
-    if f"{flag}=" in row.long:
-        value = value if equals else _next_value(rest, name)
-    elif f"{flag}==" in row.long and not equals:
-        value = _next_value(rest, name) + _next_value(rest, name)
-    elif f"{flag}?" not in row.long and (equals or flag not in row.long):
-        raise NotFree(f"{name} --{shorten(flag)} is not on the list")
     _check_value(value, in_form=flag in ("format", "pretty", "sort"))
     return flag == "regexp" or (name == "rg" and flag in ("files", "type-list"))
 
 
-def _take_short(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) -> bool:
+def _take_short(text: str, row: ReadOnlyCommand, name: str, rest: Iterator[Word]) -> bool:
     for place, letter in enumerate(text[1:], 1):
         behind = text[place + 1 :]
         if name == "sed" and letter == "e":
             _check_sed(behind or _next_value(rest, name))
             return True
-        if letter != "?" and f"{letter}?" in row.valued:
+        if letter in row.asking_letters:
+            raise NotReadOnly(f"{name} -{shorten(letter)} may do more than read")
+        if letter != "?" and f"{letter}?" in row.letters:
             return False
-        if letter != "?" and letter in row.valued:
+        if letter != "?" and letter in row.letters:
             value = behind or _next_value(rest, name)
             # On another system the option may have no value, and this word is a path.
             if not behind and letter != "e" and len(value) > 1 and (value.startswith(("/", "~")) or ".." in value):
-                raise NotFree(f"{name} -{letter} {shorten(value)} may be a path")
+                raise NotReadOnly(f"{name} -{letter} {shorten(value)} may be a path")
             _check_value(value)
             return letter == "e"
-        if "#" in row.short and letter.isascii() and letter.isdigit():
-            continue
-        if letter not in row.short or letter == "#":
-            raise NotFree(f"{name} -{shorten(letter)} is not on the list")
     return False
 
 
 def _next_value(rest: Iterator[Word], name: str) -> str:
     word = next(rest, None)
     if word is None or not word.is_plain:
-        raise NotFree(f"an option of {name} has no plain value")
+        raise NotReadOnly(f"an option of {name} has no plain value")
     return word.text
 
 
 def _check_value(value: str, *, in_form: bool = False) -> None:
     if re.search("%[-+ ]?G", value) or (in_form and "signature" in value):
-        raise NotFree("%G and `signature` run the program that checks signatures")
+        raise NotReadOnly("%G and `signature` run the program that checks signatures")
 
 
 def _check_date(operands: list[Word]) -> None:
     if any(not word.text.startswith("+") for word in operands):
-        raise NotFree("date with an operand sets the clock")
+        raise NotReadOnly("date with an operand sets the clock")
 
 
 def _check_printf(operands: list[Word]) -> None:
     if re.search(r"%[^%a-zA-Z]*n", operands[0].text):
-        raise NotFree("printf %n sets a variable")
+        raise NotReadOnly("printf %n sets a variable")
 
 
 _JQ = re.compile(r"(?<!\.)\benv\b|\.\.\s*env\b|\$\s*(?:ENV|__|#)|\b(?:include|import|get_search_list|modulemeta)\b")
@@ -276,23 +275,23 @@ _JQ = re.compile(r"(?<!\.)\benv\b|\.\.\s*env\b|\$\s*(?:ENV|__|#)|\b(?:include|im
 
 def _check_jq(operands: list[Word]) -> None:
     if _JQ.search(operands[0].text):
-        raise NotFree("the jq program reads the environment or a module")
+        raise NotReadOnly("the jq program reads the environment or a module")
 
 
 def _check_strings(operands: list[Word]) -> None:
     if any(word.text.startswith("@") for word in operands):
-        raise NotFree("strings reads options from @FILE")
+        raise NotReadOnly("strings reads options from @FILE")
 
 
 def _check_sed(script: str) -> None:
-    """Raise `NotFree` for a sed script that does more than print, delete and substitute."""
+    """Raise `NotReadOnly` for a sed script that does more than print, delete and substitute."""
     if not is_plain_script(script):
-        raise NotFree("the sed script may write or run something")
+        raise NotReadOnly("the sed script may write or run something")
 
 
 def _check_awk(operands: list[Word]) -> None:
     if operands[0].has_glob or not is_plain_awk(operands[0].text):
-        raise NotFree("the awk script may write or run something")
+        raise NotReadOnly("the awk script may write or run something")
 
 
 _CHECKS: Mapping[str, Callable[[list[Word]], None]] = {
@@ -307,34 +306,34 @@ _CHECKS: Mapping[str, Callable[[list[Word]], None]] = {
 _TESTS = frozenset({"-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h"})
 
 
-def _check_test(words: tuple[Word, ...], row: FreeCommand, folders: Folders) -> None:
+def _check_test(words: tuple[Word, ...], row: ReadOnlyCommand, folders: Folders) -> None:
     if len(words) == 3 and words[0].text == "!":
         words = words[1:]
     texts = [word.text for word in words]
     if len(texts) == 2 and texts[0] in _TESTS:
-        _check_operands([words[1]], FreeCommand(), "test", folders)
+        _check_operands([words[1]], ReadOnlyCommand(), "test", folders)
         return
     compares = len(texts) == 3 and texts[1] in ("=", "==", "!=") and not texts[0].startswith(("-", "(", "!"))
     if any(word.has_glob for word in words) or not (compares or (len(texts) == 2 and texts[0] in ("-n", "-z"))):
-        raise NotFree("this test is not on the list")
+        raise NotReadOnly("this test is not on the list")
 
 
-def _check_operands(operands: list[Word], row: FreeCommand, name: str, folders: Folders) -> None:
+def _check_operands(operands: list[Word], row: ReadOnlyCommand, name: str, folders: Folders) -> None:
     """Check what stands behind the options of a command."""
     kind = row.operands
     if (kind == "none" and operands) or (kind == "path" and len(operands) > 1):
-        raise NotFree(f"{name} with {len(operands)} operands may write")
-    if kind in _NUMBERS and not (len(operands) == 1 and _NUMBERS[kind].fullmatch(operands[0].text)):
-        raise NotFree(f"{name} may take long")
+        raise NotReadOnly(f"{name} with {len(operands)} operands may write")
+    if kind == "number" and not (len(operands) == 1 and _NUMBER.fullmatch(operands[0].text)):
+        raise NotReadOnly(f"{name} may take long")
     for word in operands:
         if word.has_glob and _GLOB.match(word.text) and not row.is_safe_with_globs:
-            raise NotFree(f"a file that {shorten(word.text)} finds may be called like an option")
+            raise NotReadOnly(f"a file that {shorten(word.text)} finds may be called like an option")
         if word.has_glob or kind in ("path", "paths"):
             check_path(word, folders)
     if not operands and name in _READS_FOLDER:
         for folder in (folders.assumed, *folders.others):
             if not folders.holds(folder) and os.path.lexists(folder):
-                raise NotFree("the folder may lie outside the project")
+                raise NotReadOnly("the folder may lie outside the project")
 
 
 def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
@@ -342,21 +341,21 @@ def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
     place = 0
     while place < len(words) and words[place].text not in ("!", "(", ",") and not words[place].text.startswith("-"):
         place += 1
-    _check_operands(list(words[:place]), FreeCommand(), "find", folders)
+    _check_operands(list(words[:place]), ReadOnlyCommand(), "find", folders)
     rest = iter(words[place:])
     for word in rest:
         if not word.is_plain:
-            raise NotFree(f"{shorten(word.text)} in find may become any option")
+            raise NotReadOnly(f"{shorten(word.text)} in find may become any option")
         if word.text == "-exec":
             _check_consumer(_read_exec(rest), folders)
             continue
         if word.text in FIND_TESTS:
             if not _next_word(rest).is_known or not word.is_plain:
-                raise NotFree("a value of find is not known")
+                raise NotReadOnly("a value of find is not known")
         elif word.text == "-newer":
             check_path(_next_word(rest), folders)
         elif word.text not in FIND_FLAGS:
-            raise NotFree(f"find {shorten(word.text)} is not on the list")
+            raise NotReadOnly(f"find {shorten(word.text)} is not on the list")
 
 
 def _read_exec(rest: Iterator[Word]) -> tuple[Word, ...]:
@@ -371,13 +370,13 @@ def _read_exec(rest: Iterator[Word]) -> tuple[Word, ...]:
         if not word.is_plain or word.text == "+" or ("{}" in word.text and word.text != "{}"):
             break
         words.append(word)
-    raise NotFree("what find runs is not known")
+    raise NotReadOnly("what find runs is not known")
 
 
 def _next_word(rest: Iterator[Word]) -> Word:
     word = next(rest, None)
     if word is None or not word.is_plain:
-        raise NotFree("a value of find is not plain")
+        raise NotReadOnly("a value of find is not plain")
     return word
 
 
@@ -388,27 +387,27 @@ def _check_git(words: tuple[Word, ...], folders: Folders) -> None:
         if words[place].text == "-C" and place + 1 < len(words):
             target = os.path.join(folders.assumed, words[place + 1].text)
             if not words[place + 1].is_plain or os.path.realpath(target) not in (folders.start, folders.project):
-                raise NotFree("git -C leads to another folder")
+                raise NotReadOnly("git -C leads to another folder")
             place += 2
         elif words[place].text == "--version" and len(words) == place + 1:
             return
         elif words[place].text in GIT_FLAGS:
             place += 1
         else:
-            raise NotFree(f"git {shorten(words[place].text)} is not on the list")
+            raise NotReadOnly(f"git {shorten(words[place].text)} is not on the list")
     name = words[place].text if place < len(words) else ""
     if name == "config" and reads_config(words[place + 1 :]):
         _check_repository(name, [], folders)
         return
-    row = FREE.get(f"git-{name}")
+    row = READ_ONLY.get(f"git-{name}")
     if row is None or not words[place].is_plain:
-        raise NotFree(f"git {shorten(name)} is not on the list of commands that only read".replace("  ", " "))
+        raise NotReadOnly(f"git {shorten(name)} is not on the list of commands that only read".replace("  ", " "))
     _check_repository(name, [word for word in words[place + 1 :] if not word.text.startswith("-")], folders)
     _check_subcommand(words[place + 1 :], row, name, folders)
 
 
 def _check_repository(name: str, operands: list[Word], folders: Folders) -> None:
-    """Raise `NotFree` where git may find another repository than the project's, or runs what that one names."""
+    """Raise `NotReadOnly` where git may find another repository than the project's, or runs what that one names."""
     if folders.anywhere:
         return
     for folder in dict.fromkeys((folders.start, folders.project, folders.assumed, *folders.others)):
@@ -416,13 +415,13 @@ def _check_repository(name: str, operands: list[Word], folders: Folders) -> None
             try:
                 folders.repositories[folder] = check_repository(folder, folders.project)
             except NotPlain as why:
-                raise NotFree(str(why)) from None
+                raise NotReadOnly(str(why)) from None
     if name == "diff" and not all(folders.repositories.values()):  # then it is `diff --no-index`
         for word in operands:
             _check_compared(word, folders)
 
 
-def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Folders) -> None:
+def _check_subcommand(words: tuple[Word, ...], row: ReadOnlyCommand, name: str, folders: Folders) -> None:
     operands, has_pattern = split_options(words, row, name)
     texts = [word.text for word in operands]
     flags = {word.text for word in words if word.text.startswith("-")}
@@ -430,18 +429,18 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
         case "listed":
             listing = flags & {"-l", "--list"} or (name == "tag" and any(f.startswith("-n") for f in flags))
             if operands and not listing:
-                raise NotFree(f"git {name} with a name changes it")
+                raise NotReadOnly(f"git {name} with a name changes it")
         case "remote" if texts and texts[0] != "get-url":
-            raise NotFree(f"git remote {shorten(texts[0])} is not on the list")
+            raise NotReadOnly(f"git remote {shorten(texts[0])} is not on the list")
         case "stash" if texts[:1] not in (["list"], ["show"]):
-            raise NotFree("git stash changes files")
+            raise NotReadOnly("git stash changes files")
         case "worktree" if texts != ["list"]:
-            raise NotFree("git worktree changes files")
+            raise NotReadOnly("git worktree changes files")
     if name == "reflog" and texts[:1] in (["expire"], ["delete"], ["drop"], ["write"]):
-        raise NotFree(f"git reflog {texts[0]} changes it")
+        raise NotReadOnly(f"git reflog {texts[0]} changes it")
     if row.operands in ("path", "none") and len(operands) > (row.operands == "path"):
-        raise NotFree(f"git {name} with a second name changes it")
+        raise NotReadOnly(f"git {name} with a second name changes it")
     if row.operands == "text paths" and not has_pattern:
         operands = operands[1:]
     for word in operands:
-        _check_operands([word], FreeCommand(), "git", folders)
+        _check_operands([word], ReadOnlyCommand(), "git", folders)

@@ -1,4 +1,4 @@
-"""Commands that only read in a few exact forms, beside the table of `free_commands`.
+"""Commands that only read in a few exact forms, beside the table of `read_only_table`.
 
 An allow rule for one of them covers it whole, as before: these forms only say what runs unasked.
 """
@@ -11,11 +11,18 @@ from pathlib import Path
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.rules.command_line import Word
-from nexus_cli.rules.folders import Folders, NotFree, check_path
-from nexus_cli.rules.free_commands import ENVIRONMENT, FREE, FreeCommand
+from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
+from nexus_cli.rules.read_only_table import ENVIRONMENT, ReadOnlyCommand
 
 AWKS = frozenset({"awk", "gawk", "mawk"})
-AWK = FreeCommand("text paths", "", "Fv", frozenset({"field-separator=", "assign="}), is_safe_with_globs=True)
+AWK = ReadOnlyCommand(
+    "text paths",
+    "Fv",
+    frozenset({"field-separator", "assign"}),
+    "fEeilodDpWL",
+    frozenset("file source exec include load pretty-print dump-variables debug profile".split()),
+    is_safe_with_globs=True,
+)
 _VERSIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("python", "python3", "pip", "pip3", "rustc", "cargo", "uv"), ("-V",)),
     **dict.fromkeys(("ruby", "gcc", "g++", "clang", "cc", "make", "cmake", "ninja", "docker", "perl", "php"), ()),
@@ -31,17 +38,18 @@ _KEY = re.compile(r"[A-Za-z0-9.-]+")
 
 
 def find_form(name: str, words: tuple[Word, ...], folders: Folders) -> bool:
-    """Return True if the words behind the program `name` make a form that only reads. Raises `NotFree` for a path that
-    leads out of the project, and for a program of the project."""
+    """Return True if the words behind the program `name` make a form that only reads.
+
+    Raises `NotReadOnly` for a path that leads out of the project, and for a program of the project.
+    """
     if not all(word.is_plain for word in words):
         return False
     texts = [word.text for word in words]
     if name == "tar" and len(texts) == 2 and _TAR.fullmatch(texts[0]):
         check_path(words[1], folders)
         return ":" not in texts[1] and not texts[1].startswith("-")
-    has_help = name in FREE and name.isalnum() and texts in (["--version"], ["--help"])
     says_version = len(texts) == 1 and name in _VERSIONS and texts[0] in ("--version", *_VERSIONS[name])
-    if says_version or has_help or (name in ("pip", "pip3") and _PIP.fullmatch(" ".join(texts))):
+    if says_version or (name in ("pip", "pip3") and _PIP.fullmatch(" ".join(texts))):
         _check_program(name, folders)
         return True
     return False
@@ -56,7 +64,7 @@ def reads_config(words: tuple[Word, ...]) -> bool:
 
 
 def _check_program(name: str, folders: Folders) -> None:
-    """Raise `NotFree` where the PATH leads to a program of the project: in the walls another one would be found."""
+    """Raise `NotReadOnly` where the PATH leads to a program of the project: in the walls another one would be found."""
     found = shutil.which(name)
     if found is not None and found != find_program(name, Path(folders.project)):
-        raise NotFree(f"{name} is a program of the project")
+        raise NotReadOnly(f"{name} is a program of the project")
