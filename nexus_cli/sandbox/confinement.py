@@ -1,8 +1,8 @@
-"""Start a child process inside the walls of a profile; `tools/process.run_process` takes a `Confinement`.
+"""Start a child process in the sandbox of a profile; `tools/process.run_process` takes a `Confinement`.
 
-bwrap and seatbelt are programs in front of the command. Landlock, seccomp and capabilities belong to a thread and are
-inherited: a thread that lives for one start gives up its rights, starts the child, and ends; this process stays free.
-Every failure is an `OSError` before the command runs: nothing is ever started with fewer walls than asked for.
+bwrap and seatbelt wrap the command line. Landlock, seccomp and capabilities apply to one thread and are inherited by
+its children: a short-lived thread restricts itself and starts the child; this process stays unrestricted.
+Every failure is an `OSError` before the command runs: no command ever starts with less than the requested sandbox.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread, end_stray
 _T = TypeVar("_T")
 _ALL_NETWORKS = frozenset({AF_INET, AF_INET6, AF_NETLINK})
 _TRUNCATE_SINCE, _SIGNALS_SINCE = 3, 6
-"""Versions of Landlock that know truncation, and that keep signals inside."""
+"""Landlock ABI versions that first control truncation, and that first keep signals inside the sandbox."""
 
 
 class WallError(OSError):
-    """A wall that was asked for does not stand; nothing was started."""
+    """The requested sandbox could not be set up; nothing was started."""
 
     def __init__(self, why: str) -> None:
         super().__init__(errno.EPERM, f"the sandbox could not be set up: {why}")
 
 
 class Confinement:
-    """The walls of one profile, for any number of commands; keep it, its rules are cached."""
+    """The sandbox of one profile, for any number of commands. Reuse it: it caches the Landlock rules."""
 
     def __init__(self, profile: Profile, probe: BackendProbe) -> None:
-        """Prepare the walls of `profile` by the backend that `probe` found; a profile `none` has none.
+        """Prepare the sandbox of `profile` with the backend of `probe`; the profile `none` is not sandboxed.
 
-        Raises `WallError` without a backend.
+        Raises `WallError` if another profile has no backend.
         """
         self.profile, self.backend = profile, probe.backend if profile.name != "none" else Backend.NONE
         if probe.backend is Backend.NONE and profile.name != "none":
@@ -55,7 +55,7 @@ class Confinement:
         self._program = probe.program
         self._lock = threading.Lock()
         self._scope_lock = threading.Lock()
-        """Held where the scope is used: a thread in it takes the other one."""
+        """Guards `_scope`. A second lock, because a thread that is started in the scope takes `_lock`."""
         self._abi = probe.abi
         self._watched: dict[int, list[tuple[WalledThread, int]]] = {}
         self._guards: dict[int, CommandGuard] = {}
@@ -76,7 +76,7 @@ class Confinement:
             )
 
     def close(self) -> None:
-        """Release what is kept for further commands."""
+        """Release the rules and the signal scope that further commands would reuse."""
         with self._scope_lock:
             if self._scope is not None:
                 self._scope.close()
@@ -86,7 +86,7 @@ class Confinement:
                 self._rules.close()
 
     def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start `argv` inside the walls; `options` are those of `Popen`. Raises `OSError` as it does."""
+        """Start `argv` in the sandbox with `options` for `Popen`. Raises `OSError` as `Popen` does."""
         match self.backend:
             case Backend.NONE:
                 return subprocess.Popen(argv, **options)
@@ -99,10 +99,10 @@ class Confinement:
 
     @contextmanager
     def watch_command(self) -> Iterator[list[str]]:
-        """End what a command left running, and hold the protected places around it.
+        """Guard the protected places while a command runs; afterwards kill the processes that it left.
 
-        The list is filled as the context ends: a line for each place that the command had changed, and for what else
-        the person has to know. Raises `OSError` if the places cannot be compared afterwards.
+        The yielded list is filled when the context ends: a line for each protected place that the command changed, and
+        for other warnings. Raises `OSError` if the places cannot be snapshotted before.
         """
         told: list[str] = []
         me = threading.get_ident()
@@ -117,7 +117,7 @@ class Confinement:
                 told += guard.end(strays)
 
     def _end_strays(self, me: int) -> OSError | None:
-        """End what the commands of a thread left running; return what stood in the way: it may still change things."""
+        """Kill the processes that the commands of a thread left; return the error if some may still be running."""
         problem = None
         for thread, outside in self._watched.pop(me):
             try:
@@ -129,7 +129,7 @@ class Confinement:
         return problem
 
     def _mount_points(self) -> list[Path]:
-        """Return the carve-outs that exist."""
+        """Return the protected paths to mount read-only."""
         if not self.profile.guarded:
             return []
         guard = self._guards.get(threading.get_ident())
@@ -160,7 +160,7 @@ class Confinement:
             return thread.call(lambda: subprocess.Popen(argv, **options))
 
     def _in_walls(self, act: Callable[[], _T]) -> _T:
-        """Return what `act` returns in a thread that has the rights of the profile and ends with it."""
+        """Call `act` in a thread that is restricted to the profile and ends afterwards."""
         with _no_collection():
             thread = WalledThread(self._confine_thread)
             try:
@@ -169,7 +169,7 @@ class Confinement:
                 thread.end()
 
     def _confine_thread(self) -> None:
-        """Give up, in this thread and for good, what the profile does not grant; then see that it is so."""
+        """Restrict this thread to the profile, irrevocably; raise `WallError` if a test shows no effect."""
         assert self._rules is not None
         with self._lock:
             rules = self._rules.open_rules()
@@ -183,7 +183,7 @@ class Confinement:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep the finalizers of other people's objects from running in a thread that has not their rights."""
+    """Disable garbage collection, so that no finalizer of an unrelated object runs in a restricted thread."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -194,7 +194,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _can_write_to_device() -> bool:
-    """True if this thread may open for writing what only Landlock keeps it from: a device that all may write."""
+    """Return True if this thread can write /dev/urandom, which everyone may unless Landlock forbids it."""
     try:
         os.close(os.open("/dev/urandom", os.O_WRONLY | os.O_CLOEXEC))
     except PermissionError:
