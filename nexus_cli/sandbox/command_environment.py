@@ -75,7 +75,7 @@ def child_environment_for(
 
 
 def _path_outside(path: str, profile: Profile) -> str:
-    """Remove relative entries and entries in the project from a `PATH`: read-only commands must run the system's git."""
+    """Remove relative entries and those in the project from a `PATH`: read-only commands must run the system's git."""
     # If the project is `/`, it contains the system's programs, which stay.
     within = [str(folder) for folder in (profile.project, profile.cwd) if folder.parent != folder]
     entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
