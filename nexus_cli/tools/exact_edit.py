@@ -190,7 +190,7 @@ def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: StopFlag) -
 
     An edit has `old`, `new` and optionally `all`. `old` must occur exactly once, or with `all` at least once; an empty
     one means the end of the text. Every line keeps its own end and an added one takes that of its neighbours, for any
-    line ends in `old` and `new`. A byte order mark at the beginning of `new` is ignored. An edit with the same `old` and
+    line ends in `old` and `new`. A byte order mark at the beginning of `new` is ignored. An edit with equal `old` and
     `new` is skipped, unless all are.
     Raises `ToolError` with the nearest candidates, and `ThreadStopped`; no edit is applied then.
     """

@@ -1,6 +1,6 @@
-"""Files as a tool sees them: paths, bytes within the hard limit, text or binary, and line ends.
+"""Read files for tools: paths, bytes up to the hard limit, text or binary, and line ends.
 
-`permission` decides what may be touched; `nexus_cli.core.decode` guesses encodings.
+`permission` decides on the paths; `nexus_cli.core.decode` guesses encodings.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _read_descriptor(descriptor: int, limit: int) -> FileContent:
 
 
 def encode_text(form: DecodedText | None, text: str) -> bytes:
-    """Encode `text` like `form` (None: UTF-8); raise `ToolError` if the encoding lacks a character, or it is too large."""
+    """Encode `text` like `form` (None: UTF-8); raise `ToolError` if that lacks a character, or above the limit."""
     try:
         data = text.encode("utf-8") if form is None else form.encode(text)
     except UnicodeEncodeError as error:

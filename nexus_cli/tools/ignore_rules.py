@@ -1,4 +1,4 @@
-"""The rules of one `.gitignore`, read as git reads it."""
+"""Parse the rules of a `.gitignore` as git does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from nexus_cli.core.path_globs import ONE, GlobPart, compile_parts
 
 MOST_RULES = 10_000
-"""Rules of one file that count."""
+"""Most rules of one file; later ones are ignored."""
 LONGEST_RULE = 1024
 _CLASSES = {
     "alpha": "a-zA-Z",

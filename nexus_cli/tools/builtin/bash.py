@@ -1,7 +1,6 @@
 """`bash`: run one shell command to its end, through `tools/process.py`.
 
-It runs inside the walls and with the environment that permission decided on (`ToolContext.walls`). Variables for our
-own libraries are set only while no tool runs.
+The command runs in the sandbox and with the environment that permission decided on (`ToolContext.walls`).
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ _PIECE = 1 << 20
 _SHOW_EVERY = 0.1
 _SHOW_MOST = 4096
 _MOST_PUT_BACK = 20
-"""Protected places that a result names."""
+"""Most changed protected places listed in a result."""
 _MOST_SHOWN = 5
-"""Those that a person is shown at once."""
+"""Most changed protected places shown to the person."""
 _LATIN = "nexus-latin"
 
 
@@ -47,8 +46,10 @@ codecs.register_error(_LATIN, _latin)
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the output and a last line with the exit status, and those of its last pipe where an earlier part of that
-    failed; only a command that could not be started is an error."""
+    """Return the output and a last line with the exit status, or all of its last pipe if an earlier part failed.
+
+    Only a command that could not be started is an error.
+    """
     if not arguments["command"].strip():
         return ToolResult(error="`command` must not be empty", ran=False)
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
@@ -98,7 +99,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def _tell_put_back(done: ProcessResult, context: ToolContext) -> None:
-    """Show the person what the command had changed that it must not change."""
+    """Show the person the protected places that the command had changed."""
     for line in done.put_back[:_MOST_SHOWN]:
         context.tell(f"sandbox: {line}")
     if len(done.put_back) > _MOST_SHOWN:
@@ -110,7 +111,7 @@ def _shell(cwd: Path) -> str:
 
 
 def _text(output: bytes, uncounted: int = 0) -> str:
-    """Return `output` as text with a final newline if there is any; binary output is named instead."""
+    """Decode `output` and end it with a newline unless it is empty; replace binary output by a note."""
     read = None if b"\0" in output else _utf_8(output)
     if read is None:
         decoded = decode_output(output, cut=uncounted > 0)
@@ -125,7 +126,7 @@ def _text(output: bytes, uncounted: int = 0) -> str:
 
 def _utf_8(output: bytes) -> str | None:
     """Return `output` decoded as UTF-8, or None."""
-    # In pieces: one call would hold up every other thread until all of it is decoded.
+    # In pieces: one call would block all other threads until everything is decoded.
     pieces = (output[start : start + _PIECE] for start in range(0, len(output), _PIECE))
     try:
         return "".join(codecs.iterdecode(pieces, "utf-8"))
@@ -151,7 +152,7 @@ def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls, pipe:
 
 
 class _Live:
-    """Live output in the thread that reads: the newest part, a few times a second."""
+    """Shows the newest live output a few times a second, from the reading thread."""
 
     def __init__(self, show: Callable[[str], object]) -> None:
         self._show = show
@@ -165,7 +166,7 @@ class _Live:
             self._binary = decode_output(data[:_SHOW_MOST], cut=True) is None
         if self._binary:
             return
-        # What comes before the last letters that can be shown is not worth decoding.
+        # Decode only as many bytes as can be shown.
         self._pending = (self._pending + self._decoder.decode(data[-5 * _SHOW_MOST :]).replace("\0", NUL))[-_SHOW_MOST:]
         if time.monotonic() - self._last >= _SHOW_EVERY:
             self.flush()

@@ -1,4 +1,4 @@
-"""`wait_for`: let the run sleep until something has happened outside. Who looks for it is `nexus_cli.runs`."""
+"""`wait_for`: pause the run until an event outside. `nexus_cli.runs` checks for it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from nexus_cli.tools.wait_conditions import (
 
 EVENTS = (CHANGES, APPEARS, DISAPPEARS)
 LONGEST_WHY = 300
-"""Characters that say what is waited for; the value of the wait is whole."""
+"""Most characters of `Wait.why`; the value of the wait is never cut."""
 WAYS = ("file", "process", "time", "url")
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return that the run waits, or at once what it would wait for."""
+    """Let the run wait, or return at once if the condition already holds."""
     given = [name for name in WAYS if name in arguments]
     waits: Waits | None = context.services.get(Waits)
     if len(given) != 1:
@@ -63,7 +63,7 @@ def _begin(wait: Wait, now: float) -> ToolResult:
 
 
 def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -> Wait | ToolResult:
-    """Return what a call waits for, or the result of one that cannot be."""
+    """Make the wait of a call, or the result of one that is invalid or need not wait."""
     if "file" in arguments:
         name, event = arguments["file"], arguments.get("event", CHANGES)
         if event not in EVENTS:
@@ -105,7 +105,7 @@ def _wait_for_time(text: str, now: float) -> Wait | ToolResult:
 
 
 def _parse_time(text: str) -> float | None:
-    """Return a time in seconds since the epoch; without a zone it is local."""
+    """Parse an ISO 8601 time, local without a zone, to seconds since the epoch; None if it is none."""
     try:
         return datetime.fromisoformat(text.strip()).astimezone().timestamp()
     except (ValueError, OverflowError, OSError):
