@@ -408,10 +408,10 @@ class CallPermission:
     def make_walls(self, profile: ProfileName) -> CommandWalls:
         """Prepare the sandbox and the environment of a command in `profile`. Blocks; raises `OSError` on failure."""
         assert self._settings is not None
-        from nexus_cli.sandbox.command_environment import child_environment_for  # noqa: PLC0415
         from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
         from nexus_cli.sandbox.denial import describe_denial  # noqa: PLC0415
         from nexus_cli.sandbox.profile import TempFolder, make_profile  # noqa: PLC0415
+        from nexus_cli.sandbox.sandbox_environment import sandbox_environment  # noqa: PLC0415
 
         probe = self.load("all" if profile == "none" else "read")
         with self._lock:
@@ -436,7 +436,7 @@ class CallPermission:
 
                 held = Confinement(made, probe or BackendProbe(Backend.NONE))
                 self._confinements[profile] = held
-        env, taken = child_environment_for(made, os.environ, self._settings.env_pass)
+        env, taken = sandbox_environment(made, os.environ, self._settings.env_pass)
         if profile == "read":
             from nexus_cli.rules.free_commands import free_environment  # noqa: PLC0415
 
@@ -458,7 +458,7 @@ class CallPermission:
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Mask the values of variables that commands do not get; return the text and the names of those found in it."""
-        from nexus_cli.sandbox.command_environment import mask_secrets  # noqa: PLC0415
+        from nexus_cli.sandbox.sandbox_environment import mask_secrets  # noqa: PLC0415
 
         return mask_secrets(text, os.environ, self._settings.env_pass if self._settings else ())
 

@@ -29,10 +29,10 @@ from nexus_cli.config.paths import Places
 from nexus_cli.rules.free_commands import free_environment
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
-from nexus_cli.sandbox.command_environment import child_environment_for
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.profile import Profile, ProfileName, make_profile
+from nexus_cli.sandbox.sandbox_environment import sandbox_environment
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.process import ProcessResult, run_process
 
@@ -157,7 +157,7 @@ class Scene:
     def run(self, words: str, profile: Profile | None = None, seconds: float = 60) -> ProcessResult:
         """Run a line of bash inside the walls."""
         profile = profile or self.profile()
-        env, _ = child_environment_for(profile, self.environ)
+        env, _ = sandbox_environment(profile, self.environ)
         env = free_environment(env) if profile.name == "read" else env
         confinement = Confinement(profile, self.ground.probe)
         argv = ["bash", "-c", words]

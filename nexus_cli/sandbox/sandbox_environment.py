@@ -38,7 +38,7 @@ _OFFLINE = {
 """Without network: use caches, and fail at once instead of retrying for a minute."""
 
 
-def child_environment_for(
+def sandbox_environment(
     profile: Profile, environ: Mapping[str, str], passed: Collection[str] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the environment of a command in `profile`, and the names of the variables removed from `environ`.
