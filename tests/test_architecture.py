@@ -122,7 +122,7 @@ STARTS_PROGRAMS = {
 
 FINDS_PROGRAMS = {
     "config/programs.py": "the door",
-    "config/child_environment.py": "whether commands of the model find `nexus`",
+    "config/host_environment.py": "whether commands of the model find `nexus`",
     "rules/free_forms.py": "whether the PATH leads a command of the model to a program of the project",
     "sandbox/inspect_walls.py": "run inside walls",
 }

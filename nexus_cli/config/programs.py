@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.child_environment import child_environment
 from nexus_cli.config.command_records import why_no_git
+from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
 
@@ -112,7 +112,7 @@ def program_environment(environ: Mapping[str, str], folder: Path | None = None) 
 
     Its PATH leads neither into the project nor into nexus's own virtual environment.
     """
-    env = child_environment(environ, folder)
+    env = host_environment(environ, folder)
     env["PATH"] = _join_path(_outside_entries(env, _project_places(folder)))
     return env
 

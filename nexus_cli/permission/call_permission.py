@@ -441,7 +441,7 @@ class CallPermission:
             from nexus_cli.rules.free_commands import free_environment  # noqa: PLC0415
 
             env = free_environment(env)
-        from nexus_cli.config.child_environment import add_own_program  # noqa: PLC0415
+        from nexus_cli.config.host_environment import add_own_program  # noqa: PLC0415
 
         add_own_program(env, places(), self._cwd)
         notes = list(made.notes)

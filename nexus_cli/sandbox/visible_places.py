@@ -75,7 +75,7 @@ def shown_places(
     with suppress(OSError):
         tools += [skills, *(Path(entry.path) for entry in os.scandir(skills) if entry.is_symlink())]
     found = [*tools, defaults_dir(), *read_git_settings(environ, project).shown]
-    # The link to `nexus` may be made after the profile (`config/child_environment.add_own_program`).
+    # The link to `nexus` may be made after the profile (`config/host_environment.add_own_program`).
     always = [project, cwd, *([git] if git else []), _real(own.cache) / "bin"]
     return tuple(dict.fromkeys([*always, *_existing(found)]))
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from nexus_cli.config.child_environment import child_environment
+from nexus_cli.config.host_environment import host_environment
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import HARD_LIMIT
 from nexus_cli.tools.process_tree import RUNNING, OrphanGuard, find_remaining, find_tree, send_signal, still_running
@@ -117,14 +117,14 @@ def run_process(
 ) -> ProcessResult:
     """Run `argv` to its end. Blocks: call it through `run_in_thread`.
 
-    The child has no terminal, its environment no trace of nexus's own Python (`child_environment`); stdin is `stdin`,
+    The child has no terminal, its environment no trace of nexus's own Python (`host_environment`); stdin is `stdin`,
     stderr joins stdout or (`merge=False`) is dropped. After `seconds`, or when `stop` is pressed, its process tree gets
     SIGTERM and two seconds later SIGKILL. A descendant that keeps the pipe open does not delay the result. The child is
     started in the sandbox of `confinement`, and inherits `pass_fds`.
     Raises `OSError` or `ValueError` if it cannot be started.
     """
     stop.raise_if_pressed()
-    own = child_environment(env, cwd)
+    own = host_environment(env, cwd)
     if confinement is None:
         return _run(subprocess.Popen, argv, cwd, own, stop, seconds, stdin, merge, show, pass_fds)
     with confinement.watch_command() as put_back:

@@ -58,7 +58,7 @@ def _working_folder() -> Path:
         return Path(os.sep)
 
 
-def child_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
+def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
     """Return `environ` without nexus's own virtual environment, for a program that runs in `folder` (default: the
     working folder)."""
     env = dict(environ)
@@ -85,7 +85,7 @@ def add_own_program(env: dict[str, str], own: Places, folder: Path) -> None:
     The model runs `nexus skill` to read skills. Never raises.
     """
     program = Path(sys.prefix, "bin", "nexus")
-    path = child_environment(env, folder).get("PATH", os.defpath)
+    path = host_environment(env, folder).get("PATH", os.defpath)
     if shutil.which("nexus", path=path) or not os.access(program, os.X_OK):
         return
     link = own.cache / "bin" / "nexus"
