@@ -45,7 +45,7 @@ class SessionServices(Mapping[type, object]):
         """Return a service if it was already made, else None."""
         return cast(S, self._made[self._names[protocol]]) if self._names.get(protocol) in self._made else None
 
-    def take_over(self, protocol: type, earlier: SessionServices) -> None:
+    def continue_from(self, protocol: type, earlier: SessionServices) -> None:
         """Move a service that `earlier` has made, if any, to this session."""
         if protocol in self and earlier.made(protocol) is not None:
             self._made[self._names[protocol]] = earlier._made.pop(earlier._names[protocol])

@@ -462,7 +462,7 @@ class CallPermission:
 
         return mask_secrets(text, os.environ, self._settings.env_pass if self._settings else ())
 
-    def take_over(self, earlier: CallPermission) -> None:
+    def continue_from(self, earlier: CallPermission) -> None:
         """Take over the temporary files and the shown warnings of `earlier`, and close it: it decided for the same
         session until now."""
         self._temp, earlier._temp = earlier._temp, None

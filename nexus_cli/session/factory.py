@@ -124,9 +124,9 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
         ledger.release(made.id)
         why = f"{', '.join(busy)} {'works' if len(busy) == 1 else 'work'} for it in the background"
         raise NexusError("usage", "the session cannot be left", why, "Wait, or stop them: /agents stop NAME")
-    made.take_along(earlier)
+    made.inherit_from(earlier)
     if made.id == earlier.id:
-        made.take_over(earlier)
+        made.continue_from(earlier)
     else:
         earlier.state.dispatcher.permission.close()
         ledger.release(earlier.id)

@@ -127,20 +127,20 @@ class Session:
             why = "its ledger cannot be written, so that it lives in this process alone"
             raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
 
-    def take_along(self, other: Session) -> None:
+    def inherit_from(self, other: Session) -> None:
         """Copy the results of `!` commands that the next message will report, and the sandbox probe, from the previous
         session."""
         self.state.dispatcher.permission.share_probe(other.state.dispatcher.permission)
         self._control.commands |= other._control.commands
 
-    def take_over(self, other: Session) -> None:
+    def continue_from(self, other: Session) -> None:
         """Take over allowances, pending notices and messages, and workers of `other`, the same session until now."""
         self.state.dispatcher.always |= other.state.dispatcher.always
-        self.state.dispatcher.permission.take_over(other.state.dispatcher.permission)
+        self.state.dispatcher.permission.continue_from(other.state.dispatcher.permission)
         mine, theirs = self.state.lane_state.upcoming, other.state.lane_state.upcoming
         mine.pending = mine.pending or theirs.pending
         mine.notices.extend(theirs.notices)
-        self.state.services.take_over(Workers, other.state.services)
+        self.state.services.continue_from(Workers, other.state.services)
         if self.workers is not None:
             self.workers.work_for(self)
         self._control.steering.extend(other._control.steering)
