@@ -318,7 +318,7 @@ class Session:
         if run := read_run(command, output, 0):
             self._control.commands[attached] = command_values(run)
 
-    def keep_attached(self, texts: Sequence[tuple[str, str]]) -> bool:
+    def store_attachments(self, texts: Sequence[tuple[str, str]]) -> bool:
         """Store the texts that wait for the next message, each with its title; return False if the session cannot be
         resumed."""
         timeline = self.state.lane_state.lane.timeline
@@ -329,7 +329,7 @@ class Session:
             timeline.memo(ATTACHED, {"session": self.id, "texts": now})
         return True
 
-    def kept_attached(self) -> list[tuple[str, str]]:
+    def load_attachments(self) -> list[tuple[str, str]]:
         """Return the texts that were stored when the session was left, each with its title."""
         stored = self._stored_texts()
         self._control.commands |= {one["text"]: one["command"] for one in stored if one["command"]}
@@ -340,7 +340,7 @@ class Session:
         own = [memo for memo in memos if memo.value["session"] == self.id]  # a fork also has memos of its source
         return list(own[-1].value["texts"]) if own else []
 
-    def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
+    def count_pending_texts(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count the result of `texts`, which waits for the next message, as part of the next request."""
         self._control.waiting_texts = texts
 

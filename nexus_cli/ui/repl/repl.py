@@ -105,9 +105,9 @@ class Repl:
     def share_attachments(self) -> None:
         """Connect the session with the pending attachments and its workers, and queue attachments stored in it."""
         there = {one.text for one in self.input_queue.attached}
-        kept = [Attachment(text, what) for text, what in self.session.kept_attached() if text not in there]
+        kept = [Attachment(text, what) for text, what in self.session.load_attachments() if text not in there]
         self.input_queue.attached[:0] = kept
-        self.session.goes_along(lambda: [one.text for one in self.input_queue.attached])
+        self.session.count_pending_texts(lambda: [one.text for one in self.input_queue.attached])
         self.session.listen(self.feed)
 
     @property
@@ -262,7 +262,7 @@ class Repl:
     def store_attachments(self) -> bool:
         """Store the attachments of the next message; False if the session cannot be resumed."""
         try:
-            return self.session.keep_attached([(one.text, one.what) for one in self.input_queue.attached])
+            return self.session.store_attachments([(one.text, one.what) for one in self.input_queue.attached])
         except NexusError:
             return False
 
