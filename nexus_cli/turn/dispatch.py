@@ -108,9 +108,9 @@ class Dispatcher:
     always: set[tuple[str, ...]] = field(default_factory=set)
     """Scopes allowed for the rest of the session, see `approval_scope`."""
     command_changes: CommandChanges = field(default_factory=CommandChanges)
-    given: dict[str, str] = field(default_factory=dict)
+    partial_outputs: dict[str, str] = field(default_factory=dict)
     """Partial output of cancelled calls, by call id."""
-    here: dict[str, float] = field(default_factory=dict)
+    started_here: dict[str, float] = field(default_factory=dict)
     """Start time (monotonic seconds) of each call that began in this process, after any approval."""
     assessed: Limits = field(default_factory=Limits)
     """The limits that the assessment of the turn set."""
@@ -204,7 +204,7 @@ class Dispatcher:
             else:
                 self._append(lane, control, call, ToolResult(error=NOT_RUN, ran=False), ElidedText(NOT_RUN))
 
-    def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
+    def count_outcomes(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Count the calls that ran and the calls that were refused in this turn; the others could not run."""
         refused = {row["id"] for row in self.denied}
         return sum(self.starts.was_started(call.id) for call in calls), sum(call.id in refused for call in calls)
@@ -225,9 +225,9 @@ class Dispatcher:
         for call in calls:
             if call.id in answered:
                 continue
-            began = self.here.get(call.id)
+            began = self.started_here.get(call.id)
             why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
-            given = self.given.pop(call.id, "").rstrip("\n")
+            given = self.partial_outputs.pop(call.id, "").rstrip("\n")
             cut = self.command_changes.take_cut() if began is not None else ()
             result = ToolResult(given, why, stopped=True, ran=began is not None, changed=cut)
             seconds = 0.0 if began is None else time.monotonic() - began
@@ -245,7 +245,7 @@ class Dispatcher:
         control.emit(event.ToolCallEvent(call, self._subject(tool, call)))
         result = await self._result(window, control, call, tool)
         now = time.monotonic()
-        await self._record(window, control, call, result, now - self.here.get(call.id, now))
+        await self._record(window, control, call, result, now - self.started_here.get(call.id, now))
 
     async def _result(self, window: LaneWindow, control: Control, call: ToolCall, tool: Tool | None) -> ToolResult:
         if tool is None:
@@ -272,7 +272,7 @@ class Dispatcher:
         if profile:
             context = replace(context, walls=lambda: self.permission.make_walls(cast(Any, profile)))
         self.starts.record_start(call.id, call.name)
-        self.here[call.id] = time.monotonic()
+        self.started_here[call.id] = time.monotonic()
         try:
             result = await self.command_changes.run(tool, profile, context, lambda: tool.run(checked, context))
             return result if result.waits is None else self.services[SessionWaits].wait_once(result)
@@ -281,7 +281,7 @@ class Dispatcher:
 
     def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
         """Return the arguments validated against the tool's schema, or the result of a call that cannot run."""
-        if self.starts.was_started(call.id) and call.id not in self.here:
+        if self.starts.was_started(call.id) and call.id not in self.started_here:
             return self._recovered(call, tool)
         if call.raw:
             return ToolResult(error=f"arguments are not a JSON object: {call.raw[:500]}", ran=False)
@@ -305,7 +305,7 @@ class Dispatcher:
             call.id,
             lambda text: control.emit(event.ToolOutput(call.id, text)),
             self.services,
-            lambda text: self.given.update({call.id: text}),
+            lambda text: self.partial_outputs.update({call.id: text}),
             targets,
             tell=lambda line: control.emit(event.Notice(line)),
             replaced=self.step.note_change,

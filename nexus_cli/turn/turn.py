@@ -126,8 +126,8 @@ def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple
         row = repeated_calls(items, call)
         times = len(row)
         if times >= END_AT:
-            (ran, refused), last = dispatcher.fates(row[1:]), dispatcher.refuses(lane_state, calls, call)
-            denied, refused = last or dispatcher.fates(row[1:2])[1] > 0, refused + last
+            (ran, refused), last = dispatcher.count_outcomes(row[1:]), dispatcher.refuses(lane_state, calls, call)
+            denied, refused = last or dispatcher.count_outcomes(row[1:2])[1] > 0, refused + last
             dispatcher.stop_repeating(lane_state.lane, lane_state.control, calls)
             why = f"{call.name} was called {times} times in a row with the same arguments"
             some = f"; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"

@@ -150,7 +150,7 @@ def _dispatcher(lane: Lane, request: NextRequest, dispatcher: Dispatcher, recipe
         found=request.tokens,
         denied=[],
         changed={},
-        given={},
-        here={},
+        partial_outputs={},
+        started_here={},
         errors=0,
     )
