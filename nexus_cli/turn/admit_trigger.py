@@ -26,10 +26,10 @@ async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: 
     if isinstance(step := lane_state.lane.next_step(), Dispatch):
         dispatcher.settle_open(lane_state.lane, lane_state.control, step.calls)
     if trigger.fresh:
-        from nexus_cli.turn.fresh_epoch import begin_fresh_epoch  # noqa: PLC0415  (a run resumes after a wait)
+        from nexus_cli.turn.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
 
         subjects = {tool.name: tool.subject for tool in dispatcher.registry.tools()}
-        await begin_fresh_epoch(lane_state, subjects, trigger.came)
+        await begin_resume_epoch(lane_state, subjects, trigger.came)
     timeline = lane_state.lane.timeline
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}

@@ -38,7 +38,7 @@ NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
 """Speaker names for user messages that the person did not type, by source of the message."""
 
 
-async def begin_fresh_epoch(lane_state: LaneState, subjects: Mapping[str, str], came: Iterable[str]) -> None:
+async def begin_resume_epoch(lane_state: LaneState, subjects: Mapping[str, str], came: Iterable[str]) -> None:
     """Begin the epoch; the lines of `came` (the events that resumed the run) end the recap.
 
     `subjects` maps each tool to the name of its main argument.
