@@ -34,11 +34,11 @@ def _is_ours_alone(path: Path) -> bool:
 
 
 def bwrap_arguments(
-    program: Path, profile: Profile, argv: Sequence[str], cwd: str, filter_descriptor: int, carve_outs: Sequence[Path]
+    program: Path, profile: Profile, argv: Sequence[str], cwd: str, filter_descriptor: int, read_only: Sequence[Path]
 ) -> list[str]:
     """Return the command line that runs `argv` in the sandbox of `profile`.
 
-    `carve_outs` are existing paths in writable folders to keep read-only. Only existing paths are mounted over: bwrap
+    `read_only` are existing paths in writable folders to keep read-only. Only existing paths are mounted over: bwrap
     would leave an empty file for a missing one.
     """
     line = [str(program), "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
@@ -47,7 +47,7 @@ def bwrap_arguments(
     for root in profile.roots:
         if root.exists():
             line += ["--dev-bind" if root.is_relative_to("/dev") else "--bind", str(root), str(root)]
-    line += _keep_read_only(carve_outs, profile)
+    line += _keep_read_only(read_only, profile)
     covered: list[str] = []
     shown = list(map(str, profile.shown))
     for path in sorted({os.path.realpath(hidden) for hidden in profile.hidden if os.path.lexists(hidden)}):
@@ -57,7 +57,7 @@ def bwrap_arguments(
             # Parents first: mounted later, a folder would cover what is below it.
             inside = sorted(one for one in profile.shown if is_below(str(one), [path]))
             line += ["--tmpfs", path, *_show(inside, profile)]
-            line += _keep_read_only([one for one in carve_outs if is_below(str(one), [path])], profile)
+            line += _keep_read_only([one for one in read_only if is_below(str(one), [path])], profile)
             line += ["--remount-ro", path]
             covered.append(path)
         elif os.path.exists(path):
@@ -85,14 +85,14 @@ def _show(paths: Sequence[Path], profile: Profile) -> list[str]:
     return line
 
 
-def _keep_read_only(carve_outs: Sequence[Path], profile: Profile) -> list[str]:
-    """Return the arguments that mount `carve_outs` read-only, and bind git folders above them so that they cannot move.
+def _keep_read_only(read_only: Sequence[Path], profile: Profile) -> list[str]:
+    """Return the arguments that mount `read_only` read-only, and bind git folders above them so that they cannot move.
 
     Other folders above them are not bound, because files could not be renamed between two mounts. If one is replaced,
     the comparison afterwards notices.
     """
     mounts: dict[Path, str] = {}
-    for path in carve_outs:
+    for path in read_only:
         root = next((root for root in profile.writable if path.is_relative_to(root)), path)
         mounts[path] = "--ro-bind"
         for parent in path.parents:

@@ -19,9 +19,9 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.errors import write_failure_hint
-from nexus_cli.sandbox.carve_outs import ProtectedSnapshot, take_snapshot
 from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
 from nexus_cli.sandbox.profile import Profile, find_worktree_folder
+from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, take_snapshot
 from nexus_cli.sandbox.put_back import NotCompared, RestoredPath, put_back
 
 _PATIENCE = 60.0

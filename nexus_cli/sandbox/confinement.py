@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 from nexus_cli.sandbox import syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import bwrap_arguments
-from nexus_cli.sandbox.carve_outs import take_snapshot
 from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.landlock import RuleCache
 from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.protected_snapshot import take_snapshot
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
 from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread, end_strays

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.core.real_tree import RealTree
-from nexus_cli.sandbox.carve_outs import ProtectedSnapshot, SavedNode, read_links
 from nexus_cli.sandbox.git_files import is_plain, named_folder, runs_programs
 from nexus_cli.sandbox.guarded_places import (
     MOST_CONFIGURATION,
@@ -26,6 +25,7 @@ from nexus_cli.sandbox.guarded_places import (
     look_again,
     look_at,
 )
+from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, read_links
 
 REPOSITORY = "new repository: git there runs programs that its configuration or hooks name"
 REBASE = "a rebase that runs programs (exec) when it continues"

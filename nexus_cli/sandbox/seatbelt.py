@@ -48,11 +48,11 @@ _NETWORK = """(allow network*)
 """
 
 
-def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequence[Path]) -> list[str]:
+def seatbelt_arguments(profile: Profile, argv: Sequence[str], read_only: Sequence[Path]) -> list[str]:
     """Return the command line that runs `argv` in the sandbox of `profile`.
 
     Paths are passed as parameters, so that no character of a path is parsed as policy. Later rules win: first writable
-    paths, then hidden and shown ones, then `carve_outs`, whose parents cannot be removed or renamed.
+    paths, then hidden and shown ones, then `read_only`, whose parents cannot be removed or renamed.
     """
     lines = [_BASE, _NETWORK if profile.network else ""]
     if profile.unix_sockets and not profile.network:
@@ -72,7 +72,7 @@ def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequen
         rights = "file-read* file-write*" if path in profile.roots else "file-read*"
         lines += [f"(allow file-read-metadata (literal {name(parent)}))\n" for parent in reversed(path.parents)]
         lines.append(f"(allow {rights} (subpath {name(path)}))\n")
-    for path in carve_outs:
+    for path in read_only:
         lines.append(f"(deny file-write* (subpath {name(path)}))\n")
         parents = [parent for parent in path.parents if any(map(parent.is_relative_to, profile.writable))]
         lines += [f"(deny file-write-unlink (literal {name(parent)}))\n" for parent in parents]

@@ -18,10 +18,10 @@ from nexus_cli.core.real_tree import RealTree
 from nexus_cli.sandbox import command_guard, guarded_places
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.bwrap import bwrap_arguments
-from nexus_cli.sandbox.carve_outs import take_snapshot
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.guarded_places import GuardedFolder
 from nexus_cli.sandbox.profile import make_profile
+from nexus_cli.sandbox.protected_snapshot import take_snapshot
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread
 
