@@ -22,7 +22,7 @@ from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
 from nexus_cli.sandbox.profile import Profile, find_worktree_folder
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, take_snapshot
-from nexus_cli.sandbox.put_back import NotCompared, RestoredPath, put_back
+from nexus_cli.sandbox.restore_protected import NotCompared, RestoredPath, restore_protected
 
 _PATIENCE = 60.0
 """Seconds to wait for the comparison of another command."""
@@ -71,7 +71,7 @@ class CommandGuard:
             if strays is not None:
                 raise strays
             with FileLock.wait_for(self._folder / "lock", _PATIENCE):
-                found = put_back(self.snapshot, _since(self._path))
+                found = restore_protected(self.snapshot, _since(self._path))
                 _keep_left(self._kept, found)
                 os.rename(self._path, self._known)
                 _last[self.snapshot.project] = self.snapshot, _identity(self._known)
@@ -142,7 +142,7 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
             running.append(snapshot)
             continue
         try:
-            found = put_back(snapshot, _since(path))
+            found = restore_protected(snapshot, _since(path))
         except OSError as error:
             raise UncheckedError("; ".join([_describe_failure(snapshot.project, error), *told])) from error
         _keep_left(kept, found)

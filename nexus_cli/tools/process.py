@@ -87,7 +87,7 @@ class ProcessResult:
     timed_out: bool = False
     left: int = 0
     """Number of processes that were still running after the child and were killed."""
-    put_back: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
     """A line for each protected place that the child had changed, with the outcome."""
 
 
@@ -127,9 +127,9 @@ def run_process(
     own = host_environment(env, cwd)
     if confinement is None:
         return _run(subprocess.Popen, argv, cwd, own, stop, seconds, stdin, merge, show, pass_fds)
-    with confinement.watch_command() as put_back:
+    with confinement.watch_command() as restored:
         result = _run(confinement.start, argv, cwd, own, stop, seconds, stdin, merge, show, pass_fds)
-    return replace(result, put_back=tuple(put_back))
+    return replace(result, restored=tuple(restored))
 
 
 def _run(

@@ -29,7 +29,7 @@ MOST_SECONDS = 3600
 _PIECE = 1 << 20
 _SHOW_EVERY = 0.1
 _SHOW_MOST = 4096
-_MOST_PUT_BACK = 20
+_MOST_RESTORED = 20
 """Most changed protected places listed in a result."""
 _MOST_SHOWN = 5
 """Most changed protected places shown to the person."""
@@ -80,7 +80,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         done = await run_in_thread(work, ended.append)
     except asyncio.CancelledError:
         if ended:
-            _tell_put_back(ended[0], context)
+            _tell_restored(ended[0], context)
         if ended and ended[0].output:
             context.stopped(await asyncio.to_thread(_text, ended[0].output))
         raise
@@ -93,17 +93,17 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
-    _tell_put_back(done, context)
+    _tell_restored(done, context)
     text = await asyncio.to_thread(_format_result, done, seconds, walls, pipe)
     return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe)
 
 
-def _tell_put_back(done: ProcessResult, context: ToolContext) -> None:
+def _tell_restored(done: ProcessResult, context: ToolContext) -> None:
     """Show the person the protected places that the command had changed."""
-    for line in done.put_back[:_MOST_SHOWN]:
+    for line in done.restored[:_MOST_SHOWN]:
         context.tell(f"sandbox: {line}")
-    if len(done.put_back) > _MOST_SHOWN:
-        context.tell(f"sandbox: {len(done.put_back) - _MOST_SHOWN:,} more protected places restored or removed")
+    if len(done.restored) > _MOST_SHOWN:
+        context.tell(f"sandbox: {len(done.restored) - _MOST_SHOWN:,} more protected places restored or removed")
 
 
 def _shell(cwd: Path) -> str:
@@ -136,9 +136,9 @@ def _utf_8(output: bytes) -> str | None:
 
 def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls, pipe: Sequence[int]) -> str:
     text = _text(done.output, done.uncounted)
-    notes, lines = [], [f"[sandbox: {note}]" for note in (*walls.notes, *done.put_back[:_MOST_PUT_BACK])]
-    if len(done.put_back) > _MOST_PUT_BACK:
-        lines.append(f"[sandbox: {len(done.put_back) - _MOST_PUT_BACK:,} more protected places restored or removed]")
+    notes, lines = [], [f"[sandbox: {note}]" for note in (*walls.notes, *done.restored[:_MOST_RESTORED])]
+    if len(done.restored) > _MOST_RESTORED:
+        lines.append(f"[sandbox: {len(done.restored) - _MOST_RESTORED:,} more protected places restored or removed]")
     if done.status and (denial := walls.describe_denial(text)):
         lines.append(denial)
     if done.timed_out:

@@ -55,7 +55,7 @@ class NotCompared(OSError):
         self.told = told
 
 
-def put_back(before: ProtectedSnapshot, since: int) -> list[RestoredPath]:
+def restore_protected(before: ProtectedSnapshot, since: int) -> list[RestoredPath]:
     """Compare the project with `before` and restore it; return the paths concerned, unrestored ones first.
 
     `since` is the start of the command, in nanoseconds since the epoch. Raises `NotCompared` if a path could not be
