@@ -1,8 +1,8 @@
 """Snapshot the protected places of a writable project: git's hooks and configuration, instructions, start-up files.
 
 bwrap mounts existing ones read-only; Landlock cannot revoke rights below a writable folder. A snapshot is therefore
-taken before each command and compared afterwards (`restore_protected`). Both open files relative to the project's descriptor
-(`core/real_tree`), and the set of places is fixed before the command.
+taken before each command and compared afterwards (`restore_protected`). Both open files relative to the project's
+descriptor (`core/real_tree`), and the set of places is fixed before the command.
 """
 
 from __future__ import annotations
