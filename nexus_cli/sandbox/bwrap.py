@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import GIT_FOLDER
-from nexus_cli.sandbox.profile import Profile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
 
 
@@ -34,7 +34,12 @@ def _is_ours_alone(path: Path) -> bool:
 
 
 def bwrap_arguments(
-    program: Path, profile: Profile, argv: Sequence[str], cwd: str, filter_descriptor: int, read_only: Sequence[Path]
+    program: Path,
+    profile: SandboxProfile,
+    argv: Sequence[str],
+    cwd: str,
+    filter_descriptor: int,
+    read_only: Sequence[Path],
 ) -> list[str]:
     """Return the command line that runs `argv` in the sandbox of `profile`.
 
@@ -69,7 +74,7 @@ def bwrap_arguments(
     return [*line, "--chdir", cwd, "--seccomp", str(filter_descriptor), "--", *argv]
 
 
-def _show(paths: Sequence[Path], profile: Profile) -> list[str]:
+def _show(paths: Sequence[Path], profile: SandboxProfile) -> list[str]:
     """Return the arguments that make `paths` appear in an empty folder; links stay links."""
     line: list[str] = []
     seen: list[str] = []
@@ -85,7 +90,7 @@ def _show(paths: Sequence[Path], profile: Profile) -> list[str]:
     return line
 
 
-def _keep_read_only(read_only: Sequence[Path], profile: Profile) -> list[str]:
+def _keep_read_only(read_only: Sequence[Path], profile: SandboxProfile) -> list[str]:
     """Return the arguments that mount `read_only` read-only, and bind git folders above them so that they cannot move.
 
     Other folders above them are not bound, because files could not be renamed between two mounts. If one is replaced,

@@ -20,7 +20,7 @@ from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
-from nexus_cli.sandbox.profile import Profile, find_worktree_folder
+from nexus_cli.sandbox.profile import SandboxProfile, find_worktree_folder
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, take_snapshot
 from nexus_cli.sandbox.restore_protected import NotCompared, RestoredPath, restore_protected
 
@@ -38,7 +38,7 @@ _told_of: set[str] = set()
 class CommandGuard:
     """Guards a project during one command."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: SandboxProfile) -> None:
         """Compare what earlier commands left unchecked, then snapshot the project.
 
         Raises `OSError` if either fails: the command must not run then. `UncheckedError` has a message for the person.
@@ -121,7 +121,9 @@ def _writes(folder: Path) -> Iterator[None]:
         raise UncheckedError(f"{why}: without it no command that may write is started") from error
 
 
-def _look(profile: Profile, known: ProtectedSnapshot | None, running: Sequence[ProtectedSnapshot]) -> ProtectedSnapshot:
+def _look(
+    profile: SandboxProfile, known: ProtectedSnapshot | None, running: Sequence[ProtectedSnapshot]
+) -> ProtectedSnapshot:
     try:
         return take_snapshot(profile, known, running)
     except OSError as error:

@@ -22,7 +22,7 @@ from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import bwrap_arguments
 from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.landlock import RuleCache
-from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.protected_snapshot import take_snapshot
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
@@ -44,7 +44,7 @@ class WallError(OSError):
 class Confinement:
     """The sandbox of one profile, for any number of commands. Reuse it: it caches the Landlock rules."""
 
-    def __init__(self, profile: Profile, probe: BackendProbe) -> None:
+    def __init__(self, profile: SandboxProfile, probe: BackendProbe) -> None:
         """Prepare the sandbox of `profile` with the backend of `probe`; the profile `none` is not sandboxed.
 
         Raises `WallError` if another profile has no backend.

@@ -10,7 +10,7 @@ import re
 
 from nexus_cli.config.protected_places import GIT_FOLDER, protected_name
 from nexus_cli.sandbox.backend import Backend
-from nexus_cli.sandbox.profile import Profile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile, is_below
 
 ASK_NETWORK = "ask for network access with network=true"
 ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
@@ -43,7 +43,7 @@ _TAIL = 20_000
 """Characters at the end of the output that are searched."""
 
 
-def describe_denial(profile: Profile, output: str, backend: Backend) -> str:
+def describe_denial(profile: SandboxProfile, output: str, backend: Backend) -> str:
     """Return a line with the restriction of `profile` that a failed command hit, "" if its output shows none."""
     if profile.name == "none":
         return ""
@@ -70,7 +70,7 @@ def describe_denial(profile: Profile, output: str, backend: Backend) -> str:
     return f"[sandbox: no network{loopback}; {ASK_NETWORK}]"
 
 
-def _is_protected(profile: Profile, path: str) -> bool:
+def _is_protected(profile: SandboxProfile, path: str) -> bool:
     """Return True for a protected place of the project; in a git folder only configuration, hooks and info are."""
     if not profile.guarded or not is_below(path, [str(profile.project)]):
         return False

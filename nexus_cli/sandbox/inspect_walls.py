@@ -16,7 +16,7 @@ from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.probe import find_backend
-from nexus_cli.sandbox.profile import PROFILES, Profile, TempFolder, make_profile
+from nexus_cli.sandbox.profile import PROFILES, SandboxProfile, TempFolder, make_profile
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ProfileObject, SandboxReport
@@ -60,7 +60,7 @@ def inspect_walls(settings: SandboxSettings, own: Places, project: Path, cwd: Pa
     }
 
 
-def _profile_value(profile: Profile, probe: BackendProbe) -> ProfileObject:
+def _profile_value(profile: SandboxProfile, probe: BackendProbe) -> ProfileObject:
     writes = ["/"] if profile.name == "none" else [*map(str, profile.writable), TEMP]
     value: ProfileObject = {
         "writes": writes,

@@ -13,7 +13,7 @@ import struct
 import sys
 from collections.abc import Iterator
 
-from nexus_cli.sandbox.profile import Profile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.sandbox.syscalls import (
     LANDLOCK_ADD_RULE,
     LANDLOCK_CREATE_RULESET,
@@ -71,7 +71,7 @@ def keep_signals_inside() -> None:
 class RuleCache:
     """Caches the rule set of one profile until a folder that it depends on changes."""
 
-    def __init__(self, profile: Profile, abi: int) -> None:
+    def __init__(self, profile: SandboxProfile, abi: int) -> None:
         self._profile, self._abi = profile, abi
         self._rules = -1
         self._split: list[str] = []
@@ -104,7 +104,7 @@ class RuleCache:
         return found
 
 
-def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
+def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
     """Build a rule set; return its descriptor, and the folders whose entries got a rule each."""
     handled = 0
     for rights in _RIGHTS_BY_ABI[: abi + 1]:

@@ -22,7 +22,7 @@ from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.landlock import landlock_abi
-from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
 from nexus_cli.sandbox.seccomp import can_filter
 
@@ -141,7 +141,7 @@ def _run_attempts(candidate: BackendProbe, folder: Path) -> subprocess.Completed
         made.mkdir()
     (outside / "read").write_text("x")
     (secret / "key").write_text("x")
-    profile = Profile("write", inside, inside, writable=(inside,), hidden=(secret,))
+    profile = SandboxProfile("write", inside, inside, writable=(inside,), hidden=(secret,))
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as local:
         tcp.bind(("127.0.0.1", 0))
         local.bind(str(outside / "socket"))

@@ -59,7 +59,7 @@ _MOST_OF_GIT = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class SandboxProfile:
     """The rights of a sandboxed command."""
 
     name: ProfileName
@@ -110,7 +110,7 @@ def make_profile(
     denied: tuple[Path, ...] = (),
     make_caches: bool = True,
     environ: Mapping[str, str] = os.environ,
-) -> Profile:
+) -> SandboxProfile:
     """Make the profile `name` for commands of `project`; only existing folders and files are writable.
 
     `write` has the person's additions (`sandbox.write`), `denied` the files that deny rules hide. A project that is
@@ -120,12 +120,12 @@ def make_profile(
     secret = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
     hidden = (*secret, *denied)
     if name == "none":
-        return Profile(name, project, cwd, unix_sockets=True, network=True)
+        return SandboxProfile(name, project, cwd, unix_sockets=True, network=True)
     shown = _find_shown(project, own)
     if name == "read":
         hidden, shown = _narrow(project, cwd, own, environ, hidden, shown)
         shown = (*shown, temp) if temp else shown
-        return Profile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
+        return SandboxProfile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     wanted = (project, *_personal_paths(write, home))
     writable = [one for one in wanted if one.parent != one and not home.is_relative_to(one)]
@@ -141,7 +141,7 @@ def make_profile(
     folder = _cache_folder(own, git_folder.parent.parent if git_folder else project / ".git", make_caches)
     inside = cwd.relative_to(project).parts if cwd.is_relative_to(project) else ()
     guarded = tuple(project.joinpath(*inside[:depth]) for depth in range(len(inside) + 1))
-    return Profile(
+    return SandboxProfile(
         name,
         project,
         cwd,

@@ -28,7 +28,7 @@ from nexus_cli.sandbox.guarded_places import (
     named_by_git,
     protected_roots,
 )
-from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.profile import SandboxProfile
 
 MOST_FILES, MOST_BYTES = 2_000, 8 << 20
 """Most files and bytes stored of each protected folder, those near its top first. Files beyond it cannot be
@@ -141,7 +141,7 @@ def _fixed(value: Any) -> Any:
 
 
 def take_snapshot(
-    profile: Profile, known: ProtectedSnapshot | None = None, running: Sequence[ProtectedSnapshot] = ()
+    profile: SandboxProfile, known: ProtectedSnapshot | None = None, running: Sequence[ProtectedSnapshot] = ()
 ) -> ProtectedSnapshot:
     """Snapshot the protected nodes; contents of `known` that have not changed are not read again.
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from nexus_cli.core.redact_secrets import protected_secrets, redact
 from nexus_cli.sandbox.git_settings import read_git_settings
-from nexus_cli.sandbox.profile import Profile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile, is_below
 
 _SECRET = re.compile(
     r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|CREDENTIALS?|CREDS|PASS|PASSPHRASE|PAT|AUTH|JWT|BEARER"
@@ -39,7 +39,7 @@ _OFFLINE = {
 
 
 def sandbox_environment(
-    profile: Profile, environ: Mapping[str, str], passed: Collection[str] = ()
+    profile: SandboxProfile, environ: Mapping[str, str], passed: Collection[str] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the environment of a command in `profile`, and the names of the variables removed from `environ`.
 
@@ -74,7 +74,7 @@ def sandbox_environment(
     return env, taken
 
 
-def _path_outside(path: str, profile: Profile) -> str:
+def _path_outside(path: str, profile: SandboxProfile) -> str:
     """Remove relative entries and those in the project from a `PATH`: read-only commands must run the system's git."""
     # If the project is `/`, it contains the system's programs, which stay.
     within = [str(folder) for folder in (profile.project, profile.cwd) if folder.parent != folder]

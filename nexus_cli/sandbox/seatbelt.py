@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.profile import SandboxProfile
 
 PROGRAM = "/usr/bin/sandbox-exec"
 """An absolute path, so that nothing on the PATH can replace it."""
@@ -48,7 +48,7 @@ _NETWORK = """(allow network*)
 """
 
 
-def seatbelt_arguments(profile: Profile, argv: Sequence[str], read_only: Sequence[Path]) -> list[str]:
+def seatbelt_arguments(profile: SandboxProfile, argv: Sequence[str], read_only: Sequence[Path]) -> list[str]:
     """Return the command line that runs `argv` in the sandbox of `profile`.
 
     Paths are passed as parameters, so that no character of a path is parsed as policy. Later rules win: first writable
