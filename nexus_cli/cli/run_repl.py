@@ -295,7 +295,7 @@ def _prepare(repl: Repl, loop: asyncio.AbstractEventLoop) -> None:
     session = repl.session
 
     def load() -> None:
-        if not session.has_walls():
+        if not session.has_sandbox():
             with suppress(RuntimeError):  # the REPL has ended meanwhile
                 loop.call_soon_threadsafe(repl.refresh_status)
         with suppress(ImportError):

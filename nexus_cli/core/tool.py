@@ -54,11 +54,11 @@ def _no_denial(output: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandWalls:
+class CommandSandbox:
     """The sandbox of a command, and an environment without the person's keys."""
 
     confinement: Any
-    """Starts the command, see `tools/process.Walls`; None to run it with the rights of the person."""
+    """Starts the command, see `tools/process.ChildSandbox`; None to run it with the rights of the person."""
     env: Mapping[str, str]
     notes: tuple[str, ...] = ()
     """Notes about the sandbox for the model, appended to the result."""
@@ -86,7 +86,7 @@ class ToolContext:
     """Digest of the content from which the approved diff starts, "" for a missing file; None if no diff was shown."""
     is_refused: Callable[[Path], bool] = _refuse_nothing
     """Returns True for a real path that a deny rule hides: a tool that finds files itself omits it."""
-    walls: Callable[[], CommandWalls] | None = None
+    sandbox: Callable[[], CommandSandbox] | None = None
     """Prepares the sandbox of a command; blocks. None: the command runs as nexus itself does."""
     tell: Callable[[str], None] = _ignore_text
     """Shows a line to the person, independent of the result."""

@@ -20,7 +20,7 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.real_files import read_beginning
-from nexus_cli.core.tool import COMMAND, CommandWalls, Effect, Tool
+from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.permission.folder_rules import folder_rules, opens_secrets
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
 from nexus_cli.tools.registry import discover_tools
@@ -138,7 +138,7 @@ class CallPermission:
         return self._probe
 
     @property
-    def may_have_walls(self) -> bool:
+    def may_have_sandbox(self) -> bool:
         """False if commands are known to run without a sandbox here. Does not probe the system."""
         if self._settings is None or self._settings.backend == "off":
             return False
@@ -162,9 +162,9 @@ class CallPermission:
         with self._lock:
             if runs or self._has_rules():
                 self._read_rules()
-        return self._probe if level == "all" or not runs else self.find_walls()
+        return self._probe if level == "all" or not runs else self.probe_backend()
 
-    def find_walls(self) -> BackendProbe | None:
+    def probe_backend(self) -> BackendProbe | None:
         """Probe the sandbox backend of this system; None for a bare session. Blocks the first time."""
         if self._settings is None:
             return None
@@ -180,14 +180,14 @@ class CallPermission:
         if (self._settings, self._project) == (other._settings, other._project):
             self._probe = other._probe
 
-    def has_walls(self) -> bool:
+    def has_sandbox(self) -> bool:
         """Return True if commands can be sandboxed here. Blocks the first time."""
-        found = self.find_walls()
+        found = self.probe_backend()
         return found is not None and found.backend != "none"
 
-    def require_walls(self) -> None:
+    def require_sandbox(self) -> None:
         """Raise `NexusError("config", ...)` if no sandbox works here. For `sandbox.backend = "required"`."""
-        found = self.find_walls()
+        found = self.probe_backend()
         if found is not None and found.backend == "none":
             hint = "`nexus doctor` says what is missing; `nexus config set sandbox.backend auto` runs without it"
             raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
@@ -405,7 +405,7 @@ class CallPermission:
         self._forget_rules()
         self.rules_in_force()
 
-    def make_walls(self, profile: ProfileName) -> CommandWalls:
+    def make_sandbox(self, profile: ProfileName) -> CommandSandbox:
         """Prepare the sandbox and the environment of a command in `profile`. Blocks; raises `OSError` on failure."""
         assert self._settings is not None
         from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
@@ -454,7 +454,7 @@ class CallPermission:
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
-        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
+        return CommandSandbox(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Mask the values of variables that commands do not get; return the text and the names of those found in it."""

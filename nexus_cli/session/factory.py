@@ -227,7 +227,7 @@ def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None
         raise unknown_price(info.name)
     level = limits.allow or "read"
     if settings.sandbox.backend == "required":
-        permission.require_walls()
+        permission.require_sandbox()
     permission.check_rules(level)
     session.notices.extend(permission.take_problems(level))
 

@@ -115,7 +115,7 @@ def permission_facts(dispatcher: Dispatcher) -> dict[str, Any]:
     return {
         "level": dispatcher.limits.allow or LEVELS[0],
         "asked": dispatcher.approver is not None,
-        "confined": dispatcher.permission.may_have_walls,
+        "confined": dispatcher.permission.may_have_sandbox,
     }
 
 

@@ -348,9 +348,9 @@ class Session:
         """Pass events of workers to `listener` while no turn runs."""
         self._control.listener = listener
 
-    def has_walls(self) -> bool:
+    def has_sandbox(self) -> bool:
         """Return True if commands can be sandboxed here. Blocks while the sandbox is tested; thread-safe."""
-        return self.state.dispatcher.permission.has_walls()
+        return self.state.dispatcher.permission.has_sandbox()
 
     def prepare(self) -> None:
         """Import the libraries of the first request (seconds of CPU). Thread-safe; may be called repeatedly."""

@@ -43,7 +43,7 @@ class Status:
     """Part of `used` that waits for the next message, by our counter."""
     settled: bool = True
     """False if the system text of the next request has not been read yet."""
-    has_walls: bool = True
+    has_sandbox: bool = True
     """False if the level needs a sandbox and there is none."""
     workers: int = 0
     """Number of background workers, set by callers that follow their events."""
@@ -77,7 +77,7 @@ def status(state: SessionState) -> Status:
         known_usd=known,
         saved=state.is_saved(),
         waiting=sum(item.tokens for item in request.waiting),
-        has_walls=level == LEVELS[-1] or probe is None or probe.backend != "none",
+        has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",
         settled=lane.is_recorded
         and (
             is_drafted(lane_state.window, lane_state.upcoming)

@@ -91,7 +91,7 @@ class ProcessResult:
     """A line for each protected place that the child had changed, with the outcome."""
 
 
-class Walls(Protocol):
+class ChildSandbox(Protocol):
     """Starts a child in a sandbox: `sandbox/confinement.Confinement`."""
 
     def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
@@ -112,7 +112,7 @@ def run_process(
     stdin: bytes = b"",
     merge: bool = True,
     show: Callable[[bytes], None] | None = None,
-    confinement: Walls | None = None,
+    confinement: ChildSandbox | None = None,
     pass_fds: Sequence[int] = (),
 ) -> ProcessResult:
     """Run `argv` to its end. Blocks: call it through `run_in_thread`.

@@ -270,7 +270,7 @@ class Dispatcher:
         if refused := self.permission.find_refused(tool):
             context = replace(context, is_refused=refused)
         if profile:
-            context = replace(context, walls=lambda: self.permission.make_walls(cast(Any, profile)))
+            context = replace(context, sandbox=lambda: self.permission.make_sandbox(cast(Any, profile)))
         self.starts.record_start(call.id, call.name)
         self.started_here[call.id] = time.monotonic()
         try:

@@ -1,6 +1,6 @@
 """`bash`: run one shell command to its end, through `tools/process.py`.
 
-The command runs in the sandbox and with the environment that permission decided on (`ToolContext.walls`).
+The command runs in the sandbox and with the environment that permission decided on (`ToolContext.sandbox`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nexus_cli.config.command_records import UncheckedError
 from nexus_cli.config.programs import find_program
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import CommandWalls, ToolContext
+from nexus_cli.core.tool import CommandSandbox, ToolContext
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import NUL, decode_output
 from nexus_cli.tools.pipe_statuses import record_pipe_statuses
@@ -57,20 +57,20 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
     shell, command = _shell(context.cwd), arguments["command"]
     ended: list[ProcessResult] = []
-    walls, pipe = CommandWalls(None, os.environ), tuple[int, ...]()
+    sandbox, pipe = CommandSandbox(None, os.environ), tuple[int, ...]()
 
     def work(stop: StopFlag) -> ProcessResult:
-        nonlocal walls, pipe
-        walls = context.walls() if context.walls else walls
-        with record_pipe_statuses(shell, command, walls.env) as statuses:
+        nonlocal sandbox, pipe
+        sandbox = context.sandbox() if context.sandbox else sandbox
+        with record_pipe_statuses(shell, command, sandbox.env) as statuses:
             result = run_process(
                 [shell, "-c", command],
                 cwd=context.cwd,
-                env={**walls.env, "TERM": "dumb", **statuses.variables},
+                env={**sandbox.env, "TERM": "dumb", **statuses.variables},
                 stop=stop,
                 seconds=seconds,
                 show=live.feed,
-                confinement=walls.confinement,
+                confinement=sandbox.confinement,
                 pass_fds=statuses.pass_fds,
             )
             pipe = found if any((found := statuses.read())[:-1]) else ()
@@ -94,7 +94,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
     _tell_restored(done, context)
-    text = await asyncio.to_thread(_format_result, done, seconds, walls, pipe)
+    text = await asyncio.to_thread(_format_result, done, seconds, sandbox, pipe)
     return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe)
 
 
@@ -134,12 +134,12 @@ def _utf_8(output: bytes) -> str | None:
         return None
 
 
-def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls, pipe: Sequence[int]) -> str:
+def _format_result(done: ProcessResult, seconds: int, sandbox: CommandSandbox, pipe: Sequence[int]) -> str:
     text = _text(done.output, done.uncounted)
-    notes, lines = [], [f"[sandbox: {note}]" for note in (*walls.notes, *done.restored[:_MOST_RESTORED])]
+    notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *done.restored[:_MOST_RESTORED])]
     if len(done.restored) > _MOST_RESTORED:
         lines.append(f"[sandbox: {len(done.restored) - _MOST_RESTORED:,} more protected places restored or removed]")
-    if done.status and (denial := walls.describe_denial(text)):
+    if done.status and (denial := sandbox.describe_denial(text)):
         lines.append(denial)
     if done.timed_out:
         notes.append(f"ended after {seconds} s: time limit")
