@@ -110,9 +110,9 @@ STARTS_PROGRAMS = {
     "config/programs.py": "the door: programs of our own, never one from the project",
     "tools/process.py": "commands of the model and of the person",
     "sandbox/confinement.py": "the same commands, inside walls",
-    "sandbox/inspect_walls.py": "a command of the system, inside walls, that says whether they stand",
+    "sandbox/inspect_sandbox.py": "a command of the system, inside walls, that says whether they stand",
     "sandbox/probe.py": "attempts of our own Python, inside walls",
-    "sandbox/walled_thread.py": "/bin/sh that ends what a command left running",
+    "sandbox/restricted_thread.py": "/bin/sh that ends what a command left running",
     "cli/tour/kill_demo.py": "our own Python, on the tour's session",
     "warm/caller.py": "our own Python, as the warm process",
     "warm/server.py": "a fork of itself",
@@ -124,7 +124,7 @@ FINDS_PROGRAMS = {
     "config/programs.py": "the door",
     "config/host_environment.py": "whether commands of the model find `nexus`",
     "rules/free_forms.py": "whether the PATH leads a command of the model to a program of the project",
-    "sandbox/inspect_walls.py": "run inside walls",
+    "sandbox/inspect_sandbox.py": "run inside walls",
 }
 """Files that look for a program on the PATH."""
 

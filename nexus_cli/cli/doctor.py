@@ -40,7 +40,7 @@ from nexus_cli.lane.available_models import keys_present
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.text.status import doctor_text, warm_line
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
-from nexus_cli.sandbox.inspect_walls import inspect_walls
+from nexus_cli.sandbox.inspect_sandbox import inspect_sandbox
 from nexus_cli.tools.registry import discover_tools
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ def doctor(json: Json = False) -> int:
     folder = working_folder()
     if line := describe_unsupported(find_unsupported(project_root(folder))):
         checks.append(Check("project", "note", line, "NEXUS.md, CLAUDE.md and AGENTS.md are read"))
-    walls = inspect_walls(settings.sandbox, found, project_root(folder), folder)
+    walls = inspect_sandbox(settings.sandbox, found, project_root(folder), folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     ok = all(check.status != "broken" for check in checks)
     model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)

@@ -24,9 +24,9 @@ from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.landlock import RuleCache
 from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.protected_snapshot import take_snapshot
+from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope, end_strays
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
-from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread, end_strays
 
 _T = TypeVar("_T")
 _ALL_NETWORKS = frozenset({AF_INET, AF_INET6, AF_NETLINK})
@@ -34,7 +34,7 @@ _TRUNCATE_SINCE, _SIGNALS_SINCE = 3, 6
 """Landlock ABI versions that first control truncation, and that first keep signals inside the sandbox."""
 
 
-class WallError(OSError):
+class SandboxError(OSError):
     """The requested sandbox could not be set up; nothing was started."""
 
     def __init__(self, why: str) -> None:
@@ -47,17 +47,17 @@ class Confinement:
     def __init__(self, profile: SandboxProfile, probe: BackendProbe) -> None:
         """Prepare the sandbox of `profile` with the backend of `probe`; the profile `none` is not sandboxed.
 
-        Raises `WallError` if another profile has no backend.
+        Raises `SandboxError` if another profile has no backend.
         """
         self.profile, self.backend = profile, probe.backend if profile.name != "none" else Backend.NONE
         if probe.backend is Backend.NONE and profile.name != "none":
-            raise WallError(probe.why)
+            raise SandboxError(probe.why)
         self._program = probe.program
         self._lock = threading.Lock()
         self._scope_lock = threading.Lock()
         """Guards `_scope`. A second lock, because a thread that is started in the scope takes `_lock`."""
         self._abi = probe.abi
-        self._watched: dict[int, list[tuple[WalledThread, int]]] = {}
+        self._watched: dict[int, list[tuple[RestrictedThread, int]]] = {}
         self._guards: dict[int, CommandGuard] = {}
         self._rules: RuleCache | None = None
         self._scope: SignalScope | None = None
@@ -162,14 +162,14 @@ class Confinement:
     def _in_walls(self, act: Callable[[], _T]) -> _T:
         """Call `act` in a thread that is restricted to the profile and ends afterwards."""
         with _no_collection():
-            thread = WalledThread(self._confine_thread)
+            thread = RestrictedThread(self._confine_thread)
             try:
                 return thread.call(act)
             finally:
                 thread.end()
 
     def _confine_thread(self) -> None:
-        """Restrict this thread to the profile, irrevocably; raise `WallError` if a test shows no effect."""
+        """Restrict this thread to the profile, irrevocably; raise `SandboxError` if a test shows no effect."""
         assert self._rules is not None
         with self._lock:
             rules = self._rules.open_rules()
@@ -178,7 +178,7 @@ class Confinement:
             syscalls.syscall(syscalls.LANDLOCK_RESTRICT_SELF, rules, 0)
         syscalls.install_filter(self._filter)
         if _can_write_to_device() or not syscalls.has_filter():
-            raise WallError("the kernel accepted the rules and does not enforce them")
+            raise SandboxError("the kernel accepted the rules and does not enforce them")
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.guarded_places import GuardedFolder
 from nexus_cli.sandbox.profile import make_profile
 from nexus_cli.sandbox.protected_snapshot import take_snapshot
+from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
-from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread
 
 GIT = "git " + " ".join(IDENTITY)
 
@@ -391,7 +391,7 @@ def test_walls_are_not_taken_down_while_a_command_starts_in_them(monkeypatch: py
     starts, goes_on = threading.Event(), threading.Event()
     start_thread = SignalScope.start_thread
 
-    def wait_and_start(self: SignalScope, confine: Any) -> WalledThread:
+    def wait_and_start(self: SignalScope, confine: Any) -> RestrictedThread:
         starts.set()
         goes_on.wait(120)
         return start_thread(self, confine)

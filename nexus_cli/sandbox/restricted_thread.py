@@ -20,7 +20,7 @@ _SECONDS, _PAUSE = 10.0, 0.005
 """Seconds to wait for killed processes to end, and between two checks."""
 
 
-class WalledThread:
+class RestrictedThread:
     """A thread that restricts itself and then executes calls one after the other."""
 
     def __init__(self, confine: Callable[[], object]) -> None:
@@ -75,7 +75,7 @@ class SignalScope:
 
     def __init__(self) -> None:
         """Start the thread and the process. Raises `OSError`."""
-        self._thread = WalledThread(keep_signals_inside)
+        self._thread = RestrictedThread(keep_signals_inside)
         try:
             self._guard = self._thread.call(self._start_guard)
         except BaseException:
@@ -104,9 +104,9 @@ class SignalScope:
         """Return the pid of the process, which no command can signal."""
         return self._guard.pid
 
-    def start_thread(self, confine: Callable[[], object]) -> WalledThread:
+    def start_thread(self, confine: Callable[[], object]) -> RestrictedThread:
         """Start a thread that is restricted by this scope and by `confine`."""
-        return self._thread.call(lambda: WalledThread(confine))
+        return self._thread.call(lambda: RestrictedThread(confine))
 
     def close(self) -> None:
         """End the thread and the process."""
@@ -118,7 +118,7 @@ class SignalScope:
         self._guard.wait()
 
 
-def end_strays(thread: WalledThread, outside: int) -> None:
+def end_strays(thread: RestrictedThread, outside: int) -> None:
     """Kill all processes in the sandbox of `thread`, including those that left its process group, and wait for them.
 
     From Landlock ABI version 6 on a process can only signal processes in its own sandbox, so that all processes in

@@ -26,7 +26,7 @@ STARTS = 7
 TEMP = "$TMPDIR"
 
 
-def inspect_walls(settings: SandboxSettings, own: Places, project: Path, cwd: Path) -> SandboxReport:
+def inspect_sandbox(settings: SandboxSettings, own: Places, project: Path, cwd: Path) -> SandboxReport:
     """Return `backend`, `why`, the `walls` that were just tested, `abi`, and `profiles` by name.
 
     A profile has `writes`, `network`, `hides` (existing hidden paths), `notes`, and `start_ms`: the time to start
