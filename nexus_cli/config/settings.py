@@ -167,7 +167,7 @@ class LoadedSettings:
     origins: Mapping[str, str]
     """`default`, the path of the personal file, or `environment NEXUS_MODEL`."""
     values: Mapping[str, SettingValue]
-    """The same settings by dotted key; parts that are no plain words are quoted."""
+    """The same settings by dotted key, with parts quoted by `quote_part`."""
     misplaced: tuple[str, ...] = ()
     """Settings of the personal file with an API key as value, which was replaced by `[redacted]`."""
 
@@ -220,7 +220,7 @@ def shown_value(key: str, value: SettingValue) -> SettingValue:
 
 
 def is_rule_folder(parts: Sequence[str]) -> bool:
-    """Return True for a table `[rules."/FOLDER"]` or `[rules."~/FOLDER"]`: rules for projects there."""
+    """Return True for a table `[rules."/FOLDER"]` or `[rules."~/FOLDER"]`, with rules for projects in that folder."""
     return len(parts) == 2 and parts[0] == "rules" and parts[1].startswith(("/", "~/"))
 
 

@@ -134,7 +134,7 @@ def _from_keyring(variable: str) -> str:
 def _keyring() -> Any:
     """Return the module `keyring` if it is installed and has a usable backend, else None."""
     try:
-        keyring = import_module("keyring")  # of an extra, and slow
+        keyring = import_module("keyring")  # an optional dependency, slow to import
         return keyring if keyring.get_keyring().priority >= USABLE else None
     except Exception:  # not installed, or no backend could be loaded
         return None

@@ -41,7 +41,7 @@ class Entry:
     """ISO 8601, UTC."""
     actor: str
     """`person` (at this session), `agent`, `tool:NAME`, `nexus`, or members of a space: `NAME (human, ent-1)`, joined
-    by `; `. Members are never `person`: their messages prove no fact."""
+    by `; `. Members are never `person`, so that a quote of theirs is no evidence for a fact."""
     kind: Kind
     message: Message
     preamble: str = ""
@@ -168,7 +168,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """A fact about a lane that is no entry: a pin, a goal, the plan of a request, the price of a rewrite.
+    """A record about a lane that is not an entry: a pin, a goal, the plan of a request, the price of a rewrite.
 
     Memos are only appended: a removal is a later memo. Forks inherit the memos from before the fork.
     """

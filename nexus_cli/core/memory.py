@@ -144,7 +144,10 @@ class Facts(Protocol):
         ...
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
-        """Search the kept facts of `slots` (default: all), best match first. "" finds the newest, an id that fact."""
+        """Search the kept facts of `slots` (default: all), best match first.
+
+        An empty `text` lists the newest facts, an id finds the fact with it.
+        """
         ...
 
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:

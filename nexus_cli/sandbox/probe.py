@@ -110,7 +110,7 @@ def _why_none(setting: str) -> str:
     if not sys.platform.startswith("linux"):
         return f"there is none for {sys.platform}"
     if not can_filter():
-        return f"there is no network wall for {platform.machine()}"
+        return f"the network cannot be blocked on {platform.machine()}"
     what = {
         "bwrap": "no bwrap is on the PATH that only root or you can replace",
         "landlock": "the kernel has no Landlock",

@@ -135,7 +135,7 @@ def end_strays(thread: RestrictedThread, outside: int) -> None:
 
 def _kill_all_within_reach(outside: int) -> None:
     if _may_signal(outside):
-        raise OSError(errno.EPERM, "signals are not kept inside the walls")
+        raise OSError(errno.EPERM, "the sandbox does not contain signals")
     limit = time.monotonic() + _SECONDS
     while True:
         # Atomic: a process that is just forking gets no child, so that none escapes.

@@ -66,7 +66,7 @@ def closed_places(project: Path, environ: Mapping[str, str]) -> tuple[Path, ...]
 def shown_places(
     project: Path, cwd: Path, git: Path | None, own: Places, environ: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    """Return the readable paths inside hidden places; a link and its target are two of them.
+    """Return the readable paths inside hidden places, links as well as their targets.
 
     `project` and `cwd` are real paths, `git` is the git folder of the repository that a worktree belongs to.
     """

@@ -1,4 +1,4 @@
-"""The members of a `Session`; the factory makes the full set, `bare_state` seed A's small one."""
+"""The members of a `Session`. The factory makes all of them, `bare_state` those of seed A's session."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _differences(region: str, old: str, offset: int, line: int) -> dict[tuple[st
 
 
 def _unequal_part(one: str, other: str) -> tuple[str, str]:
-    """Remove the common beginning of two different pieces, unless they are blank or have combining marks after it."""
+    """Strip the common prefix of two different pieces, unless both are blank or the rest has combining marks."""
     shared = 0
     while shared < min(len(one), len(other)) and one[shared] == other[shared]:
         shared += 1

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 LEAST = 100
-"""Lowest descriptor of the file: commands use low ones themselves."""
+"""Lowest descriptor of the file, out of the range that commands use themselves."""
 MOST = 100
 """Most parts of a recorded pipe."""
 _BASH_ENV = "BASH_ENV"

@@ -71,7 +71,7 @@ class FactObject(TypedDict):
     accepted: str
     replaces: list[str]
     statement: str
-    """The text in requests."""
+    """The text that requests contain: the fact, or the quote of an unaccepted paraphrase."""
     waits: bool
     """True if the person can accept it."""
     source: str
