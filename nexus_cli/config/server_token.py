@@ -61,8 +61,8 @@ def read_token(url: str, path: Path | None = None) -> str:
     try:
         token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it holds no token"
+        why = getattr(error, "strerror", None) or "it contains no token"
         raise NexusError("config", f"the token file {path}", why, "`nexus serve` prints its place") from error
     if not token.isprintable() or not token:
-        raise NexusError("config", f"the token file {path}", "it holds no token", "`nexus serve` prints its place")
+        raise NexusError("config", f"the token file {path}", "it contains no token", "`nexus serve` prints its place")
     return token

@@ -56,9 +56,9 @@ def _arguments(value: object, name: str) -> dict[str, Any]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{what} are no JSON object: {error}") from None
+            raise ValueError(f"{what} are not a JSON object: {error}") from None
         if not isinstance(value, dict):
-            raise ValueError(f"{what} are no JSON object: {type(value).__name__}")
+            raise ValueError(f"{what} are not a JSON object: {type(value).__name__}")
     if value is None or isinstance(value, str):
         return {}
     if not isinstance(value, Mapping):

@@ -104,13 +104,13 @@ def read_beginning(path: PurePath | str, most: int) -> bytes:
     # With an opener, because `open` does not close a descriptor of a folder passed to it.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "is no regular file")
+            raise OSError(errno.EINVAL, "is not a regular file")
         return file.read(most)
 
 
 def _open_inside(place: int, name: str, create: bool) -> int:
     if name == "..":
-        raise OSError(errno.EINVAL, "is no real path")
+        raise OSError(errno.EINVAL, "is not a real path")
     try:
         return os.open(name, _FOLDER, dir_fd=place)
     except FileNotFoundError:

@@ -45,7 +45,7 @@ def check_name(name: str, what: str) -> str:
     # isprintable() is False for control characters and marks of direction or width.
     if name and len(name) <= LONGEST_NAME and not _UNFIT.search(name) and name.isprintable():
         return name
-    why = f"it takes 1 to {LONGEST_NAME} printable characters without quotes, brackets, '@', ':' and '\\'"
+    why = f"it must be 1 to {LONGEST_NAME} printable characters without quotes, brackets, '@', ':' and '\\'"
     raise NexusError("usage", f"{what} {name[:LONGEST_NAME]!r}", why, "Choose another name")
 
 

@@ -99,7 +99,7 @@ def linked_repositories(index: bytes) -> set[str]:
     Raises `ValueError` if it is no index.
     """
     if index[:4] != b"DIRC" or len(index) < 12:
-        raise ValueError("is no index of git")
+        raise ValueError("is not a git index")
     if struct.pack(">I", _LINK_MODE) not in index:
         return set()
     found: set[str] = set()
@@ -110,7 +110,7 @@ def linked_repositories(index: bytes) -> set[str]:
         except (struct.error, ValueError, IndexError) as error:
             errors.append(error)
     if len(errors) == 2:
-        raise ValueError("is an index that cannot be read")
+        raise ValueError("is a git index that cannot be parsed")
     return found
 
 

@@ -159,7 +159,7 @@ def _open(
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):
         resume = f"nexus -w {found.worktree} -r {found.id}"
-        notices.append(f"this session worked in worktree {found.worktree}; it goes on in {options.cwd} ({resume})")
+        notices.append(f"this session worked in worktree {found.worktree}; it continues in {options.cwd} ({resume})")
     made = found or ledger.create_session(
         folder=str(options.cwd),
         project=str(project_identity(options.cwd)),

@@ -88,7 +88,7 @@ def _replace_at(folder: int, name: str, data: bytes, stop: StopFlag, expected: s
     except FileNotFoundError:
         old = None
     if old is not None and not stat.S_ISREG(old.st_mode):
-        raise ToolError("is no regular file")
+        raise ToolError("is not a regular file")
     if old is not None and not os.access(name, os.W_OK, dir_fd=folder):
         raise PermissionError(13, "is read-only")
     _remove_stale(folder)

@@ -40,7 +40,7 @@ def resolve_path(path: str, cwd: Path) -> Path:
     for an invalid path.
     """
     if not path.strip() or "\0" in path:
-        raise ToolError("a path must not be empty or hold a NUL")
+        raise ToolError("a path must not be empty or contain a NUL")
     from nexus_cli.core.file_names import resolve_spelling  # noqa: PLC0415  (a call names a path)
 
     try:

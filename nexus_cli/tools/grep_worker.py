@@ -261,7 +261,7 @@ def main() -> int:
             counts = SearchCounts()
             answer = search(SearchJob(**values), [path for path in rest.split(b"\0") if path], counts)
         except (re.error, RecursionError, OverflowError) as error:
-            sink.write(f"`pattern` is no Python regular expression: {error}".encode("utf-8", "replace"))
+            sink.write(f"`pattern` is not a Python regular expression: {error}".encode("utf-8", "replace"))
             return BAD_PATTERN
         for piece in answer:
             sink.write(piece.encode("utf-8", "replace"))

@@ -54,7 +54,7 @@ def check_folder(target: Path) -> None:
     """Raise `ToolError` if the real path `target` is no folder, `OSError` if it cannot be listed."""
     with open_folder(target.parent) as parent:
         if not stat.S_ISDIR(status_at(parent, target.name).st_mode):
-            raise ToolError("is no folder")
+            raise ToolError("is not a folder")
         with open_folder(target.name, inside=parent) as folder, open_listable(folder):
             return  # an unreadable folder raised here, so that it is not reported as "no files"
 

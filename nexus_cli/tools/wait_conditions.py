@@ -139,10 +139,10 @@ def check_url(url: str) -> str:
     except ValueError as error:
         return str(error)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        return "it takes http://HOST... or https://HOST..."
+        return "it must be http://HOST... or https://HOST..."
     if parts.username or parts.password:
-        return "it must not hold a name or a password"
-    return "" if url.isprintable() and " " not in url else "it holds spaces or controls"
+        return "it must not contain a user name or password"
+    return "" if url.isprintable() and " " not in url else "it contains spaces or control characters"
 
 
 def request_status(url: str) -> int | None:

@@ -20,6 +20,6 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     if fact is None:
-        why = "it takes back what remember said waits for the person, by that id; kept facts are theirs to forget"
+        why = "it withdraws proposals, by the id that remember returned; only the person can forget kept facts"
         return ToolResult(error=f"there is no fact {arguments['id'][:40]!r} here; {why}")
     return ToolResult(f"{fact.id} ({fact.slot}): forgotten")

@@ -75,7 +75,7 @@ def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolR
         notes.append(f"lines {first}-{last} of {'at least ' if content.beyond else ''}{total}")
         counts = {"lines": max(0, last - first + 1), "first": first, "total": total}
     if text.encoding != "utf-8" or text.errors != "strict":
-        notes.append(text.encoding if text.errors == "strict" else "some bytes are no UTF-8")
+        notes.append(text.encoding if text.errors == "strict" else "some bytes are not UTF-8")
     if "\r\n" in text.text:
         notes.append("CRLF line ends" if text.is_crlf else "mixed line ends")
     if content.beyond:

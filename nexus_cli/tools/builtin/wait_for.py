@@ -50,7 +50,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if "timeout" in arguments:
         seconds = parse_duration(arguments["timeout"])
         if seconds is None:
-            return ToolResult(error=f"timeout {arguments['timeout'][:80]!r} is no duration like `2 hours`", ran=False)
+            return ToolResult(error=f"timeout {arguments['timeout'][:80]!r} is not a duration (`2 hours`)", ran=False)
         until = min(now + seconds, until or now + seconds)
     if made.kind != "time" and (came := await asyncio.to_thread(look, made.kind, made.value)) is not None:
         return ToolResult(f"no need to wait: {describe_event(made.kind, came)}")
@@ -67,7 +67,7 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
     if "file" in arguments:
         name, event = arguments["file"], arguments.get("event", CHANGES)
         if event not in EVENTS:
-            return ToolResult(error=f"event {event[:80]!r} is none of {', '.join(EVENTS)}", ran=False)
+            return ToolResult(error=f"event {event[:80]!r} must be one of {', '.join(EVENTS)}", ran=False)
         path = context.targets[name]
         value = {"path": str(path), "event": event, "before": file_state(path), "machine": this_machine()}
         return Wait("file", f"{name} {event}", value)
