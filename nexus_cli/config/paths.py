@@ -22,7 +22,6 @@ class Places:
 
     @property
     def ledger(self) -> Path:
-        """Return the file of the ledger."""
         return self.data / "ledger.db"
 
     @property

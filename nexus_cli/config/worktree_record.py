@@ -51,7 +51,6 @@ class WorktreeRecord:
 
     @property
     def store(self) -> Path:
-        """Return the folder of the store of snapshots."""
         return self.home / "store"
 
     @property

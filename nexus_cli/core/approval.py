@@ -14,8 +14,6 @@ SAY_INSTEAD = "Say what to do instead"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A call that needs approval."""
-
     call: ToolCall
     what: str
     """The call on one line."""

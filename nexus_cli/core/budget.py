@@ -26,11 +26,9 @@ class UsedTokens:
 
     @property
     def total(self) -> int:
-        """Return the sum of all layers."""
         return self.system + self.tools + self.history + self.event
 
     def to_json(self) -> UsedObject:
-        """Return the layers and their total as JSON."""
         return {
             "system": self.system,
             "tools": self.tools,

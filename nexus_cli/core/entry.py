@@ -210,7 +210,7 @@ class Manifest:
 
 
 def format_transcript(entries: Sequence[Entry]) -> str:
-    """Format entries as text, separated by blank lines: `[ID] ROLE`, the content, images and calls."""
+    """Format entries, separated by blank lines: `[ID] ROLE`, the content, images and calls."""
     return "\n\n".join(_format_entry(entry) for entry in entries)
 
 

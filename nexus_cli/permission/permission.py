@@ -33,8 +33,6 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalNeed:
-    """The call needs approval."""
-
     why: str
     """One line, used as `Question.why`."""
     kind: str

@@ -55,7 +55,6 @@ class SavedNode:
 
     @property
     def kind(self) -> int:
-        """Return the file type bits of the mode."""
         return stat.S_IFMT(self.mode)
 
 

@@ -165,7 +165,6 @@ class NextLimits:
         return replace(self, limits=limits, bounds=bounds)
 
     def to_json(self) -> list[LimitObject]:
-        """Return the JSON form (`nexus docs json`)."""
         return [bound.to_json() for bound in self.bounds]
 
 

@@ -93,12 +93,10 @@ class Session:
 
     @property
     def model(self) -> str:
-        """The model's name."""
         return self.state.lane_state.model.info.name
 
     @property
     def folder(self) -> Path:
-        """The working folder."""
         return self.state.dispatcher.cwd
 
     @property
@@ -118,7 +116,6 @@ class Session:
 
     @property
     def provider(self) -> Provider:
-        """The provider of the main lane."""
         return self.state.lane_state.model.provider
 
     def refuse_to_leave(self) -> None:
@@ -209,7 +206,6 @@ class Session:
 
     @property
     def context(self) -> ContextManager:
-        """The context of the main lane."""
         return self.state.lane_state.window.context
 
     async def run(self, trigger: Trigger | str) -> AsyncGenerator[Event, None]:

@@ -109,11 +109,9 @@ class ToolRegistry:
         return self._tools.get(name)
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, sorted."""
         return tuple(self._tools)
 
     def tools(self) -> list[Tool]:
-        """Return all tools, sorted by name."""
         return list(self._tools.values())
 
     def nearest(self, name: str) -> str | None:
