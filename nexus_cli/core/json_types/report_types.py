@@ -25,7 +25,7 @@ class SessionObject(TypedDict):
     """The session that it was forked from."""
     first_text: str
     cost_usd: float | None
-    """null where a price is unknown."""
+    """null if a price is unknown."""
     front: str
     """`ask` for runs of `nexus ask`, `chat` for the terminal."""
     known_usd: float
