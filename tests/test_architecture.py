@@ -72,7 +72,7 @@ LAZY = {
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
     "reports/request_view.py": {"nexus_cli"},
     "lane/available_models.py": {"nexus_cli"},
-    "permission/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
+    "permission/call_permission.py": {"nexus_cli"},  # rules and sandbox: at the first call that needs them
     "lane/compaction/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
     "reports/text/timeline.py": {"nexus_cli"},  # runs, of which a plain session has none
     "text/cells.py": {"wcwidth"},  # text outside ASCII
@@ -109,10 +109,10 @@ PROGRAMS = {"tools/grep_worker.py"}
 STARTS_PROGRAMS = {
     "config/programs.py": "the door: programs of our own, never one from the project",
     "tools/process.py": "commands of the model and of the person",
-    "sandbox/confinement.py": "the same commands, inside walls",
-    "sandbox/inspect_walls.py": "a command of the system, inside walls, that says whether they stand",
-    "sandbox/probe.py": "attempts of our own Python, inside walls",
-    "sandbox/walled_thread.py": "/bin/sh that ends what a command left running",
+    "sandbox/confinement.py": "the same commands, in the sandbox",
+    "sandbox/inspect_sandbox.py": "`true`, in the sandbox, to measure a start",
+    "sandbox/probe.py": "attempts of our own Python, in the sandbox",
+    "sandbox/restricted_thread.py": "/bin/sh that ends what a command left running",
     "cli/tour/kill_demo.py": "our own Python, on the tour's session",
     "warm/caller.py": "our own Python, as the warm process",
     "warm/server.py": "a fork of itself",
@@ -122,9 +122,9 @@ STARTS_PROGRAMS = {
 
 FINDS_PROGRAMS = {
     "config/programs.py": "the door",
-    "config/child_environment.py": "whether commands of the model find `nexus`",
+    "config/host_environment.py": "whether commands of the model find `nexus`",
     "rules/read_only_forms.py": "whether the PATH leads a command of the model to a program of the project",
-    "sandbox/inspect_walls.py": "run inside walls",
+    "sandbox/inspect_sandbox.py": "`true`, run in the sandbox",
 }
 """Files that look for a program on the PATH."""
 

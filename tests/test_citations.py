@@ -23,7 +23,7 @@ CITED = {
     "a seed": (r"\b[Ss]eed ([A-Z])\b", set(re.findall(r"\b[Ss]eed ([A-E])\b", SEEDS))),
 }
 """What is cited, by the expression that finds it, and what there is of it."""
-READMES = r"`((?:[\w-]+/)*(?:README|WALLS|CONTEXT|SEEDS)\.md)`"
+READMES = r"`((?:[\w-]+/)*(?:README|BACKENDS|CONTEXT|SEEDS)\.md)`"
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.warm import warm_report
-from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
+from nexus_cli.config.host_environment import host_environment, own_environment, own_path_entries
 from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root, with_tilde
@@ -40,7 +40,7 @@ from nexus_cli.lane.available_models import keys_present
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.text.status import doctor_text, warm_line
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
-from nexus_cli.sandbox.inspect_walls import inspect_walls
+from nexus_cli.sandbox.inspect_sandbox import inspect_sandbox
 from nexus_cli.tools.registry import discover_tools
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _nexus(look: CheckInput) -> Check:
 def _path(look: CheckInput) -> Check:
     ours = own_path_entries(look.environ)
     leads = [f"PATH has {', '.join(dict.fromkeys(ours))}"] if ours else []
-    if "VIRTUAL_ENV" in look.environ.keys() - child_environment(look.environ).keys():
+    if "VIRTUAL_ENV" in look.environ.keys() - host_environment(look.environ).keys():
         leads.append("VIRTUAL_ENV names it")
     if not leads:
         return Check("path", "ok", "commands have your own programs")
@@ -356,7 +356,7 @@ def doctor(json: Json = False) -> int:
     folder = working_folder()
     if line := describe_unsupported(find_unsupported(project_root(folder))):
         checks.append(Check("project", "note", line, "NEXUS.md, CLAUDE.md and AGENTS.md are read"))
-    walls = inspect_walls(settings.sandbox, found, project_root(folder), folder)
+    walls = inspect_sandbox(settings.sandbox, found, project_root(folder), folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     ok = all(check.status != "broken" for check in checks)
     model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)

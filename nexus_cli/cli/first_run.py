@@ -194,12 +194,12 @@ class FirstRun:
         self._say("What may run without asking you? You can change it at any time: /permissions.")
         walls = self._settings.sandbox.backend
         probe = find_backend(walls, own=places(), project=project_root(Path.cwd()), keep=False)
-        has_walls = probe.backend != "none"
-        levels = [level for level in LEVEL_NAMES if has_walls or parse_level(level) != "run"]
-        meanings = MEANINGS if has_walls else {**MEANINGS, "ask": "reading inside the project; everything else asks"}
+        has_sandbox = probe.backend != "none"
+        levels = [level for level in LEVEL_NAMES if has_sandbox or parse_level(level) != "run"]
+        meanings = MEANINGS if has_sandbox else {**MEANINGS, "ask": "reading inside the project; everything else asks"}
         for place, level in enumerate(levels, 1):
             self._put("\n".join(filled(meanings[level], self._width, " " * 11, f"  {place}  {level:<4}  ")))
-        if not has_walls:
+        if not has_sandbox:
             why = f"auto, which confines commands, is not available here: {probe.why}. `nexus doctor` says what to do."
             self._put("\n".join(filled(why, self._width, "  ", "  ")))
         return self._ask("Permission level", levels[0], lambda text: _level(text, levels))

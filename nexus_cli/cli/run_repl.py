@@ -264,7 +264,7 @@ def _prepare(repl: Repl, session: Session, loop: asyncio.AbstractEventLoop) -> N
     """Load in a thread what the first request and the first command need; what fails is reported by these."""
 
     def load() -> None:
-        if not session.has_walls():
+        if not session.has_sandbox():
             with suppress(RuntimeError):  # the REPL has ended meanwhile
                 loop.call_soon_threadsafe(repl.refresh_status)
         with suppress(ImportError):

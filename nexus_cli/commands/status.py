@@ -31,7 +31,7 @@ async def show_status(context: CommandContext, rest: str) -> None:
         return
     session, tools = context.session, [tool.name for tool in context.session.tools()]
     value = await asyncio.to_thread(reports.status, session.folder, context.settings, os.environ, tools)
-    probe = await asyncio.to_thread(session.state.dispatcher.permission.find_walls)
+    probe = await asyncio.to_thread(session.state.dispatcher.permission.probe_backend)
     walls = {"sandbox": probe.to_json(), "allow": session.status().allow} if probe is not None else {}
     context.show("status", value | walls | {"model": session.model})
 

@@ -1,7 +1,7 @@
-"""Files that say how a project was before the commands that run in it: one for each, taken away when it was checked.
+"""Find the records of commands: one file per command with the snapshot of its project, removed after the comparison.
 
-The command's process holds a lock on its file. One that nobody holds was left by a process that was killed, or could
-not be checked: until it is, nothing may obey what is in that project.
+nexus locks the record while its command runs. An unlocked record was left by a killed process, or could not be
+compared: until it is, no program of nexus may obey files of that project.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.real_files import read_beginning
 
 RECORD = ".state"
-"""Suffix of such a file. Its first line is a JSON list of the folders that are compared."""
+"""Suffix of a record. Its first line is a JSON list of the folders that are compared."""
 
 
 class UncheckedError(OSError):
-    """The state of a project could not be kept or compared: `strerror` says it to the person."""
+    """A project's snapshot could not be stored or compared; `strerror` has the message for the person."""
 
     def __init__(self, why: str) -> None:
         super().__init__(errno.EIO, why)
 
 
 def records_folder(data: Path) -> Path:
-    """Return the folder of these files in nexus's data folder."""
     return data / "guarded"
 
 
 def find_records(folder: Path, roots: Collection[str]) -> Iterator[tuple[Path, bool]]:
-    """Yield the records of commands in one of the real paths `roots`, above or below it, the oldest first.
+    """Yield the records of commands in one of the real paths `roots`, or above or below one, oldest first.
 
-    The second value is True while the command runs. Raises `OSError`, `ValueError`.
+    The second value is True while the command runs. Raises `OSError`, and `ValueError` for a damaged record.
     """
     try:
         names = sorted(os.listdir(folder))
@@ -62,11 +61,13 @@ def _read_roots(name: str, line: bytes) -> list[str]:
 
 
 def is_unchecked(project: Path, data: Path) -> bool:
-    """Return True if what a command did in `project` was not compared yet: then no program of ours may obey what is
-    there, git before all. True too if that cannot be told."""
+    """Return True if a command in `project` has ended but was not compared, or if the records cannot be read.
+
+    No program of nexus may obey files of the project then, above all not git.
+    """
     root, git = os.path.realpath(project), ""
     try:
-        with suppress(OSError):  # a worktree: the folder that it names is that of a repository elsewhere
+        with suppress(OSError):  # a worktree: `.git` is a file with the path of the git folder
             _, _, git = os.fsdecode(read_beginning(f"{root}/.git", 1 << 12)).strip().partition(": ")
         found = list(find_records(records_folder(data), [root, os.path.realpath(os.path.join(root, git))]))
     except (OSError, ValueError):
@@ -75,7 +76,7 @@ def is_unchecked(project: Path, data: Path) -> bool:
 
 
 def why_no_git(project: Path) -> str:
-    """Return why git must not be started in `project` now, "" if it may."""
+    """Return the reason why git must not run in `project` now, "" if it may."""
     return "what a command did there is not checked yet" if is_unchecked(project, places().data) else ""
 
 

@@ -1,4 +1,4 @@
-"""The address of a ledger on a server, as a person may see it: its password is never shown."""
+"""Hide the password in the URL of a database."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import re
 
 _ADDRESS = re.compile(r"(postgres(?:ql)?://)(?:([^\s:@/?\"']*)(?::[^\s\"']*)?@)?([^\s?\"']*)(?:\?[^\s\"']*)?")
 _NO_PORT = re.compile(r":(?!\d+(?:[/,]|$))[^/,]*")
-"""In the place of a port, what may be a password."""
+"""Text in place of a port, which may be a password."""
 _LEAST = 4
-"""Characters of a part of a password that is looked for in other text."""
+"""Least characters of a part of a password that is replaced in other text."""
 
 
 def hide_password(text: str, url: str = "") -> str:
-    """Return `text` with every address of a database in it cut to `postgresql://user@host/db`; the passwords in `url`
-    are gone wherever they are."""
+    """Cut every database URL in `text` to `postgresql://user@host/db`, and redact the passwords of `url` anywhere."""
     for secret in sorted(_passwords(url), key=len, reverse=True):
         text = text.replace(secret, "[redacted]")
     return _ADDRESS.sub(_shown_address, text)
 
 
 def _passwords(url: str) -> set[str]:
-    """Return what may be a password in `url`, also where it is malformed, and the parts of it."""
+    """Return all possible passwords in `url`, which may be malformed, and their parts."""
     place, _, options = url.partition("://")[2].partition("?")
     before, at, after = place.rpartition("@")
     _, _, password = (before if at else after).partition(":")

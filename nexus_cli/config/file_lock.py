@@ -1,6 +1,6 @@
-"""Exclusive ownership across processes: a lock on a file, released by the system however the process ends.
+"""Lock a file across processes. The system releases the lock however the process ends.
 
-Uses flock(2), which is held by the open file: a second `FileLock` of the same process waits too.
+Uses flock(2), which belongs to the open file: a second `FileLock` of the same process waits too.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class FileLock:
 
     @classmethod
     def take(cls, path: Path) -> FileLock | None:
-        """Return the lock at `path`, None if another has it; `OSError` if the file cannot be created."""
+        """Return the lock at `path`, None if another has it; raise `OSError` if the file cannot be created."""
         return cls._take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @classmethod
     def wait(cls, path: Path, *, shared: bool = False) -> FileLock:
-        """Return the lock at `path` once it is free; `OSError` as with `take`. Shared ones exclude exclusive ones."""
+        """Wait for the lock at `path`; raise as `take`. Shared locks exclude only exclusive ones."""
         while True:
             held = cls._take(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             if held is not None:
@@ -37,7 +37,7 @@ class FileLock:
 
     @classmethod
     def wait_for(cls, path: Path, seconds: float) -> FileLock:
-        """Return the lock at `path` once it is free; `TimeoutError` after `seconds`, `OSError` as with `take`."""
+        """Wait for the lock at `path`; raise `TimeoutError` after `seconds`, and as `take`."""
         end = time.monotonic() + seconds
         while (held := cls.take(path)) is None:
             if time.monotonic() > end:
@@ -63,12 +63,12 @@ class FileLock:
             os.close(handle)  # its owner removed the file while we waited: lock the new one
 
     def release(self, *, remove: bool = False) -> None:
-        """Release the lock, and `remove` the file if it is not needed again. Safe to call twice."""
+        """Release the lock, and `remove` the file. May be called twice."""
         if self._handle < 0:
             return
         if remove:
             self._path.unlink(missing_ok=True)
-        # Closing alone leaves it with a child that another thread has forked and that has not called exec yet.
+        # Closing alone would leave the lock with a child that another thread has forked and that has not called exec.
         fcntl.flock(self._handle, fcntl.LOCK_UN)
         os.close(self._handle)
         self._handle = -1

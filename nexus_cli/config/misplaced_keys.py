@@ -1,7 +1,7 @@
-"""Recognize an API key where the name of a model, an alias or a variable belongs, and say where keys go.
+"""Recognize an API key in place of a model's name, an alias or a variable, and explain where keys belong.
 
-Such a key is never shown, kept or sent. Stricter than `redact_secrets`: a model's name has a known form, so a long word
-without meaning is none.
+Such a key is never shown, stored or sent. Stricter than `redact_secrets`: names of models have a known form, so that a
+long random word is not one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def misplaced_notice(key: str, origin: str) -> str:
 
 
 def misplaced_key_error(what: str, where: str = "") -> NexusError:
-    """Return the error for a key that was given as `what`, a setting or an option; `where` ends the hint."""
+    """Return the error for a key given as `what` (a setting or an option); `where` is appended to the hint."""
     variable = what.rpartition(".")[2]
     variable = variable if _VARIABLE.fullmatch(variable) and not looks_like_key(variable) else "OPENAI_API_KEY"
     why = "the value looks like a key"

@@ -1,4 +1,4 @@
-"""Folders and files of a person (`NEXUS_HOME` or platformdirs, `nexus docs settings`), a project and the package."""
+"""Find the folders of the person (`NEXUS_HOME` or platformdirs, `nexus docs settings`), a project and the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The four folders of this person."""
+    """The person's folders for nexus."""
 
     config: Path
     data: Path
@@ -22,7 +22,6 @@ class Places:
 
     @property
     def ledger(self) -> Path:
-        """Return the ledger's file."""
         return self.data / "ledger.db"
 
     @property
@@ -37,7 +36,7 @@ class Places:
 
 
 def places() -> Places:
-    """Return the folders in force; nothing is created."""
+    """Return the person's folders, without creating them."""
     home = os.environ.get("NEXUS_HOME")
     if home:
         base = Path(home).expanduser().absolute()
@@ -55,7 +54,7 @@ def defaults_dir() -> Path:
 
 
 def exists(path: Path) -> bool:
-    """Return True if there is a file at `path`, or one cannot look: then opening it says why."""
+    """Return True if `path` exists or cannot be checked, in which case opening it raises the reason."""
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -66,7 +65,7 @@ def exists(path: Path) -> bool:
 
 
 def private_dir(path: Path) -> Path:
-    """Create `path` and its missing parents with mode 0700 and return it; `OSError` if that fails."""
+    """Create `path` and its missing parents with mode 0700 and return it; raise `OSError` on failure."""
     missing = [p for p in (path, *path.parents) if not p.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -74,20 +73,20 @@ def private_dir(path: Path) -> Path:
 
 
 def repository_root(folder: Path) -> Path | None:
-    """Return the root of the git repository that `folder` lies in, or None. Looks for `.git`, runs nothing.
+    """Return the root of the git repository of `folder`, or None. Looks for `.git`; does not run git.
 
-    A folder above counts only if it is the person's own (`is_own_repository`): somebody else's `.git` in a shared
-    folder must not make that their project.
+    A folder above counts only if the person owns it (`is_own_repository`): a `.git` that another user put into a shared
+    folder must not define the person's project.
     """
     for candidate in (folder, *folder.parents):
-        # Not Path.exists: a parent that may not be looked into is no repository of ours.
+        # Not Path.exists, which raises for an inaccessible parent.
         if os.path.exists(candidate / ".git") and (candidate == folder or is_own_repository(candidate)):
             return candidate
     return None
 
 
 def project_root(folder: Path) -> Path:
-    """Return the repository's root, else `folder`; never the home folder or `/` unless it is `folder`."""
+    """Return the root of the git repository, else `folder`. The home folder and `/` count only if they are `folder`."""
     root = repository_root(folder)
     if root is None:
         return folder

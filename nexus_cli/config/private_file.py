@@ -1,4 +1,4 @@
-"""Replace a file of the person's in one step, with mode 0600."""
+"""Replace a private file atomically, with mode 0600."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nexus_cli.core.errors import NexusError, write_failure_hint
 
 
 def replace_private_file(path: Path, data: bytes, check: Callable[[], None] = lambda: None) -> None:
-    """Write `data` to a synced temporary file beside `path`, call `check`, and rename it to `path`.
+    """Write `data` to a temporary file beside `path`, sync it, call `check`, and rename it to `path`.
 
-    Raises `OSError` and whatever `check` raises; then the file is as it was and nothing is left beside it.
+    Raises `OSError` and whatever `check` raises; the file is unchanged then, and the temporary file removed.
     """
     draft = private_dir(path.parent) / f".{path.name}-{os.urandom(8).hex()}"
     try:

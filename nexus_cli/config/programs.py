@@ -1,8 +1,8 @@
-"""Start programs of our own: git, rg, a pager, an editor, the clipboard. Never one from the project.
+"""Start the programs that nexus runs for itself: git, rg, a pager, an editor, the clipboard. Never one of the project.
 
-The one door. It finds a program outside of the project and of the worktrees of nexus, and starts it with a PATH that
-leads into neither, as git, pagers and editors start others by it. The commands of the model and of the person are not
-our own: `tools/process` runs those.
+All go through this module. It finds a program outside the project and the worktrees of nexus, and starts it with a PATH
+that leads into neither, because git, pagers and editors start other programs. Commands of the model and of the person
+are run by `tools/process` instead.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.child_environment import child_environment
 from nexus_cli.config.command_records import why_no_git
+from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
 
@@ -43,7 +43,7 @@ GIT_OPTIONS = (
     "-c",
     "maintenance.auto=false",
 )
-"""No hook, no monitor, no transport: a repository's own configuration names programs there."""
+"""Disable hooks, fsmonitor and transports: for these a repository's configuration names programs."""
 _GIT_SETTINGS = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
@@ -54,14 +54,13 @@ _GIT_SETTINGS = {
     "LC_ALL": "C",
 }
 _GIT_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-"""Variables of git that only say where the person's own configuration is."""
-
+"""Variables of git that are kept: they only name the person's own configuration."""
 _MOST_LINKS = 40
-"""Links on the way to a program; the system follows no more either."""
+"""Most links followed to a program, as in the kernel."""
 
 
 class ProgramRefused(PermissionError):
-    """A program that is not started; `strerror` says why in a few words."""
+    """A program must not be started; `strerror` has the reason."""
 
     def __init__(self, why: str, path: str = "") -> None:
         super().__init__(errno.EACCES, why, *([path] if path else []))
@@ -74,8 +73,10 @@ class ProgramRefused(PermissionError):
 
 
 def find_program(name: str, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the absolute path of a program on the PATH; None if there is none outside the project of `folder`
-    (default: our working folder). What is in a folder that everybody may write does not count either."""
+    """Return the absolute path of a program on the PATH, None if there is none outside the project of `folder`.
+
+    `folder` defaults to the working folder. Programs in world-writable folders are skipped too.
+    """
     closed = _project_places(folder)
     for entry in _outside_entries(environ, closed):
         found = None if _is_open_to_all(os.path.realpath(entry)) else shutil.which(name, path=entry)
@@ -89,7 +90,7 @@ def find_program(name: str, folder: Path | None = None, environ: Mapping[str, st
 def find_named_program(name: str, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> str:
     """Return the absolute path of a program that the person named, as in `EDITOR`.
 
-    Raises `ProgramRefused` for one in the project, and `FileNotFoundError` where there is none.
+    Raises `ProgramRefused` if it is in the project, `FileNotFoundError` if it does not exist.
     """
     closed = _project_places(folder)
     if os.sep in name:
@@ -107,39 +108,41 @@ def find_named_program(name: str, folder: Path | None = None, environ: Mapping[s
 
 
 def program_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
-    """Return `environ` for a program of ours that is started for the project of `folder` (default: our working
-    folder): its PATH leads neither into the project nor to nexus's own environment."""
-    env = child_environment(environ, folder)
+    """Return the environment of a program that nexus starts for the project of `folder` (default: the working folder).
+
+    Its PATH leads neither into the project nor into nexus's own virtual environment.
+    """
+    env = host_environment(environ, folder)
     env["PATH"] = _join_path(_outside_entries(env, _project_places(folder)))
     return env
 
 
 def _project_places(folder: Path | None) -> tuple[str, ...]:
-    """Return the real folders whose programs are not ours to start: the project of `folder`, the one that we are in,
-    and the worktrees of nexus with the projects that they were made of."""
+    """Return the real paths of folders whose programs are never started: the projects of `folder` and of the working
+    folder, the worktrees of nexus, and their source projects."""
     found = [str(worktrees_root())]
     for place in {folder or _working_folder(), _working_folder()}:
         root = project_root(Path(os.path.realpath(place)))
         found += [str(root), os.path.realpath(find_source(root))]
-    # Where the project is `/` or the person's home, what is in it is the system's or the person's own.
+    # A project that is `/` or the home folder contains the system's or the person's own programs.
     never = (os.sep, os.path.realpath(os.path.expanduser("~")))
     return tuple(dict.fromkeys(path for path in found if path not in never))
 
 
 def _outside_entries(environ: Mapping[str, str], closed: Sequence[str]) -> list[str]:
-    """Return the entries of the PATH, without those in `closed`, relative ones and empty ones."""
+    """Return the absolute entries of the PATH that do not lead into `closed`."""
     entries = environ.get("PATH", os.defpath).split(os.pathsep)
     return [entry for entry in entries if os.path.isabs(entry) and not _leads_into(entry, closed)]
 
 
 def _join_path(entries: Sequence[str]) -> str:
-    # An empty PATH would mean the working folder.
+    # An empty PATH means the working folder.
     return os.pathsep.join(entries) or os.defpath
 
 
 def _leads_into(path: str, folders: Sequence[str]) -> bool:
-    """True if `path` is in one of the real `folders`, or leads through one by a link: commands of the project can point
-    such a link elsewhere."""
+    """Return True if `path` is in one of the real paths `folders`, or leads through one by a link: a command of the
+    project could change that link."""
     here, left, links = os.sep, path.split(os.sep)[::-1], 0
     while left:
         part = left.pop()
@@ -161,7 +164,7 @@ def _leads_into(path: str, folders: Sequence[str]) -> bool:
 
 
 def _is_open_to_all(folder: str) -> bool:
-    """True if everybody may write the real path `folder`, or rename what is on the way to it."""
+    """Return True if others may write the real path `folder`, or rename a folder above it."""
     for place in (folder, *map(str, Path(folder).parents)):
         try:
             mode = os.stat(place).st_mode
@@ -183,8 +186,7 @@ def _working_folder() -> Path:
 
 
 def git_command(git: str, folder: Path, *arguments: str) -> list[str]:
-    """Return the command line of git for a run in `folder`. Raises `ProgramRefused` where git is not to be started in
-    that project now."""
+    """Return the command line of git in `folder`; raise `ProgramRefused` if git must not run in that project now."""
     root = project_root(Path(os.path.realpath(folder)))
     for project in dict.fromkeys((root, find_source(root))):
         if why := why_no_git(project):
@@ -193,8 +195,7 @@ def git_command(git: str, folder: Path, *arguments: str) -> list[str]:
 
 
 def git_environment(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment of git for a run in `folder`: no network, no question, and none of git's own variables
-    but those that say where the person's configuration is."""
+    """Return the environment of git in `folder`: no network, no prompt, and of git's variables only `_GIT_KEPT`."""
     env = {name: value for name, value in environ.items() if not name.startswith("GIT_") or name in _GIT_KEPT}
     return {**program_environment(env, folder), **_GIT_SETTINGS}
 
@@ -203,17 +204,15 @@ def git_environment(folder: Path, environ: Mapping[str, str] = os.environ) -> di
 
 
 def run_program(argv: Sequence[str], *, env: Mapping[str, str], **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run a program of ours to its end as `subprocess.run` does, with its output captured."""
+    """Run a program with `subprocess.run` and capture its output."""
     return subprocess.run(argv, env=env, capture_output=True, check=False, **options)
 
 
 def start_program(argv: Sequence[str], *, env: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a program of ours as `subprocess.Popen` does."""
     return subprocess.Popen(argv, env=env, **options)
 
 
 async def start_program_async(
     argv: Sequence[str], *, env: Mapping[str, str], **options: Any
 ) -> asyncio.subprocess.Process:
-    """Start a program of ours as `asyncio.create_subprocess_exec` does."""
     return await asyncio.create_subprocess_exec(*argv, env=env, **options)

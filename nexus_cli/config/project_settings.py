@@ -1,7 +1,7 @@
-"""Settings of a trusted project (`.nexus/config.toml`): they only tighten what the person allowed (law 7).
+"""Apply the settings of a trusted project (`.nexus/config.toml`): they only tighten those of the person (law 7).
 
-`allow` and the limits are met with the person's; compaction and truncation may be set, since they permit nothing. A
-project cannot set endpoint, model, key, hook or permission: such keys are named and have no effect.
+Of `allow` and each limit the stricter value wins; compaction and truncation may be set, since they permit nothing. A
+project cannot set an endpoint, model, key, hook or permission: such keys are reported and have no effect.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from nexus_cli.core.limits import Limits
 
 FOLDER, FILE = ".nexus", "config.toml"
 NESTED = ("compact", "limits", "rules", "truncation")
-"""The tables of which a project may set something."""
+"""Tables with keys that a project may set."""
 WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
 """Keys that can contradict each other."""
 NOT_FOR_PROJECTS = frozenset({"compact.model", "rules.allow"})
-"""Of these tables, what names a model or widens what is allowed."""
+"""Keys of these tables that a project may not set: they select a model or widen permissions."""
 MOST_BYTES = 64 * 1024
 MOST_PROBLEMS = 3
-"""Problems that are listed one by one."""
+"""Most problems listed one by one."""
 HINT = "`nexus trust` shows it"
 
 
@@ -44,17 +44,17 @@ class ProjectSettings:
     """The content of a project's file."""
 
     values: Mapping[str, SettingValue]
-    """Checked values by dotted key: what a project may set at all."""
+    """Validated values by dotted key."""
     refused: tuple[str, ...] = ()
-    """Keys and tables that have no effect."""
+    """Keys and tables that a project may not set; ignored."""
     problems: tuple[str, ...] = ()
-    """Faults of others, which have none either: at most `MOST_PROBLEMS`, then a count."""
+    """Errors of invalid keys, which are ignored too: at most `MOST_PROBLEMS`, then a count."""
 
 
 def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
-    """Return the settings for work in the project `folder`: what a trusted project says, over the person's own.
+    """Return the settings for work in the project `folder`: the person's own, tightened by those of a trusted project.
 
-    Raises as `load_settings` does. A project's file never raises: what is wrong with it is a notice.
+    Raises as `load_settings` does. Errors in the project's file become notices.
     """
     loaded = load_settings(places, defaults_dir, environ)
     if not os.path.lexists(folder / FOLDER):
@@ -81,8 +81,8 @@ def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: 
 
 
 def read_project(data: bytes, where: str) -> ProjectSettings:
-    """Return the settings of the file `where` with these bytes; `NexusError("config", ...)` if it is no settings
-    file."""
+    """Parse the content of the project file `where`; raise `NexusError("config", ...)` if it is no valid TOML, not
+    UTF-8 or too large."""
     import tomllib  # noqa: PLC0415  (see `nexus_cli.config.settings`)
 
     if len(data) > MOST_BYTES:
@@ -114,7 +114,7 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
 
 
 def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSettings:
-    """Return `said` without values that contradict the settings or each other; each loss is listed as a problem."""
+    """Return `said` without values that contradict the settings or each other; the dropped keys become a problem."""
     window = [key for key in WINDOW if key in said.values]
     problem = ""
     for count in range(len(window), -1, -1):
@@ -132,7 +132,7 @@ def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSett
 
 
 def apply_project(loaded: LoadedSettings, said: ProjectSettings, origin: str) -> LoadedSettings:
-    """Return `loaded` restricted by a project's settings; values that would widen or contradict it are left out."""
+    """Return `loaded` tightened by a project's settings; values that would widen or contradict it are ignored."""
     said, values, origins = drop_conflicts(loaded, said), dict(loaded.values), dict(loaded.origins)
     for key, value in said.values.items():
         met = _meet(key, values.get(key), value)
@@ -141,7 +141,7 @@ def apply_project(loaded: LoadedSettings, said: ProjectSettings, origin: str) ->
     names = {key.partition(".")[2]: value for key, value in said.values.items() if key.startswith("limits.")}
     limits: Any = names | ({"allow": said.values["allow"]} if "allow" in said.values else {})
     mine = loaded.settings
-    # The person's own limits stay apart from the project's, so that each can be named as what bound a value.
+    # The person's limits stay separate from the project's, so that the origin of a limit can be named.
     settings = replace(build_settings(values), allow=mine.allow, limits=mine.limits, project=Limits(**limits))
     return replace(loaded, settings=replace(settings, notices=mine.notices), origins=origins, values=values)
 
@@ -168,7 +168,7 @@ def _with_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
 
 
 def _meet(key: str, mine: SettingValue | None, theirs: SettingValue) -> SettingValue:
-    """Return the value in force where the person has `mine`."""
+    """Combine the person's value `mine` with the project's."""
     if key == "compact.extract":
         return bool(mine) and bool(theirs)
     if isinstance(mine, tuple) and isinstance(theirs, tuple):
@@ -182,7 +182,7 @@ def _meet(key: str, mine: SettingValue | None, theirs: SettingValue) -> SettingV
 
 
 def _dotted_keys(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return dotted keys and values of the tables that a project may set; another table is one key."""
+    """Return dotted keys and values; a table that a project may not set is one key."""
     flat: list[tuple[str, Any]] = []
     for name, value in table.items():
         if name in NESTED and isinstance(value, Mapping):

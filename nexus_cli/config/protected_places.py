@@ -1,7 +1,7 @@
-"""Places that a call may not read, and places that it may not write unasked: one list for every guard.
+"""List the places that a call may not read, and those that it may not write without approval. The only such list.
 
-Credentials are below the home folder or in nexus's own folders. Files that other programs run or obey as soon as they
-open a project (`git`, editors, shells, agents) are known by their names, wherever they are.
+Credentials are below the home folder or in nexus's own folders. Files that other programs run or obey when they open a
+project (git, editors, shells, agents) are recognized by name, in any folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KEYS = (
     "Library/Application Support/1Password",
     ".config/Authy Desktop",
 )
-"""Keys and stores of passwords, keys of remote desktops, backups and private networks."""
+"""Keys and password stores; keys of remote desktops, backups and private networks."""
 _CLOUD = tuple(
     """
     .aws .azure .kube .oci .s3cfg .boto .databrickscfg .fly .netlify .wrangler .config/gcloud .config/doctl
@@ -49,7 +49,7 @@ _CLOUD = tuple(
     .sentryclirc .config/kaggle .continuum .saml2aws .awsvault .chef
     """.split()
 )
-"""Clouds, clusters and registries of images."""
+"""Credentials of clouds, clusters and image registries."""
 _FORGES = tuple(
     """
     .netrc _netrc .git-credentials .config/git/credentials .config/gh .config/hub .config/glab-cli
@@ -60,7 +60,7 @@ _FORGES = tuple(
     .msmtprc .config/msmtp .mbsyncrc .offlineimaprc .fetchmailrc
     """.split()
 )
-"""Forges, package registries, databases and mail boxes."""
+"""Credentials of forges, package registries, databases and mailboxes."""
 _MAY_HOLD = tuple(
     """
     .config/pip/pip.conf .pip/pip.conf .m2/settings.xml .gradle/gradle.properties .gradle/init.gradle
@@ -68,9 +68,9 @@ _MAY_HOLD = tuple(
     .config/pypoetry/config.toml .sbt/.credentials .ivy2/.credentials .hgrc .config/hg/hgrc .wgetrc .curlrc
     """.split()
 )
-"""Settings of build tools: which mirror to ask, and in some a password for it. Those with one are credentials."""
+"""Settings of build tools, which may have a password for a mirror. A file with one counts as credentials."""
 _MOST_OF_SETTINGS = 256 * 1024
-"""Bytes of such a file that are looked at."""
+"""Most bytes of such a file that are searched."""
 _HISTORIES = tuple(
     """
     .bash_history .zsh_history .zhistory .histfile .sh_history .ksh_history .history
@@ -79,7 +79,7 @@ _HISTORIES = tuple(
     .local/state/python_history .node_repl_history .irb_history .viminfo .local/share/atuin .local/share/mcfly
     """.split()
 )
-"""Typed commands: passwords among them."""
+"""Histories of typed commands, which may contain passwords."""
 _MESSENGERS = (
     *"""
     .config/Signal .config/Slack .config/discord .config/Element .config/Microsoft .config/teams
@@ -112,7 +112,7 @@ _AGENTS = tuple(
     .config/goose .config/Cursor .config/Code/User/globalStorage
     """.split()
 )
-"""Other agents."""
+"""Credentials of other agents."""
 _BROWSERS = (
     *"""
     .mozilla .thunderbird .librewolf .waterfox .config/google-chrome .config/google-chrome-beta .config/chromium
@@ -129,10 +129,10 @@ _BROWSERS = (
     "Library/Application Support/Vivaldi",
     "Library/Application Support/Arc",
 )
-"""Profiles of browsers and mail programs: passwords and the cookies of open sessions."""
+"""Profiles of browsers and mail programs: passwords and session cookies."""
 
 CREDENTIALS = _KEYS + _CLOUD + _FORGES + _HISTORIES + _MESSENGERS + _WALLETS + _AGENTS + _BROWSERS
-"""Files and folders below a home folder that hold secrets; a folder counts with everything in it."""
+"""Files and folders below a home folder that contain secrets; a folder includes everything in it."""
 
 _MOVED_BY = {
     "AWS_SHARED_CREDENTIALS_FILE": "",
@@ -172,7 +172,7 @@ _MOVED_BY = {
     "OCI_CLI_CONFIG_FILE": "",
     "CONAN_HOME": "credentials.json",
 }
-"""Variables that name another place of some of them, with what of that folder counts ("": all of it)."""
+"""Variables that move credentials, with the file in that folder that has them ("": the whole path)."""
 
 GIT_FOLDER = ".git"
 GIT_CONTROLS = tuple(
@@ -182,8 +182,8 @@ GIT_CONTROLS = tuple(
     worktrees/*/commondir worktrees/*/gitdir
     """.split()
 )
-"""Below a git folder, what makes git run a program or look for its configuration elsewhere. `commondir` counts where
-there is none yet: git obeys one as soon as it exists. The name of a submodule may hold slashes (`**`)."""
+"""Files below a git folder that make git run a program or read configuration from elsewhere. A new `commondir` counts
+too: git obeys it at once. The name of a submodule may contain slashes (`**`)."""
 
 PROTECTED_FOLDERS = frozenset(
     {
@@ -217,7 +217,7 @@ SHELL_FILES = frozenset(
     config.fish .pam_environment
     """.split()
 )
-"""Folded names of files that a shell or a login reads before anybody looks at them."""
+"""Folded names of files that a shell or a login executes when it starts."""
 EDITOR_FILES = frozenset(
     {
         ".vimrc",
@@ -230,7 +230,7 @@ EDITOR_FILES = frozenset(
         ".dir-locals-2.el",
     }
 )
-"""Folded names of files that an editor runs as it starts, or as it opens a file beside them."""
+"""Folded names of files that an editor executes when it starts, or when it opens a file in the same folder."""
 GIT_FILES = frozenset({".gitconfig", ".gitmodules"})
 """Folded names of git's configuration outside its folder."""
 
@@ -240,8 +240,8 @@ OBEYED_FOLDERS = frozenset(
     .woodpecker
     """.split()
 )
-"""Folded names of folders with files that another program runs or obeys unasked. Editing such a file asks; commands
-write them as they do their work (`hg init`, `yarn set version`), and are not kept from it."""
+"""Folded names of folders with files that another program executes or obeys by itself. Editing such a file needs
+approval; commands may write them, because tools do so in ordinary work (`hg init`, `yarn set version`)."""
 OBEYED_FILES = frozenset(
     """
     .pre-commit-config.yaml .pre-commit-config.yml lefthook.yml .lefthook.yml lefthook.yaml .lefthook.yaml
@@ -257,9 +257,9 @@ OBEYED_FILES = frozenset(
     .cirrus.yml cloudbuild.yaml cloudbuild.yml
     """.split()
 )
-"""Folded names of files of the same kind: hooks, package and tool managers, debuggers and interpreters that read the
-folder they start in, and pipelines, which run elsewhere with secrets. What runs only with the project itself
-(`Makefile`, `package.json`, `conftest.py`) is ordinary work and not among them."""
+"""Folded names of files of the same kind: for hooks, package and tool managers, debuggers and interpreters that read
+their working folder, and pipelines, which run elsewhere with secrets. Files that run only with the project itself
+(`Makefile`, `package.json`, `conftest.py`) are ordinary work and not listed."""
 OBEYED_ENDINGS = (".code-workspace", ".sublime-project")
 _OBEYED_BELOW = (
     (".github", "workflows"),
@@ -277,7 +277,7 @@ _OBEYED_BELOW = (
     ("library", "launchagents"),
     ("tools", "bazel"),
 )
-"""The same by two names that follow each other; those of a home folder too, which may be the project."""
+"""The same by two consecutive names, including those in a home folder, which may be the project."""
 
 PROTECTED_FILES = INSTRUCTION_FILES | SHELL_FILES | EDITOR_FILES | GIT_FILES
 
@@ -289,14 +289,14 @@ MADE_BY_TOOLS = frozenset(
     .svelte-kit .turbo .parcel-cache .terraform .bundle .build .dart_tool pods deriveddata _build .direnv htmlcov
     """.split()
 )
-"""Folded names of folders that hold what tools install or build: nothing in them counts as work, or is guarded, but
-what git's index links to."""
+"""Folded names of folders that tools install or build into: files in them are not work, and not guarded unless git's
+index links to their repository."""
 
 
 def credential_paths(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return the absolute paths of credentials, existing or not, of the person whose `environ` this is.
+    """Return the absolute paths of credentials, existing or not, of the person with this `environ`.
 
-    The home folder is looked up twice, in `HOME` and among the system's users: a changed `HOME` uncovers nothing.
+    Both `HOME` and the home folder in the user database count, so that a changed `HOME` exposes nothing.
     """
     named = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
     found = _credential_paths(tuple((name, environ[name]) for name in named if environ.get(name)))
@@ -305,7 +305,7 @@ def credential_paths(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...
 
 
 def holds_password(path: Path) -> bool:
-    """True if a file has a password or a key in it, as far as it shows; one that cannot be read counts."""
+    """Return True if a password or key is found in a file, or if the file exists and cannot be read."""
     try:
         about = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -337,39 +337,39 @@ def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Path, ...
         value = environ.get(variable, "")
         # KUBECONFIG is a list; KRB5CCNAME may have a kind in front.
         for part in value.removeprefix("FILE:").split(os.pathsep):
-            # `HISTFILE=/dev/null` keeps no history; nothing in there is a file.
+            # `HISTFILE=/dev/null` disables the history.
             if os.path.isabs(part) and not _is_below(os.path.normpath(part), "/dev"):
                 found.append(Path(part, name))
     return tuple(dict.fromkeys(Path(os.path.normpath(path)) for path in found if len(path.parts) > 1))
 
 
 def own_paths(own: Places) -> tuple[Path, ...]:
-    """Return nexus's own folders that hold keys, conversations and permissions; not the cache."""
+    """Return nexus's own folders with keys, conversations and permissions; not the cache."""
     return (own.config, own.data, own.log)
 
 
 def shown_paths(own: Places) -> tuple[Path, ...]:
-    """Return what of nexus's own folders commands may read: `nexus skill use` needs it, and it holds no secret.
+    """Return the parts of nexus's own folders that commands may read: `nexus skill use` needs them.
 
-    Skills, and the record of what is trusted: paths of projects and hashes.
+    These are the skills and the record of trust (paths of projects and hashes), which contain no secret.
     """
     return (own.config / "skills", own.data / "trust.json")
 
 
 _PROCESSES = (Path("/proc/self"), Path("/proc/thread-self"))
-"""Environment, memory and open files of processes: each of `/proc/PID` counts as the first."""
+"""Environment, memory and open files of processes; `/proc/PID` is treated as `/proc/self`."""
 
 
 class SecretPlaces:
-    """Places that no call may read or write: credentials, and nexus's own folders, also where links lead from them;
-    what /proc shows of a process.
+    """Places that no call may read or write: credentials, nexus's own folders, the targets of links there, and files
+    of processes in /proc.
 
-    Personal skills and instruction files are open: they are for the model. Own folders that hold the `project` are
-    too, but not the stored keys and the ledger; of those that hold a worktree only the worktree itself.
+    Exceptions: personal skills and instruction files, which are for the model; own folders that contain the `project`,
+    except stored keys and ledger; and a worktree, but nothing beside it.
     """
 
     def __init__(self, own: Places, project: Path, environ: Mapping[str, str] = os.environ) -> None:
-        """Look up what there is now."""
+        """Look up the places as they exist now."""
         root = os.path.realpath(project)
         worktree = find_worktree(project, own)
         self._worktree = _fold_path(Path(root)) if worktree else None
@@ -384,7 +384,7 @@ class SecretPlaces:
         self._open = [_fold_path(config / name) for name in ("skills", *INSTRUCTION_FILES)]
 
     def find(self, target: Path, inside: Path | None = None) -> Path | None:
-        """Return the secret place that the real path `target` is in, or None; with `inside` one in that folder."""
+        """Return the secret place that contains the real path `target`, or None; with `inside` only places in it."""
         names = _fold_path(target)
         if len(names) > 1 and names[0] == "proc" and names[1].isdigit():
             names = ("proc", "self", *names[2:])
@@ -397,15 +397,15 @@ class SecretPlaces:
         return next((self._places[one] for one in above if one in self._places), None)
 
     def are_below(self, folder: Path) -> bool:
-        """Return True if one of them is in the real path `folder`."""
+        """Return True if the real path `folder` contains a secret place."""
         names = _fold_path(folder)
         return any(len(place) > len(names) and place[: len(names)] == names for place in self._places)
 
 
 def protected_name(names: Iterable[str]) -> str:
-    """Return the first of the names of a path that is protected from unasked writing, as listed; "" if none is.
+    """Return the first protected name among the `names` of a path, folded; "" if there is none.
 
-    Files count as the last name only.
+    Names of files count only in last place.
     """
     folded = [fold_name(name) for name in names]
     inside = next((name for name in folded if name in PROTECTED_FOLDERS), "")
@@ -413,9 +413,9 @@ def protected_name(names: Iterable[str]) -> str:
 
 
 def obeyed_name(names: Iterable[str]) -> str:
-    """Return what of a path another program runs or obeys unasked, folded; "" if nothing is.
+    """Return the folded name, or pair of names, in a path that another program obeys by itself; "" if there is none.
 
-    Beyond `protected_name`: only edits ask for it.
+    Unlike those of `protected_name`, these only need approval in edits.
     """
     folded = [fold_name(name) for name in names]
     inside = next((name for name in folded if name in OBEYED_FOLDERS), "")
@@ -425,8 +425,7 @@ def obeyed_name(names: Iterable[str]) -> str:
 
 
 def fold_name(name: str) -> str:
-    """Return a name as the most lenient file system reads it: no case, no invisible letters, no final dots or
-    spaces."""
+    """Normalize a name as the most lenient file system would: no case, invisible characters, final dots or spaces."""
     if name.isascii():
         return name.casefold().rstrip(". ")
     shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
@@ -434,7 +433,7 @@ def fold_name(name: str) -> str:
 
 
 def home_folders(named: str) -> list[Path]:
-    """Return the home folders of the person: the one that `HOME` names, and the one that the system knows."""
+    """Return the person's home folders: `named` (the value of `HOME`), and that in the user database."""
     try:
         listed = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:

@@ -1,6 +1,6 @@
-"""Whose a repository is: git's own rule (`safe.directory`), so that a `.git` of another user counts for nobody else.
+"""Check the owner of a repository by git's rule (`safe.directory`): a `.git` of another user is not trusted.
 
-Reads owners and the person's configuration of git; runs nothing.
+Reads file owners and git's configuration; does not run git.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from nexus_cli.core.real_files import read_beginning
 
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 _MOST = 1 << 20
-"""Bytes of a configuration that are read."""
+"""Most bytes of a configuration that are read."""
 _SECTION = re.compile(r"\[\s*([\w.-]+)\s*\]")
 _VALUE = re.compile(r"directory\s*=(.*)", re.IGNORECASE)
 
 
 def is_own_repository(root: Path) -> bool:
-    """True if `root` and its `.git` belong to the person or to root, or `safe.directory` names it.
+    """Return True if the person or root owns `root` and its `.git`, or `safe.directory` names it.
 
-    Never a folder for temporary files.
+    Always False for a temporary folder, and if it cannot be checked.
     """
     git = root / ".git"
     try:
@@ -36,8 +36,7 @@ def is_own_repository(root: Path) -> bool:
 
 
 def is_shared_folder(folder: Path) -> bool:
-    """True if everybody may make files in `folder`, as in `/tmp`, and only their owners may remove them. Raises
-    `OSError`."""
+    """Return True for a world-writable folder with the sticky bit, and for /tmp and the like. Raises `OSError`."""
     mode = os.stat(folder).st_mode
     if mode & stat.S_IWOTH and mode & stat.S_ISVTX:
         return True
@@ -45,7 +44,7 @@ def is_shared_folder(folder: Path) -> bool:
 
 
 def is_of_somebody_else(file: Path) -> bool:
-    """True if `file` lies in a folder that everybody shares, and another user made it."""
+    """Return True if `file` is in a shared folder and belongs to another user."""
     try:
         return is_shared_folder(file.parent) and os.lstat(file).st_uid not in own_ids()
     except OSError:
@@ -53,7 +52,7 @@ def is_of_somebody_else(file: Path) -> bool:
 
 
 def own_ids() -> set[int]:
-    """Return the users whose files are as good as the person's: their own, root, and whoever became root by sudo."""
+    """Return the user ids that count as the person: their own, root's, and under sudo that of the caller."""
     found = {0, os.geteuid()}
     caller = os.environ.get("SUDO_UID", "")
     if os.geteuid() == 0 and caller.isascii() and caller.isdigit():
@@ -62,11 +61,11 @@ def own_ids() -> set[int]:
 
 
 def _is_safe(root: str) -> bool:
-    """True if the person's or the system's configuration of git says that this repository is safe."""
+    """Return True if `safe.directory` in the person's or the system's git configuration covers this repository."""
     is_safe = False
     for value in _safe_directories():
         if not value:
-            is_safe = False  # git's way to begin anew
+            is_safe = False  # an empty value resets the list
             continue
         below = os.path.realpath(value[:-1]).rstrip("/") + "/" if value.endswith("/*") else ""
         if value == "*" or os.path.realpath(value) == root or (below and root.startswith(below)):
@@ -75,7 +74,7 @@ def _is_safe(root: str) -> bool:
 
 
 def _safe_directories() -> Iterator[str]:
-    """Yield the values of `safe.directory` in git's order, without those of included files."""
+    """Yield the values of `safe.directory` in git's order; included files are not read."""
     home = os.path.expanduser("~")
     own = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     personal = [os.path.join(own, "git", "config"), os.path.join(home, ".gitconfig")]

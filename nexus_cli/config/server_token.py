@@ -1,4 +1,4 @@
-"""The token of a running server: a file that only the person can read, found by the server's address."""
+"""Store and read the token of a running server, in a private file named after the server's URL."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nexus_cli.config.private_file import replace_private_file, write_error
 from nexus_cli.core.errors import NexusError
 
 UNIX = "unix:"
-"""How the address of a socket file begins: `unix:/run/user/1000/nexus.sock`."""
+"""Prefix of the URL of a Unix socket: `unix:/run/user/1000/nexus.sock`."""
 
 
 def refuse_bad_url(url: str) -> None:
-    """Raise `NexusError("usage", ...)` if `url` cannot be the address of a server."""
+    """Raise `NexusError("usage", ...)` if `url` is not a valid server URL."""
     try:
         parts = urlsplit(url)
         there = bool(parts.path) if url.startswith(UNIX) else parts.scheme == "http" and bool(parts.hostname)
@@ -25,12 +25,12 @@ def refuse_bad_url(url: str) -> None:
     except ValueError:
         there = False
     if not there:
-        raise NexusError("usage", url[:200], "it is no address of a server", f"http://HOST:PORT or {UNIX}PATH")
+        raise NexusError("usage", url[:200], "it is not a server URL", f"http://HOST:PORT or {UNIX}PATH")
 
 
 def token_file(url: str) -> Path:
-    """Return the file with the token of the server at `url` (`http://HOST:PORT` or `unix:PATH`): `HOST-PORT.token`,
-    `NAME-HASH.token` of a socket file."""
+    """Return the file of the server's token: `HOST-PORT.token` for `http://HOST:PORT`, `NAME-HASH.token` for
+    `unix:PATH`."""
     if url.startswith(UNIX):
         path = url.removeprefix(UNIX)
         plain = re.sub(r"[^A-Za-z0-9.]+", "-", os.path.basename(path))[:60]
@@ -43,7 +43,7 @@ def token_file(url: str) -> Path:
 
 
 def store_token(url: str, token: str) -> Path:
-    """Write the token of the server at `url` for its clients; raise `NexusError` if that fails."""
+    """Write the token of the server at `url` for its clients; raise `NexusError` on failure."""
     path = token_file(url)
     try:
         replace_private_file(path, f"{token}\n".encode())
@@ -53,13 +53,16 @@ def store_token(url: str, token: str) -> Path:
 
 
 def read_token(url: str, path: Path | None = None) -> str:
-    """Return the token for the server at `url`, from `path` or where a server of this person puts it."""
+    """Read the token for the server at `url` from `path` (default: `token_file`).
+
+    Raises `NexusError("config", ...)` if there is none.
+    """
     path = path or token_file(url)
     try:
         token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it holds no token"
+        why = getattr(error, "strerror", None) or "it contains no token"
         raise NexusError("config", f"the token file {path}", why, "`nexus serve` prints its place") from error
     if not token.isprintable() or not token:
-        raise NexusError("config", f"the token file {path}", "it holds no token", "`nexus serve` prints its place")
+        raise NexusError("config", f"the token file {path}", "it contains no token", "`nexus serve` prints its place")
     return token

@@ -1,4 +1,4 @@
-"""The kind and range of each setting, as data. `settings` merges the values."""
+"""The type and range of each setting, as data. `settings` merges the values."""
 
 from __future__ import annotations
 
@@ -17,22 +17,19 @@ KEYS = ("emacs", "vi")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The kind and range of one key."""
+    """The type and range of one key."""
 
     kind: type[str | int | float | bool | tuple[str, ...]]
     expected: str
     """Completes `expected ...`."""
     test: Callable[[Any], bool] = lambda value: True
     stored: Callable[[str], str] = str
-    """Takes a text as it was typed; returns the value that it names."""
+    """Converts text as typed to the value that it names."""
     shown: Callable[[str], str] = str
-    """Takes a value; returns the text that a person reads and the file has."""
+    """Converts a value to the text in the file and on the screen."""
 
     def read(self, value: Any) -> SettingValue | None:
-        """Return `value` as this rule wants it, or None if it is wrong.
-
-        A list becomes a tuple, an integer a float where one is wanted.
-        """
+        """Validate and convert `value`: a list to a tuple, an integer to a float if needed; None if it is invalid."""
         if self.kind is float and type(value) is int:
             value = float(value)
         if self.kind is str and isinstance(value, str):
@@ -44,7 +41,7 @@ class Rule:
         return fit
 
     def write(self, value: SettingValue) -> SettingValue:
-        """Return `value` as a person reads it, and as it stands in the file."""
+        """Return `value` as shown on the screen and written to the file."""
         return self.shown(value) if isinstance(value, str) else value
 
 
@@ -75,11 +72,11 @@ FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda valu
 
 
 LEDGER_URL = "ledger.url"
-"""The setting. Kept out of `Settings`, which are shown and logged: it may hold a password."""
+"""Not part of `Settings`, which are shown and logged: the URL may contain a password."""
 
 
 def is_database_url(value: str) -> bool:
-    """True for a PostgreSQL address, and for an empty value."""
+    """Return True for a PostgreSQL URL or an empty value."""
     return not value or value.startswith(("postgresql://", "postgres://"))
 
 
@@ -168,13 +165,11 @@ NAMED_TABLES: Mapping[str, Mapping[str, Rule]] = {
     "agents": AGENT_RULES,
     "services": SERVICE_RULES,
 }
-"""Tables of tables, whose names are the person's own."""
-
+"""Tables of tables with names that the person chooses."""
 OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME, "rule_examples": TEXTS}
-"""Tables whose keys are the person's own."""
-
+"""Tables with keys that the person chooses."""
 FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
-"""Tables by a name that they had before: it still counts."""
+"""Former names of tables, which are still accepted, and the current ones."""
 
 TABLES = tuple(
     """

@@ -1,7 +1,7 @@
 """The settings: their values, and how files and environment are merged into them.
 
-Defaults are data (`defaults/config.toml`), the personal `config.toml` is merged over them, `NEXUS_MODEL` over both
-(`nexus docs settings`). `nexus_cli.cli` owns the options of the command line and writes the file.
+Precedence, lowest first: package defaults (`defaults/config.toml`), the personal `config.toml`, `NEXUS_MODEL`
+(`nexus docs settings`). Options of the command line are applied in `nexus_cli.cli`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class CompactSettings:
     to: float = 0.35
     overflow_to: float = 0.25
     model: str = ""
-    """The model that summarises; "" is the session's own."""
+    """The model that writes the summary; "" for the session's own."""
     seconds: float = 300.0
-    """A summary that has not come whole by then has failed."""
+    """Time limit of a summary."""
     prune: bool = True
-    """Take stale tool results out of the window when that pays."""
+    """Remove stale tool results from the window if that pays off."""
     extract: bool = False
-    """Take facts for other sessions to memory before."""
+    """Store facts for other sessions in memory before a compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class TruncationSettings:
 
     strategy: str = "oldest_first"
     low_water: float = 0.5
-    """Share of the budget down to which one cut goes."""
+    """Share of the budget to which one truncation cuts the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """Patience with the provider, in seconds and tries."""
+    """Timeouts, in seconds, and number of retries of a provider request."""
 
     stall_seconds: float = 120.0
     retries: int = 5
@@ -66,27 +66,27 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True)
 class UiSettings:
-    """Look and keys of the terminal."""
+    """Appearance and keys of the terminal."""
 
     theme: str = "auto"
     keys: str = "emacs"
     notify: bool = True
-    """Call a person who is away when a turn has ended or a question waits."""
+    """Notify a person who is away when a turn ends or a question is open."""
     title_model: str = ""
-    """The model that names a session after its first turn; "" leaves it its first words."""
+    """The model that writes a session's title after its first turn; "" for the first words of the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
-    """The walls around commands, see `nexus_cli/sandbox`."""
+    """The sandbox of commands, see `nexus_cli/sandbox`."""
 
     backend: str = "auto"
     env_pass: tuple[str, ...] = ()
-    """Variables that commands get although their names look like those of secrets."""
+    """Variables that commands get although they look like secrets."""
     write: tuple[str, ...] = ()
-    """Further paths that confined commands may write."""
+    """Further paths that sandboxed commands may write."""
     unix_sockets: bool = False
-    """Confined commands may use Unix sockets: Docker, agents, the desktop."""
+    """Let sandboxed commands use Unix sockets: Docker, agents, the desktop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +94,15 @@ class AssessSettings:
     """`[assess]`."""
 
     model: str = ""
-    """The model that assesses each task first; "" for none."""
+    """The model that assesses each task before its turn; "" for no assessment."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmSettings:
-    """The process that is left behind for one-shots. `nexus_cli.warm.place` reads this before there are settings."""
+    """The warm process that one-shots leave behind. `nexus_cli.warm.place` reads this setting without this module."""
 
     minutes: int = 0
-    """Idle minutes after which it ends; 0: there is none."""
+    """Idle minutes after which the process ends; 0 for no warm process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,27 +110,26 @@ class SpaceSettings:
     """`[spaces]`: conversations of several people and agents."""
 
     name: str = ""
-    """The person's name in spaces; "": that of git, else that of the login."""
+    """The person's name in spaces; "" for the name in git's settings, else the login name."""
     router: str = "rule"
-    """Who is offered a message that mentions nobody: `off`, `rule` (names and topics), or what the model of this name
-    says."""
+    """Chooses the agents for a message without a mention: `off`, `rule` (names and topics), or a model's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """`[runs]`: what nobody watches: plans, services, agents of spaces."""
+    """`[runs]`: caps of unattended runs: plans, services, agents of spaces."""
 
     allow: str = "run"
-    """The most that runs without asking in any of them."""
+    """Highest permission level."""
     max_cost: float = 0.5
-    """US dollars of a run that has no cap of its own."""
+    """Cap in US dollars of a run without its own."""
     max_cost_day: float = 5.0
-    """US dollars of all of them in a day."""
+    """Cap in US dollars of all unattended runs of one day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings in force, before the command line."""
+    """All settings in force, without the options of the command line."""
 
     model: str = ""
     effort: str = ""
@@ -147,42 +146,43 @@ class Settings:
     runs: RunSettings = RunSettings()
     alias: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
-    """Model name to what is known of it; prices are US dollars per million tokens."""
+    """By model name: window, caps and prices (US dollars per million tokens), see `MODEL_RULES`."""
     agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Name of an agent in spaces to the options of its runs and its `topics`."""
+    """By name of an agent in spaces: the options of its runs, and its `topics`."""
     services: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Name of a service to its `instruction` and the options of its runs."""
+    """By name of a service: its `instruction`, and the options of its runs."""
     default_models: Mapping[str, str] = field(default_factory=dict)
-    """Name of a key's environment variable to the model that is used with it."""
+    """By environment variable of a key: the model to use with it."""
     project: Limits = UNLIMITED
-    """Limits that a trusted project asks for, see `nexus_cli.config.project_settings`."""
+    """Limits of a trusted project, see `nexus_cli.config.project_settings`."""
     notices: tuple[str, ...] = ()
-    """Notices for the person: keys and former names in the personal file, project files that have no effect."""
+    """Notices for the person: API keys and former names in the personal file, project files without effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings, and for every dotted key that has a value the place it comes from."""
+    """The settings, and the origin of every key that has a value."""
 
     settings: Settings
     origins: Mapping[str, str]
     """`default`, the path of the personal file, or `environment NEXUS_MODEL`."""
     values: Mapping[str, SettingValue]
-    """The same settings by dotted key; a part that holds a dot or is no plain word is quoted."""
+    """The same settings by dotted key, with parts quoted by `quote_part`."""
     misplaced: tuple[str, ...] = ()
-    """Settings of the personal file that hold a key in place of a name; it was replaced by `[redacted]`."""
+    """Settings of the personal file with an API key as value, which was replaced by `[redacted]`."""
 
 
 def quote_part(part: str) -> str:
-    """Return `part` of a dotted key, in quotes unless it is a plain word."""
+    """Quote `part` of a dotted key unless it is a plain word."""
     plain = part and part.isascii() and part.replace("_", "").replace("-", "").isalnum()
     return part if plain else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def split_key(key: str) -> list[str]:
-    """Return the parts of a dotted key, with quotes taken off; names of the person's own may have dots.
+    """Split a dotted key into unquoted parts. Names that the person chose may contain dots.
 
-    A table's former name is its present one."""
+    A table's former name is replaced by the current one.
+    """
     table, _, rest = key.partition(".")
     table = FORMER_TABLES.get(table, table)
     of_folder = table == "rules" and rest.startswith('"')
@@ -203,7 +203,7 @@ def _bare(part: str) -> str:
 
 
 def rule_for(parts: list[str]) -> Rule | None:
-    """Return the rule of a key, or None when there is no such key."""
+    """Return the rule of a key, None for an unknown key."""
     if len(parts) == 2 and parts[0] in OPEN_TABLES:
         return OPEN_TABLES[parts[0]]
     if len(parts) == 3 and parts[0] in NAMED_TABLES:
@@ -214,18 +214,18 @@ def rule_for(parts: list[str]) -> Rule | None:
 
 
 def shown_value(key: str, value: SettingValue) -> SettingValue:
-    """Return the value of setting `key` as a person reads and types it."""
+    """Return `value` of setting `key` in the form that a person reads and types."""
     rule = rule_for(split_key(key))
     return rule.write(value) if rule else value
 
 
 def is_rule_folder(parts: Sequence[str]) -> bool:
-    """True for the table `[rules."/FOLDER"]` or `[rules."~/FOLDER"]`: rules for projects there."""
+    """Return True for a table `[rules."/FOLDER"]` or `[rules."~/FOLDER"]`, with rules for projects in that folder."""
     return len(parts) == 2 and parts[0] == "rules" and parts[1].startswith(("/", "~/"))
 
 
 def unknown_key_error(key: str, where: str = "") -> NexusError:
-    """Return the error for a key that does not exist, with the nearest one that does."""
+    """Return the error for an unknown key, with the most similar known one."""
     key = hide_keys_in(key)
     parts = split_key(key)
     stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""
@@ -236,14 +236,17 @@ def unknown_key_error(key: str, where: str = "") -> NexusError:
 
 
 def hide_keys_in(text: str) -> str:
-    """Return `text` as a message may show it: `[redacted]` for a part of it that looks like a key."""
+    """Redact each dotted part of `text` that looks like an API key."""
     from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (only on the way to an error message)
 
     return ".".join(hide_key(part) for part in hide_key(text).split("."))
 
 
 def check_value(key: str, value: Any, where: str = "") -> SettingValue:
-    """Return `value` as setting `key` takes it; `NexusError("config", ...)` for an unknown key or a wrong value."""
+    """Validate and convert `value` for setting `key`.
+
+    Raises `NexusError("config", ...)` for an unknown key or an invalid value.
+    """
     rule = rule_for(split_key(key))
     if rule is None and key not in TABLES:
         raise unknown_key_error(key, where)
@@ -261,7 +264,7 @@ def check_value(key: str, value: Any, where: str = "") -> SettingValue:
 
 
 def find_line(text: str, parts: list[str]) -> int:
-    """Return the line of a dotted key, as far as the text shows it; 0 when it is not found."""
+    """Return the line number of a dotted key in a TOML text, 0 if not found. A heuristic without a parser."""
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
@@ -303,10 +306,10 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tup
 
 
 def read_values(path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:
-    """Return the settings of one file by dotted key; empty when there is no such file.
+    """Return the settings of one file by dotted key, {} if the file does not exist.
 
-    A table under a former name counts; `notices` gets a line that says so.
-    Raises `NexusError("config", ...)` that names the file and the line: unreadable, no TOML, unknown key, wrong value.
+    Former table names are accepted, with a line in `notices`. Raises `NexusError("config", ...)` with file and line if
+    the file is unreadable or no TOML, or a key or value is invalid.
     """
     try:
         if not path.is_file() and path.exists():
@@ -324,7 +327,7 @@ def read_values(path: Path, notices: list[str] | None = None) -> dict[str, Setti
 
 
 def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:
-    """Return the settings in `text` by dotted key; `NexusError("config", ...)` that names `path` and the line."""
+    """Return the settings in `text` by dotted key; raise `NexusError("config", ...)` with `path` and line."""
     import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
 
     try:
@@ -359,12 +362,12 @@ def _raise_broken(path: Path, line: int, why: str) -> NoReturn:
 
 
 def build_settings(values: Mapping[str, SettingValue]) -> Settings:
-    """Return the settings that checked dotted keys make; what is absent has the default of its class."""
+    """Build the settings from validated dotted keys; missing ones get the defaults of their class."""
     tree: dict[str, Any] = {}
     for key, value in values.items():
         *tables, last = split_key(key)
         if value == REDACTED and key != "model" and tables[:1] not in (["alias"], ["default_models"]):
-            continue  # a key in its place: the default holds; a model's name that was one is refused when it is used
+            continue  # was an API key: use the default; a redacted model name is refused when it is used
         level = tree
         for name in tables:
             level = level.setdefault(name, {})
@@ -390,9 +393,9 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
 
 
 def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
-    """Merge package defaults, the personal file and `NEXUS_MODEL`, the later over the earlier.
+    """Merge package defaults, the personal file and `NEXUS_MODEL`; later ones win.
 
-    Raises `NexusError("config", ...)` when a file is broken, see `read_values`.
+    Raises `NexusError("config", ...)` if a file is invalid, see `read_values`.
     """
     values: dict[str, SettingValue] = read_values(defaults_dir / "config.toml")
     origins = dict.fromkeys(values, "default")
@@ -416,8 +419,7 @@ def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]
 
 
 def hide_misplaced_keys(values: Mapping[str, SettingValue]) -> tuple[dict[str, SettingValue], tuple[str, ...]]:
-    """Return `values` with `[redacted]` in place of every name and value that looks like a key, and the settings that
-    had one."""
+    """Redact every name and value that looks like an API key; return the values and the settings that had one."""
     if not values:
         return {}, ()
     from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (few starts have settings, and it is slow)
@@ -442,7 +444,7 @@ def hide_misplaced_keys(values: Mapping[str, SettingValue]) -> tuple[dict[str, S
 
 
 def check_consistency(settings: Settings, path: Path) -> Settings:
-    """Return `settings`; `NexusError("config", ...)` where two of them contradict each other."""
+    """Return `settings`; raise `NexusError("config", ...)` if two of them contradict each other."""
     low = max(settings.compact.to, settings.compact.overflow_to)
     if settings.compact.at <= low:
         why = f"compact.at ({settings.compact.at:g}) must be above compact.to and compact.overflow_to ({low:g})"

@@ -1,6 +1,6 @@
-"""Change the personal config.toml: one setting, keeping comments and order, or its whole text.
+"""Change the personal config.toml: one setting, keeping comments and order, or the whole text.
 
-The file is replaced as a whole, only by a valid one, and by one process at a time.
+The file is locked, and replaced atomically by a valid one only.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from nexus_cli.core.decode import decode
 from nexus_cli.core.errors import NexusError
 
 WAIT = 10.0
-"""Seconds that a change waits for another one."""
+"""Seconds to wait for another process's change."""
 
 
 def parse_value(key: str, text: str) -> SettingValue:
-    """Return `text` as the value of `key`; raise `NexusError("config", ...)` for an unknown key or a wrong value."""
+    """Parse `text` as the value of `key`; raise `NexusError("config", ...)` for an unknown key or an invalid value."""
     if looks_like_key(text) and key != LEDGER_URL:
         raise misplaced_key_error(hide_keys_in(key))
     rule = rule_for(split_key(key))
@@ -57,7 +57,10 @@ def parse_value(key: str, text: str) -> SettingValue:
 
 
 def _parse_list(text: str, by_commas: bool) -> Any:
-    """Return the list that `text` is in TOML, else its parts between commas, or a list of this one text."""
+    """Parse `text` as a TOML list; without brackets split it `by_commas` or take it as the only item.
+
+    Returns `text` itself if the list is not valid TOML.
+    """
     import tomllib  # noqa: PLC0415  (only for writing)
 
     try:
@@ -69,10 +72,10 @@ def _parse_list(text: str, by_commas: bool) -> Any:
 
 
 def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None) -> None:
-    """Set `key` to `text`, or remove it from the file if `text` is None.
+    """Set `key` to `text`, or remove it from the file if `text` is None. Creates a missing file.
 
-    Makes a missing file (folder 0700, file 0600). Raises `NexusError("config", ...)` if key or value is wrong or the
-    file is broken, and of kind `internal` if it cannot be written; the file is unchanged then.
+    Raises `NexusError("config", ...)` if key, value or file is invalid, kind `internal` if the file cannot be written;
+    the file is unchanged then.
     """
     path = Path(os.path.realpath(places.settings))
     value = None if text is None else shown_value(key, parse_value(key, text))
@@ -84,8 +87,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
 
 
 def change_list(places: Places, defaults_dir: Path, key: str, text: str, *, add: bool) -> bool:
-    """Add `text` to the list `key`, or take it out; return False if there was nothing to do. Raises as
-    `write_setting`."""
+    """Add `text` to the list `key`, or remove it; return False if nothing changed. Raises as `write_setting`."""
     parts = split_key(key)
     changed = []
 
@@ -112,7 +114,7 @@ def change_list(places: Places, defaults_dir: Path, key: str, text: str, *, add:
 
 
 def _change_settings(path: Path, defaults_dir: Path, edit: Callable[[Any], None]) -> None:
-    """Let `edit` change the parsed file, and write it if the text is another one then."""
+    """Let `edit` change the parsed file, and write it."""
     import tomlkit  # noqa: PLC0415  (only for writing)
     import tomlkit.exceptions  # noqa: PLC0415
 
@@ -128,7 +130,7 @@ def _change_settings(path: Path, defaults_dir: Path, edit: Callable[[Any], None]
 
 
 def read_settings_text(path: Path) -> str:
-    """Return the text of the file, "" if there is none; raise `NexusError("config", ...)` if it cannot be read."""
+    """Return the text of the file, "" if it does not exist; raise `NexusError("config", ...)` if it is unreadable."""
     try:
         return path.read_bytes().decode("utf-8-sig") if path.exists() else ""
     except (OSError, UnicodeDecodeError):
@@ -137,15 +139,14 @@ def read_settings_text(path: Path) -> str:
 
 
 def require_unchanged(path: Path, before: str) -> None:
-    """Raise `NexusError("usage", ...)` if the file no longer holds `before`."""
+    """Raise `NexusError("usage", ...)` if the text of the file is no longer `before`."""
     if read_settings_text(path) != before:
         raise NexusError("usage", str(path), "another process has changed it meanwhile", "Try again")
 
 
 @contextmanager
 def lock_settings(path: Path) -> Iterator[None]:
-    """Lock the file at `path` against other processes; raise `NexusError("internal", ...)` if the lock cannot be
-    written."""
+    """Lock the file at `path` against other processes; raise `NexusError("internal", ...)` if that fails."""
     try:
         lock = FileLock.wait_for(path.with_name(f".{path.name}.lock"), WAIT)
     except OSError as error:
@@ -157,7 +158,7 @@ def lock_settings(path: Path) -> Iterator[None]:
 
 
 def replace_settings(path: Path, text: str, before: str, defaults_dir: Path) -> None:
-    """Replace the file, which held `before`, by `text` if that is valid."""
+    """Replace the text `before` of the file by `text`; raise `NexusError` if `text` is invalid or `before` changed."""
     check_consistency(build_settings(read_values(defaults_dir / "config.toml") | parse_values(text, path)), path)
     try:
         replace_settings_text(path, text, before)
@@ -186,7 +187,7 @@ def _edit(document: Any, parts: list[str], value: SettingValue | None) -> None:
 def replace_settings_text(path: Path, text: str, before: str | None = None) -> None:
     """Replace the file by `text` atomically, with mode 0600, keeping byte order mark and line ends.
 
-    Raises `NexusError("usage", ...)` if the file no longer holds `before`.
+    Raises `NexusError("usage", ...)` if the text of the file is no longer `before`.
     """
     replace_private_file(
         path, _encode_as(path, text), lambda: require_unchanged(path, before) if before is not None else None
@@ -194,7 +195,7 @@ def replace_settings_text(path: Path, text: str, before: str | None = None) -> N
 
 
 def _encode_as(path: Path, text: str) -> bytes:
-    """Return `text` with the byte order mark of the file, and with CRLF if the file has it."""
+    """Encode `text` with the byte order mark of the file, and with CRLF if the file has it."""
     old = decode(path.read_bytes()) if path.exists() else None
     if old is None:
         return text.encode()

@@ -1,8 +1,8 @@
-"""API keys that `nexus login` stored: in the system's keyring, else in private files below `data/keys`.
+"""Store and read API keys of `nexus login`: in the system's keyring, else in private files below `data/keys`.
 
-One file per variable, 0600: it holds the key, or nothing if the keyring has it, so listing starts no keyring. Callers
-look in the environment first, it wins. A stored key is never put into our environment, so no child process gets it,
-and every key that was read is redacted from then on.
+There is one file per variable (0600): it has the key, or is empty if the keyring has it, so that listing needs no
+keyring. Callers check the environment first, which wins. A stored key is never put into our environment, so that no
+child process gets it; every key that was read is redacted from then on.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from nexus_cli.config.private_file import replace_private_file, write_error
 from nexus_cli.core.errors import NexusError, ProviderError
 
 SERVICE = "nexus"
-"""Under this name the keyring has the keys."""
+"""Service name of the keys in the keyring."""
 USABLE = 1
-"""Least priority of a keyring that really stores: below are stand-ins that refuse, or write plain files."""
+"""Least priority of a usable keyring: backends below refuse, or write plain files."""
 
 
 def stored_names() -> frozenset[str]:
-    """Return the variables whose keys are stored. Never raises; those in files are redacted from now on."""
+    """Return the variables with a stored key. Never raises; keys in files are redacted from now on."""
     try:
         names = frozenset(os.listdir(places().keys))
     except OSError:
@@ -32,9 +32,9 @@ def stored_names() -> frozenset[str]:
 
 
 def stored_key(variable: str) -> str:
-    """Return the stored key of `variable`, "" if there is none; `ProviderError("auth", ...)` if the keyring refuses it.
+    """Return the stored key of `variable`, "" if there is none. Blocks while the keyring waits to be unlocked.
 
-    May ask the keyring, which can wait for a person to unlock it.
+    Raises `ProviderError("auth", ...)` if the keyring fails.
     """
     text = _in_file(variable)
     if text != "":
@@ -43,7 +43,7 @@ def stored_key(variable: str) -> str:
 
 
 def key_place(variable: str) -> str:
-    """Return where the key of `variable` is stored, for a person; "" if it is not."""
+    """Return the place of the stored key for a message, "" if none is stored."""
     text = _in_file(variable)
     if text is None:
         return ""
@@ -51,7 +51,7 @@ def key_place(variable: str) -> str:
 
 
 def store_key(variable: str, key: str) -> str:
-    """Store `key` and return where; `NexusError("internal", ...)` if it cannot be written."""
+    """Store `key` and return its place; raise `NexusError("internal", ...)` if it cannot be written."""
     _protect(key)
     keyring = _keyring()
     kept = False
@@ -59,7 +59,7 @@ def store_key(variable: str, key: str) -> str:
         try:
             keyring.set_password(SERVICE, variable, key)
             kept = bool(keyring.get_password(SERVICE, variable) == key)
-        except Exception:  # whatever a backend raises (locked, no bus, refused): the file will do
+        except Exception:  # a backend may raise anything (locked, no bus, refused): store it in the file
             kept = False
     _from_keyring.cache_clear()
     path = places().keys / variable
@@ -71,9 +71,9 @@ def store_key(variable: str, key: str) -> str:
 
 
 def remove_key(variable: str) -> str:
-    """Remove the stored key of `variable`; return where it was, "" if nowhere.
+    """Remove the stored key of `variable`; return its former place, "" if none was stored.
 
-    `NexusError("internal", ...)` if it cannot be removed; one that the keyring keeps is not used any more.
+    Raises `NexusError("internal", ...)` if it cannot be removed. A key left in the keyring is no longer used.
     """
     place = key_place(variable)
     if not place:
@@ -95,14 +95,14 @@ def _remove_from_keyring(variable: str) -> None:
         if keyring is None:
             raise LookupError("no keyring is usable here")
         keyring.delete_password(SERVICE, variable)
-    except Exception as error:  # whatever a backend raises: the person can look there
+    except Exception as error:  # a backend may raise anything
         why = f"nexus does not use the key any more, but it may still be in the keyring ({type(error).__name__})"
         hint = f"Remove {SERVICE}/{variable} with the system's own tool"
         raise NexusError("internal", variable, why, hint) from error
 
 
 def _in_file(variable: str) -> str | None:
-    """Return the key in the file of `variable`, "" if the keyring has it, None if none is stored."""
+    """Return the key in the file of `variable`, "" if it is in the keyring, None if none is stored."""
     try:
         text = (places().keys / variable).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -111,7 +111,7 @@ def _in_file(variable: str) -> str | None:
 
 
 def _protect(key: str) -> str:
-    """Return `key`, which is redacted from now on."""
+    """Register `key` for redaction, and return it."""
     from nexus_cli.core.redact_secrets import protect_secret  # noqa: PLC0415  (slow, and many have no stored key)
 
     protect_secret(key)
@@ -126,15 +126,15 @@ def _from_keyring(variable: str) -> str:
         raise ProviderError("auth", why, f"Store it again with `nexus login`, or export {variable}=...")
     try:
         return str(keyring.get_password(SERVICE, variable) or "")
-    except Exception as error:  # whatever a backend raises: locked, no bus, refused
+    except Exception as error:  # a backend may raise anything: locked, no bus, refused
         why = f"the keyring did not return the key of {variable} ({type(error).__name__})"
         raise ProviderError("auth", why, f"Unlock it, or export {variable}=...") from error
 
 
 def _keyring() -> Any:
-    """Return the module `keyring` if it is installed and has a place to store; else None."""
+    """Return the module `keyring` if it is installed and has a usable backend, else None."""
     try:
-        keyring = import_module("keyring")  # of an extra, and slow
+        keyring = import_module("keyring")  # an optional dependency, slow to import
         return keyring if keyring.get_keyring().priority >= USABLE else None
-    except Exception:  # not installed, or a backend fails as it is looked for: nothing is stored there
+    except Exception:  # not installed, or no backend could be loaded
         return None

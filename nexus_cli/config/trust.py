@@ -1,8 +1,7 @@
-"""The record of trusted projects, and the project files that it covers.
+"""Keep the record of trusted projects, and read the project files that it covers.
 
-Trust is given to a state of each item of `.nexus` that could take effect (`trust_items`): its hash is stored with the
-project's real path, so an item that changed is untrusted again, and it alone. In a worktree of nexus an item is trusted
-where the same one is trusted in the same state for the project that it was made of.
+Each item of `.nexus` that can take effect (`trust_items`) is trusted by its hash, stored with the project's real path:
+a changed item is untrusted again, and only that one. In a worktree of nexus the trust of the source project applies.
 """
 
 from __future__ import annotations
@@ -34,33 +33,32 @@ FOLDERS = ("recipes", "commands", "skills")
 """Parts of `.nexus` that can take effect; anything else is ignored."""
 MOST_FILES = 2000
 MOST_BYTES = 4 * 1024 * 1024
-"""Of one file."""
+"""Most bytes of one file."""
 MOST_IN_ALL = 16 * 1024 * 1024
 DEEPEST = 16
-"""Folders in folders."""
+"""Most nested folders."""
 WAIT = 10.0
-"""Seconds that a change of the record waits for another one."""
-
+"""Seconds to wait for another process's change of the record."""
 LARGEST_TEXT = 256 * 1024
-"""Bytes of one file up to which what was trusted is kept, to show the difference later."""
+"""Most bytes of a trusted part whose text is stored, to show a diff later."""
 
 State = Literal["trusted", "changed", "untrusted", "nothing"]
-"""`trusted`: everything is in effect. `changed`: trusted once, and something is different or new, which is not in
-effect. `nothing`: the project has no configuration."""
+"""`trusted`: everything is in effect. `changed`: trusted once, and changed or new items are not in effect.
+`nothing`: the project has no configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The content of a project's `.nexus`, read once: what is judged is what takes effect."""
+    """The content of a project's `.nexus`, read once, so that the checked bytes are those that take effect."""
 
     files: Mapping[str, bytes]
-    """Path inside `.nexus` to content, in order of the paths."""
+    """Content by path inside `.nexus`, sorted."""
     problem: str = ""
-    """Why it can never take effect, in one line with the file's name; "" when it could."""
+    """Why nothing of it can take effect, in one line with the file's name; "" if it can."""
 
     @property
     def sha256(self) -> str:
-        """Return the hash of all names and contents: what earlier versions stored."""
+        """Return the hash of all names and contents, which earlier versions stored."""
         digest = hashlib.sha256()
         for name, data in self.files.items():
             raw = os.fsencode(name)
@@ -69,15 +67,14 @@ class Configuration:
 
     @property
     def items(self) -> dict[str, TrustItem]:
-        """Return what each file can put into effect, by key."""
+        """Return the items in the files, by key."""
         from nexus_cli.config.trust_items import split_items  # noqa: PLC0415  (few projects have such files)
 
         return split_items(self.files)
 
 
 def read_configuration(project: Path) -> Configuration:
-    """Return the files of `project` that could take effect. Raises nothing; one look at the disk where there are
-    none."""
+    """Read the files of `project` that can take effect. Never raises; a project without them costs one lstat."""
     folder = project / FOLDER
     if not os.path.lexists(folder):
         return Configuration({})
@@ -109,7 +106,7 @@ def trust_state(project: Path, found: Configuration | None = None) -> State:
 
 
 def trusted_configuration(project: Path, found: Configuration | None = None) -> Configuration:
-    """Return the configuration of `project` that is in effect: of `found`, the items that are trusted as they are."""
+    """Return the part of the configuration `found` of `project` that is in effect: unchanged trusted items."""
     found = found or read_configuration(project)
     if not found.files:
         return Configuration({})
@@ -125,17 +122,17 @@ def trusted_keys(project: Path, found: Configuration) -> frozenset[str]:
         return frozenset()
     keys = _known_keys(known, found)
     if "items" not in known and keys and find_source(project) == project:
-        # Of an earlier version, and unchanged: from now on each item by itself.
+        # Recorded by an earlier version, and unchanged: record each item by itself.
         with suppress(NexusError):
             _store(project, found, str(known.get("at", "")), wait=0.0)
     return keys
 
 
 def trust(project: Path, found: Configuration | None = None) -> None:
-    """Let the configuration of `project` take effect, as it is now or as it was when it was `found`.
+    """Trust the configuration of `project`: `found`, or the current one.
 
-    `NexusError("config", ...)` when there is none, or it can never take effect; kind `internal` when this cannot be
-    stored.
+    Raises `NexusError("config", ...)` if there is none or it cannot take effect, kind `internal` if the record cannot
+    be written.
     """
     found = found or read_configuration(project)
     _refuse_worktree(project)
@@ -147,7 +144,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
 
 
 def revoke_trust(project: Path) -> bool:
-    """Take trust back; False when there was none. `NexusError("internal", ...)` when this cannot be stored."""
+    """Revoke trust; return False if there was none. Raises `NexusError("internal", ...)` if that cannot be stored."""
     _refuse_worktree(project)
     key = _key(project)
     if key not in _read_record():
@@ -159,9 +156,9 @@ def revoke_trust(project: Path) -> bool:
 
 
 def trusted_texts(project: Path) -> dict[str, dict[str, str | None]]:
-    """Return what each item said when it was trusted, by key and name of the part; None: binary, or too large.
+    """Return the trusted text of each item, by key and name of the part; None for a binary or too large part.
 
-    Empty where that was not kept: trust was given by an earlier version, or never.
+    Returns {} if no texts are stored: the project is untrusted, or an earlier version trusted it.
     """
     try:
         items = json.loads(_texts_path(project).read_bytes())["items"]
@@ -171,7 +168,7 @@ def trusted_texts(project: Path) -> dict[str, dict[str, str | None]]:
 
 
 def part_text(data: bytes) -> str | None:
-    """Return the text of a part of an item; None for one that is binary, or too large to be kept."""
+    """Return the text of a part of an item; None for a part that is binary or too large to store."""
     try:
         return data.decode("utf-8") if len(data) <= LARGEST_TEXT else None
     except UnicodeDecodeError:
@@ -179,7 +176,7 @@ def part_text(data: bytes) -> str | None:
 
 
 def _known_keys(known: Mapping[str, Any], found: Configuration) -> frozenset[str]:
-    """Return the keys of the items of `found` that are on record as they are."""
+    """Return the keys of the items of `found` whose hash is on record."""
     stored = known.get("items")
     if not isinstance(stored, dict):
         return frozenset(found.items) if known.get("sha256") == found.sha256 else frozenset()
@@ -197,7 +194,7 @@ def _store(project: Path, found: Configuration, at: str, wait: float) -> None:
 
 
 def _key(project: Path) -> str:
-    """Return what a project is on record under."""
+    """Return the key of a project in the record."""
     return os.path.realpath(find_source(project))
 
 
@@ -214,7 +211,7 @@ def _texts_path(project: Path) -> Path:
 
 
 class _Unfit(Exception):
-    """A file that keeps the whole configuration from taking effect."""
+    """A file makes the whole configuration invalid."""
 
     def __init__(self, name: str, why: str) -> None:
         shown = "".join(char if char.isprintable() else "?" for char in name)
@@ -222,7 +219,7 @@ class _Unfit(Exception):
 
 
 def _find_files(folder: Path, root: str) -> Iterator[tuple[str, str]]:
-    """Yield name and path of every file that counts; links are followed as long as they stay in the project."""
+    """Yield name and path of every file that can take effect; links are followed if they stay in the project."""
     _resolve_inside("", str(folder), root)
     if not os.path.isdir(folder):
         raise _Unfit("", "is not a folder")
@@ -257,7 +254,7 @@ def _resolve_inside(name: str, path: str, root: str) -> str:
 
 
 def _read(name: str, path: str, root: str) -> bytes:
-    """Return the content of one file. A pipe or device is never waited for."""
+    """Return the content of one file. Never blocks on a pipe or device."""
     real = Path(_resolve_inside(name, path, root))
     try:
         with open_folder(real.parent) as folder:
@@ -275,8 +272,7 @@ def _read(name: str, path: str, root: str) -> bytes:
 
 
 def _read_record() -> dict[str, Any]:
-    """Return the projects on record by real path; none where the record is missing or not ours: then nothing is
-    trusted."""
+    """Return the projects on record by real path; {} (nothing is trusted) if the record is missing or invalid."""
     try:
         value = json.loads((places().data / "trust.json").read_bytes())
         projects = value["projects"]
@@ -287,7 +283,7 @@ def _read_record() -> dict[str, Any]:
 
 @contextmanager
 def _change_record(wait: float) -> Iterator[dict[str, Any]]:
-    """Yield the record, to be changed by one process at a time and replaced in one step."""
+    """Lock the record, yield it for changes, and replace it atomically."""
     path = places().data / "trust.json"
     try:
         with FileLock.wait_for(path.with_name("trust.lock"), wait):

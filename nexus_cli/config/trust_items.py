@@ -1,7 +1,7 @@
-"""The single things that a project's configuration can put into effect, each with a hash of its own.
+"""Split a project's configuration into items that are trusted separately, each with its own hash.
 
-A person trusts each of them in one state: a change in one of them revokes that one, and the others stay. The settings
-are one item, each rule is one, so is each server, recipe, command, skill (with all its files) and identity file.
+A change revokes the trust of that item alone. The settings are one item, and so is each rule, server, recipe, command,
+skill (with all its files) and identity file.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _KINDS = {"recipes": "recipe", "commands": "command", "skills": "skill"}
 
 @dataclass(frozen=True, slots=True)
 class TrustItem:
-    """One thing that is trusted by itself."""
+    """A part of the configuration that is trusted by itself."""
 
     kind: str
     """`settings`, `rule`, `server`, `servers`, `recipe`, `command`, `skill` or `identity`."""
     name: str
-    """Its name among those of its kind; "" for the only one."""
+    """Its name, unique within its kind; "" for settings and servers as a whole."""
     parts: Mapping[str, bytes]
-    """What it says: the files that it is made of, or its part of one of them in a fixed form."""
+    """Its content by file name: whole files, or its part of a file in a canonical form."""
 
     @property
     def key(self) -> str:
-        """Return kind and name: what it is on record under."""
+        """Return kind and name, the item's key in the record."""
         return f"{self.kind} {self.name}".rstrip()
 
     @property
@@ -45,7 +45,7 @@ class TrustItem:
 
 
 def split_items(files: Mapping[str, bytes]) -> dict[str, TrustItem]:
-    """Return the items of a project's files by key, in the order of the files."""
+    """Split a project's files into items, by key, in the order of the files."""
     items: dict[str, TrustItem] = {}
     for name, data in files.items():
         if name == SETTINGS:
@@ -61,7 +61,7 @@ def split_items(files: Mapping[str, bytes]) -> dict[str, TrustItem]:
 
 
 def keep_items(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, bytes]:
-    """Return `files` with nothing in them but the items with these keys."""
+    """Return `files` reduced to the items with these keys."""
     items = split_items(files)
     if keys.issuperset(items):
         return dict(files)
@@ -97,7 +97,7 @@ def _keep_servers(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str,
 
 
 def _file_owner(name: str) -> tuple[str, str]:
-    """Return kind and name of the item that a file of its own belongs to."""
+    """Return kind and name of the item of a file that is not split."""
     folder, _, rest = name.partition("/")
     if folder not in _KINDS:
         return "identity", name
@@ -108,7 +108,7 @@ def _file_owner(name: str) -> tuple[str, str]:
 
 def _split_settings(data: bytes) -> Iterator[TrustItem]:
     table = _read_toml(data)
-    if table is None:  # it is told what is wrong once it is trusted, and nothing of it counts
+    if table is None:  # invalid TOML: the error is reported once it is trusted
         yield TrustItem("settings", "", {SETTINGS: data})
         return
     rest, rules = _take_rules(table)
@@ -130,7 +130,7 @@ def _split_servers(data: bytes) -> Iterator[TrustItem]:
 
 
 def _take_rules(table: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-    """Return the settings without rules, and the rules with their kind."""
+    """Separate the settings from the rules; return both, each rule with its kind."""
     rules = table.get("rules")
     if not isinstance(rules, dict):
         return table, []
@@ -145,7 +145,7 @@ def _name_rule(kind: str, entry: Any) -> str:
 
 
 def _lines(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield a table as lines `key = value`, whatever the order and the form in which it was written."""
+    """Yield a table as lines `key = value`, independent of the notation in the file."""
     for key, value in table.items():
         path = prefix + (key if key.isidentifier() else json.dumps(key))
         if isinstance(value, dict) and value:
@@ -163,7 +163,7 @@ def _read_toml(data: bytes) -> dict[str, Any] | None:
 
     try:
         table = tomllib.loads(data.decode("utf-8-sig"))
-        _value(table)  # what is nested too deeply cannot be written down again
+        _value(table)  # raises RecursionError if it is nested too deeply
         return table
     except (ValueError, RecursionError):
         return None

@@ -1,6 +1,6 @@
-"""What a project has that nexus knows and does not read: its own for later, and that of other tools.
+"""Find files in a project that nexus recognizes but does not read: planned features, and files of other tools.
 
-The one table of it. Where something of it is supported one day, its row goes.
+When one of them becomes supported, remove its row here.
 """
 
 from __future__ import annotations
@@ -29,51 +29,51 @@ PLACES: Mapping[str, str] = {
     ".cursor/commands": "commands",
     ".opencode/command": "commands",
 }
-"""Paths in a project, and what they hold."""
+"""Paths in a project, and their contents."""
 SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
 SETTINGS_KEYS = ("hooks", "permissions")
-"""Keys of these files that say what runs; a file without them is nothing that is missed."""
+"""Keys of these files worth reporting; files without them are ignored."""
 KINDS: Mapping[str, str] = {"command": "commands", "server": "MCP servers", "servers": "MCP servers"}
-"""Kinds of items of `.nexus` (`trust_items`) that have no effect, trusted or not, with what people call them."""
+"""Kinds of items of `.nexus` (`trust_items`) that have no effect, trusted or not, with their names for people."""
 MOST_BYTES = 1 << 20
-"""Of a settings file that is looked at."""
+"""Most bytes read of a settings file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """One thing that is there and not read."""
+    """An existing file or folder that nexus does not read."""
 
     path: str
-    """In the project."""
+    """Relative to the project."""
     what: str
 
 
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
-    """Return what is there, in the order of the table. Raises nothing."""
+    """Return the unsupported files of `project`, in the order of the table. Never raises."""
     found = [Unsupported(path, what) for path, what in PLACES.items() if os.path.exists(project / path)]
     return (*found, *(Unsupported(path, what) for path in SETTINGS for what in _settings_keys(project / path)))
 
 
 def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
-    """Return one line, "" for nothing: `Found .claude/commands, .mcp.json (MCP servers): not supported yet`."""
+    """Return a line such as `Found .claude/commands, .mcp.json (MCP servers): not supported yet`, "" for none."""
     named = [one.path if one.path.endswith(one.what) else f"{one.path} ({one.what})" for one in found]
     return f"Found {', '.join(named)}: not supported yet" if named else ""
 
 
 def new_unsupported_line(project: Path) -> str:
-    """Return the line where something else is there than when it was last returned for `project`, else ""."""
+    """Return the line of `describe_unsupported` if it has changed since the last call for `project`, else ""."""
     line, path = describe_unsupported(find_unsupported(project)), places().data / "unsupported.json"
     key, now = os.path.realpath(project), hashlib.sha256(line.encode()).hexdigest()[:16]
     told = _read_told(path)
     if told.get(key, "") == now or not (line or key in told):
         return ""
-    with suppress(OSError):  # then it is said once more
+    with suppress(OSError):  # the line is shown again then
         replace_private_file(path, json.dumps({"version": 1, "projects": {**told, key: now}}, indent=1).encode())
     return line
 
 
 def _settings_keys(path: Path) -> Iterator[str]:
-    if not os.path.isfile(path):  # a pipe is never waited for
+    if not os.path.isfile(path):  # opening a pipe would block
         return
     try:
         with open(path, "rb") as file:

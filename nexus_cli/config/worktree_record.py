@@ -1,8 +1,7 @@
-"""Find the worktrees of nexus, and keep the record of each: which project it was made of, and from which state.
+"""Find the worktrees of nexus, and store the record of each: its source project and the state it was made from.
 
-`data/worktrees/PROJECT/NAME` is the folder in which work is done; `data/worktrees/PROJECT/.NAME` beside it holds the
-record, a lock and the store of states (`nexus_cli/workers`). A worktree counts as its source project: its trust, its
-facts, its usage.
+`data/worktrees/PROJECT/NAME` is the work tree; `data/worktrees/PROJECT/.NAME` beside it has the record, a lock and the
+store of snapshots (`nexus_cli/worktrees`). Trust, facts and usage of a worktree are those of its source project.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ from nexus_cli.config.private_file import replace_private_file
 RECORD = "record.json"
 _SLUG = re.compile(r"[^a-z0-9]+")
 _NESTED = 8
-"""Worktrees of worktrees that are followed to their source."""
+"""Most nested worktrees that are followed to their source."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorktreeRecord:
-    """One worktree as it was made, and what was applied of it."""
+    """One worktree: its origin, and the state applied to its source project."""
 
     name: str
     folder: Path
     """The real path of the work tree."""
     source: Path
-    """The real path of the project that it was made of, which changes are applied to."""
+    """The real path of the source project, to which changes are applied."""
     repository: Path
-    """The git folder that both share."""
+    """The git folder of both."""
     branch: str
-    """The branch that was made for it; "" before there is one."""
+    """The branch created for it; "" before that."""
     start: str
-    """The commit that was checked out at first."""
+    """The commit checked out at first."""
     base: str = ""
-    """The state that was carried over, a tree in the store; "" while the worktree is being made."""
+    """The tree in the store with the source project's state that was copied; "" while the worktree is being made."""
     applied: str = ""
-    """The state up to which changes are in the source project; `base` at first."""
+    """The tree in the store up to which changes were applied to the source project; `base` at first."""
     created: str = ""
 
     @property
@@ -52,12 +51,11 @@ class WorktreeRecord:
 
     @property
     def store(self) -> Path:
-        """Return the folder of the store of states."""
         return self.home / "store"
 
     @property
     def lock(self) -> Path:
-        """Return the file on which those who work in it hold a shared lock."""
+        """Return the lock file; sessions that work in the worktree hold it shared."""
         return self.home / "lock"
 
     def save(self) -> None:
@@ -67,7 +65,7 @@ class WorktreeRecord:
 
 
 def record_folder(folder: Path) -> Path:
-    """Return the folder of the record of the worktree in `folder`."""
+    """Return the folder with the record of the worktree `folder`."""
     return folder.with_name(f".{folder.name}")
 
 
@@ -80,7 +78,7 @@ def worktrees_of(source: Path, own: Places | None = None) -> Path:
 
 
 def read_records(folder: Path) -> Iterator[WorktreeRecord]:
-    """Yield the records in a folder of worktrees, by name."""
+    """Yield the records of the worktrees in a folder, sorted by name."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.startswith("."))
     except OSError:
@@ -102,7 +100,7 @@ def read_all_records(own: Places | None = None) -> Iterator[WorktreeRecord]:
 
 
 def read_record(folder: Path) -> WorktreeRecord | None:
-    """Return the record of the worktree in `folder`; None if there is none, or it cannot be read."""
+    """Return the record of the worktree `folder`; None if it is missing or invalid."""
     try:
         value = json.loads((record_folder(folder) / RECORD).read_bytes())
         texts = {key: str(value[key]) for key in ("name", "branch", "start", "base", "applied", "created")}
@@ -113,7 +111,7 @@ def read_record(folder: Path) -> WorktreeRecord | None:
 
 
 def find_worktree(place: Path, own: Places | None = None) -> WorktreeRecord | None:
-    """Return the record of the worktree that `place` is or lies in; one look at names where it is in none."""
+    """Return the record of the worktree that `place` is in, None if it is in none (found without reading files)."""
     root = str(worktrees_root(own))
     real = os.path.realpath(place)
     if not real.startswith(root + os.sep):
@@ -124,7 +122,7 @@ def find_worktree(place: Path, own: Places | None = None) -> WorktreeRecord | No
 
 
 def find_source(project: Path, own: Places | None = None) -> Path:
-    """Return the project that the root `project` counts as: of a worktree its source, else itself."""
+    """Return the source project of the root `project` if that is a worktree, else `project`."""
     for _ in range(_NESTED):
         record = find_worktree(project, own)
         if record is None or os.path.realpath(project) != str(record.folder):
@@ -134,7 +132,7 @@ def find_source(project: Path, own: Places | None = None) -> Path:
 
 
 def project_identity(folder: Path) -> Path:
-    """Return the project under which sessions in `folder` are recorded, see `find_source`."""
+    """Return the project under which sessions in `folder` are recorded: the root of its source project."""
     return find_source(project_root(folder))
 
 

@@ -55,7 +55,7 @@ class FilePromptSource:
         return self._path
 
     def load(self) -> str | None:
-        """Return the file's text without a byte-order mark; None if there is no regular file."""
+        """Return the file's text without a byte-order mark; None if there is not a regular file."""
         found = read_text(self._path)
         self.notice, self.beyond = (found.notice, found.beyond) if found else (one_line(odd_file(self._path)), 0)
         return found.text if found else None

@@ -1,5 +1,4 @@
-"""Values and seams that every room shares. Standard library only (platformdirs in `paths`). Its exports load what they
-need when they are asked for."""
+"""Values and protocols that every room shares. Imports the standard library only; its exports are loaded on access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocol to the person who allows or refuses a call."""
+"""The protocol to the person who approves or declines a call."""
 
 from __future__ import annotations
 
@@ -9,44 +9,41 @@ from typing import Any, Protocol
 from nexus_cli.core.message import ToolCall
 
 SAY_INSTEAD = "Say what to do instead"
-"""The hint of a turn that ended because the person declined a call without words (`Deny.stops`)."""
+"""Hint of a turn that ended because the person declined a call without a reason (`Deny.stops`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A call that wants permission."""
-
     call: ToolCall
     what: str
-    """One line: what will happen."""
+    """The call on one line."""
     why: str
-    """One line: why it is asked (outside the project, protected place, level)."""
+    """The reason for asking on one line (outside the project, protected place, level)."""
     detail: str = ""
-    """A diff or the whole command, for a person."""
+    """The diff or the whole command."""
     always: str = ""
-    """What an answer for the rest of the session covers, and one that is stored: "npm test *", "this exact command"."""
+    """The scope of an answer for the session, or of a stored rule: "npm test *", "this exact command"."""
     kind: str = ""
-    """Why it is asked, as one word: `run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, or `confirm`:
-    the level would allow it."""
+    """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, or `confirm` if the level would allow it."""
     stores: tuple[str, ...] = ()
-    """The rules of `always`, which can be added to the personal settings; none: it can hold for the session only."""
+    """The rules of `always` that can be added to the personal settings; empty if it can hold for the session only."""
     profile: str = ""
-    """For a command: the profile that it would run in, see `nexus_cli.sandbox`."""
+    """For a command: its sandbox profile, see `nexus_cli.sandbox`."""
     parts: tuple[Mapping[str, Any], ...] = ()
-    """For a command: its parts with the decision on each, as `nexus rules test --json` has them; of very many some."""
+    """For a command: its parts with the decision on each, as in `nexus rules test --json`; may be truncated."""
     more_parts: int = 0
-    """How many parts there are beyond these."""
+    """Number of parts left out."""
     doubts: tuple[str, ...] = ()
     """For a command: what it has, besides its parts, that makes it ask: "a loop that may not end"."""
     rule: str = ""
-    """The rule that asks, with its origin; "" where the level does."""
+    """The rule that asks, with its origin; "" if the level does."""
     agent: str = ""
-    """The worker whose call it is; "" for the session itself."""
+    """The worker that makes the call; "" for the session itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Yes; with `always` for the rest of the session, see `Question.always`; with `stored` as a personal rule too."""
+    """Yes. `always`: for the rest of the session, see `Question.always`; `stored`: also as a personal rule."""
 
     always: bool = False
     stored: bool = False
@@ -58,27 +55,27 @@ class Deny:
 
     why: str = ""
     said: bool = True
-    """The person said no. Otherwise they said nothing, and `why` is what happened instead."""
+    """True if the person said no; False if nobody answered, with the reason in `why`."""
     by: str = "person"
-    """Whose words `why` is where `said`: `person` if they typed it, `client` if a program sent it."""
+    """Author of `why` if `said`: `person` if typed, `client` if a program sent it."""
     stops: bool = False
-    """The turn ends when the calls of this step are done: the person wants to talk first."""
+    """The turn ends after the calls of this step, so that the person can type a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Defer:
-    """Not now: the turn ends with the call open, and resuming asks again."""
+    """Not now: the turn ends with the call open; a resume asks again."""
 
 
 Answer = Allow | Deny | Defer
 
 
 class Approver(Protocol):
-    """The way to ask the person. `None` instead of an approver means that nobody can be asked."""
+    """Asks the person. `None` in place of an approver means that nobody can be asked."""
 
     async def ask(self, question: Question) -> Answer:
-        """Return the answer. Cancelled with the turn, and when the call needs no answer any more.
+        """Ask and return the answer. Cancelled with the turn, or if the call no longer needs an answer.
 
-        The questions of one step are asked at the same time, in call order.
+        The questions of one step are asked concurrently, in call order.
         """
         ...

@@ -1,6 +1,6 @@
-"""Inputs of a run besides its text: images, records of attached files, and the trigger that starts it.
+"""The inputs of a turn: its trigger, images, and records of attached files.
 
-Apart from `message`: a command that sends none needs no more than this.
+Separate from `message`, so that commands without messages need not import that.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ class Part:
 
 
 FOLDER, TEXT = "folder", "text"
-"""Types of what is attached; an image has its media type."""
+"""Values of `AttachedFile.type`; that of an image is its media type."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttachedFile:
-    """The record of a file or folder that a message takes along (seed B's `attachments` of a user message)."""
+    """The record of a file or folder attached to a message (seed B's `attachments` of a user message)."""
 
     path: str
-    """As it was named, without the range of lines."""
+    """As typed, without the range of lines."""
     type: str
     """`TEXT`, `FOLDER`, or the media type of an image."""
     size: int
-    """Bytes of what was attached."""
+    """Bytes attached."""
     first: int = 1
-    """Number of the first line that was attached."""
+    """First line attached, from 1."""
     last: int = 0
-    """Number of the last one; of a folder the number of its names."""
+    """Last line attached; for a folder the number of its names."""
     total: int = 0
-    """Lines of the file where only some were attached, else 0."""
+    """Number of lines of the file if only some were attached, else 0."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is recorded: `path`, `type`, `bytes`, and `names` or `lines` (`of` how many)."""
+        """Return the recorded form: `path`, `type`, `bytes`, and `names` or `lines` (`of` the file's total)."""
         found: dict[str, Any] = {"path": self.path, "type": self.type, "bytes": self.size}
         if self.type == FOLDER:
             return found | {"names": self.last}
@@ -57,11 +57,11 @@ _MAGIC = (
     (b"GIF89a", "image/gif"),
 )
 IMAGE_NAMES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
-"""Their usual names."""
+"""Names of image types, by media type."""
 
 
 def image_type(data: bytes) -> str:
-    """Return the media type of the image that `data` begins like (12 bytes are enough), or ""."""
+    """Return the media type of an image by its first 12 bytes, "" if it is none."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
@@ -78,18 +78,18 @@ class Trigger:
     files: tuple[AttachedFile, ...] = ()
     """Records of the files in text and parts."""
     uncounted: int = 0
-    """Bytes of input beyond the hard limit: counted, not kept."""
+    """Bytes of input beyond the hard limit, counted but not stored."""
     pasted: tuple[str, ...] = ()
-    """Parts of the text that were pasted, not typed: no fact counts at once by them."""
+    """Pasted parts of the text, in which a quote does not prove a fact."""
     shown: str = ""
-    """What a person reads in the place of a text of ours: the command that they typed."""
+    """The command that the person typed, shown instead of the text that it expands to."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What seed C's TRIGGER block says of it, with its keys: `type`, `triggerSource`, `sender`, `messageId`, ..."""
+    """Fields of seed C's TRIGGER block: `type`, `triggerSource`, `sender`, `messageId`, ..."""
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Memos that are recorded in one commit with the entry of its text, by kind."""
+    """Memos by kind, recorded in one commit with the entry of the text."""
     actor: str = "person"
-    """Whose words the text is: an actor of an entry."""
+    """Author of the text, see `Entry.actor`."""
     fresh: bool = False
-    """Begin a new epoch before it, whose head is the recap of what was done so far (seed C: a resumed run)."""
+    """Begin a new epoch first, whose head is a recap of the run so far (seed C: a resumed run)."""
     came: tuple[str, ...] = ()
-    """Of a fresh one: what came while the run waited, as lines that the recap ends with."""
+    """With `fresh`: lines about the events during the wait, at the end of the recap."""

@@ -1,4 +1,4 @@
-"""Seed B's token budget: the window, its two reserves, and what uses the rest. All numbers are tokens."""
+"""Seed B's token budget: the window, its two reserves, and the use of the rest. All numbers are tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HIGH_PRESSURE = 0.6
 CRITICAL_PRESSURE = 0.8
 MAX_RESERVE = 8000
 REQUEST_FLOOR = 0.25
-"""Share of the budget below which the person's request is never cut."""
+"""The person's request is never cut below this share of the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,9 @@ class UsedTokens:
 
     @property
     def total(self) -> int:
-        """Return the sum of all layers."""
         return self.system + self.tools + self.history + self.event
 
     def to_json(self) -> UsedObject:
-        """Return the layers and their total as JSON."""
         return {
             "system": self.system,
             "tools": self.tools,
@@ -42,7 +40,7 @@ class UsedTokens:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """`available` is the window less the two reserves; every percentage of the laws is of it."""
+    """`available` is the window minus both reserves; percentages in the laws refer to it."""
 
     window: int
     reserve_reply: int
@@ -51,29 +49,28 @@ class TokenBudget:
 
     @classmethod
     def of(cls, window: int, max_output: int | None = None) -> TokenBudget:
-        """Return the budget of a session in a window of so many tokens, for a model that answers with at most
-        `max_output`."""
+        """Make the budget of a window, for a model that replies with at most `max_output` tokens."""
         reply = min(MAX_RESERVE, window // 4, max_output or MAX_RESERVE)
         return cls(window, reply, min(MAX_RESERVE, window // 8))
 
     @property
     def available(self) -> int:
-        """Return the tokens that a request may take."""
+        """Return the most tokens of a request."""
         return self.window - self.reserve_reply - self.reserve_tools
 
     @property
     def output_cap(self) -> int:
-        """Return the most that one tool result may take; without a reserve for tools what that would be."""
+        """Return the most tokens of one tool result: the reserve for tools, or what it would be if it is 0."""
         return self.reserve_tools or min(MAX_RESERVE, self.window // 8)
 
     @property
     def file_cap(self) -> int:
-        """Return the most that a file takes which is sent whole although it is over `output_cap`."""
+        """Return the most tokens of a file that is sent whole although it exceeds `output_cap`."""
         return max(self.output_cap, min(2 * MAX_RESERVE, self.window // 8))
 
     @property
     def remaining(self) -> int:
-        """Return the free tokens; negative when over."""
+        """Return the free tokens, negative if the budget is exceeded."""
         return self.available - self.used.total
 
     @property
@@ -82,7 +79,7 @@ class TokenBudget:
         return self.pressure_beyond(0)
 
     def to_json(self) -> BudgetObject:
-        """Return it as JSON (`nexus docs json`)."""
+        """Return the JSON form (`nexus docs json`)."""
         return {
             "window": self.window,
             "reserve_reply": self.reserve_reply,
@@ -94,6 +91,6 @@ class TokenBudget:
         }
 
     def pressure_beyond(self, found: int) -> PressureLevel:
-        """Return the same of what is used beyond `found` tokens, in the room that these leave."""
+        """Return the pressure without the first `found` tokens: of the other used ones, in the room that is left."""
         share = (self.used.total - found) / max(1, self.available - found)
         return "critical" if share >= CRITICAL_PRESSURE else "high" if share >= HIGH_PRESSURE else "normal"

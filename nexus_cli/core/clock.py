@@ -1,4 +1,4 @@
-"""Time, as a value that tests can replace."""
+"""Get and format times. `Clock` is a value that tests can replace."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ Clock = Callable[[], datetime]
 
 
 def local_now() -> datetime:
-    """Return the current local time, with its zone."""
     return datetime.now().astimezone()
 
 
 def format_utc(moment: datetime) -> str:
-    """Return `moment` as ISO 8601 in UTC with milliseconds, the form of every time in the ledger and in JSON."""
+    """Format `moment` as ISO 8601 in UTC with milliseconds, as in the ledger and in JSON."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def format_local_minute(at: str, pattern: str = "%Y-%m-%d %H:%M") -> str:
-    """Return a time of the ledger as local time, to the minute unless `pattern` says otherwise; other text as it is."""
+    """Format a time of the ledger as local time with `pattern`; return other text unchanged."""
     try:
         return datetime.fromisoformat(at).astimezone().strftime(pattern)
     except (ValueError, OverflowError):
@@ -28,7 +27,8 @@ def format_local_minute(at: str, pattern: str = "%Y-%m-%d %H:%M") -> str:
 
 
 def format_age(at: str, now: datetime) -> str:
-    """Return how long ago a time of the ledger was: `12 minutes ago`; from a week on its date."""
+    """Format the age of a time of the ledger (`12 minutes ago`), or its date after a week; return other text
+    unchanged."""
     try:
         moment = datetime.fromisoformat(at).astimezone(now.tzinfo)
     except (ValueError, OverflowError):
@@ -45,5 +45,5 @@ def format_age(at: str, now: datetime) -> str:
 
 
 def format_local_time(moment: datetime) -> str:
-    """Return `moment` as the model and the person read it: `2026-01-13 14:30 (local)`."""
+    """Format `moment` for the model and the person: `2026-01-13 14:30 (local)`."""
     return f"{moment:%Y-%m-%d %H:%M} (local)"

@@ -1,6 +1,6 @@
-"""Blocking calls in daemon threads, each with a time limit: one that hangs delays neither a turn nor the exit.
+"""Run blocking calls in daemon threads with a time limit each: one that hangs delays neither a turn nor the exit.
 
-Calls run one after another in one thread. While one of them is slow, the others go on in a second thread.
+Calls run one after another in one thread. While one of them is slow, the others continue in another thread.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar, cast
 T = TypeVar("T")
 
 GRACE = 0.25
-"""Seconds after which a running call no longer holds up the next one."""
+"""Seconds after which a running call no longer delays the next one."""
 TICK = 0.1
-"""Seconds between two looks at the clock. A longer pause counts as two ticks: the process itself was held up."""
+"""Seconds between two checks of the limits. A longer pause counts as two ticks: the process itself was suspended."""
 
 
 @dataclass(eq=False)
@@ -28,46 +28,46 @@ class DaemonTask(Generic[T]):
 
     call: Callable[[], T]
     limit: float
-    """Seconds from its start that `run_tasks` waits for it."""
+    """Seconds from its start for which `run_tasks` waits for it."""
     spent: float = 0.0
     """Seconds that `run_tasks` has waited for it."""
     started: float | None = None
-    """When it started, by the monotonic clock."""
+    """Start time, monotonic seconds; None before the start."""
     ended: bool = False
     error: BaseException | None = None
-    """Its exception."""
+    """The exception that the call raised."""
     _value: T | None = None
 
     @property
     def succeeded(self) -> bool:
-        """True if it has ended and returned a value."""
+        """True if the call has returned a value."""
         return self.ended and self.error is None
 
     @property
     def value(self) -> T:
-        """Its result; valid once it has succeeded."""
+        """The result of the call; valid once it has succeeded."""
         return cast(T, self._value)
 
     def start(self) -> None:
-        """Run it in a daemon thread of its own without waiting for it."""
+        """Start the call in its own daemon thread."""
         self.started = time.monotonic()
         _start_thread(self.run, [self])
 
     def run(self) -> None:
-        """Run it in this thread and keep what it returns or raises."""
+        """Run the call in this thread and store its result or exception."""
         self.started = time.monotonic()
         try:
             self._value = self.call()
-        except BaseException as error:  # a seam: also an exit or a cancellation ends only this call
+        except BaseException as error:  # even SystemExit or a cancellation ends this call only
             self.error = error
         self.ended = True
 
 
 async def run_tasks(tasks: Iterable[DaemonTask[Any]]) -> None:
-    """Run the tasks in order; return as soon as each has ended or exceeded its limit.
+    """Run the tasks in order, and return when each has ended or exceeded its limit.
 
-    One that runs already is waited for. A call that exceeds its limit continues in its thread. A cancellation ends the
-    wait at once, and what has not started by then never runs.
+    Tasks that already run are waited for. A call that exceeds its limit continues in its thread. A cancellation ends
+    the wait at once, and tasks that have not started never run.
     """
     tasks = list(tasks)
     loop, all_ended = asyncio.get_running_loop(), asyncio.Event()
@@ -80,7 +80,7 @@ async def run_tasks(tasks: Iterable[DaemonTask[Any]]) -> None:
             except IndexError:  # the other thread took the last one
                 return
         if all(task.ended for task in tasks):
-            with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: nobody is waiting
                 loop.call_soon_threadsafe(all_ended.set)
 
     if waiting:

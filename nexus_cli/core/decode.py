@@ -1,6 +1,6 @@
-"""Decode bytes of unknown encoding and encode them back byte for byte: a byte order mark, UTF-8, else a guess.
+"""Decode bytes of unknown encoding so that they can be encoded back: by byte order mark, as UTF-8, else by a guess.
 
-The only decoder of the product. Callers read the bytes and decide what is binary beyond a NUL.
+All file contents are decoded here. Callers read the bytes, and may treat more as binary than files with a NUL.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 HEAD = 8192
-"""Bytes in which a NUL means binary, in what is not UTF-8."""
+"""First bytes in which a NUL marks data as binary, unless it is UTF-8."""
 _SAMPLE = 32 * 1024
-"""Bytes on each side of the first byte that is not UTF-8, from which the encoding is guessed."""
+"""Bytes before and after the first byte that is not UTF-8, from which the encoding is guessed."""
 _FEW = 8
-"""Below so many bytes outside ASCII a guess is worth nothing."""
+"""Least bytes outside ASCII for a guess."""
 _COMMON = [
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "iso8859_2", "koi8_r"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
-"""Encodings that people use; without this bound a short text is mistaken for exotic ones. None has a state."""
+"""Candidates for a guess: without this list short texts are taken for exotic encodings. All are stateless."""
 _ALPHABETS = (
     ("cp1252", "àâçèéêëîïôùûüÿœ"),  # French
     ("cp1252", "äöüß"),  # German
@@ -50,11 +50,11 @@ _ALPHABETS = (
     ("cp1254", "âçğıİîöşûü"),  # Turkish
     ("cp1252", "áæðéíóöúýþ"),  # Icelandic
 )
-"""The letters beyond ASCII of a language, and the table that its texts are saved in; of equal ones the first counts."""
+"""The usual encoding and the letters outside ASCII of each language; of equally good ones the first counts."""
 _SIGNS = "\xa0«»‹›‘’‚“”„–—…•€£§©®™°±×·"
-"""Signs in texts of any language."""
+"""Characters in texts of any language."""
 _CONTROLS = range(7)
-"""No text has these: with one of them nothing is guessed."""
+"""Characters that occur in no text: with one of them no encoding is guessed."""
 _HIGH = bytes(range(128, 256))
 
 
@@ -63,14 +63,14 @@ class DecodedText:
     """Decoded text."""
 
     text: str
-    """Without the byte order mark, line ends as they are. Stray bytes in UTF-8 are lone surrogates."""
+    """Without the byte order mark, with the original line ends. Stray bytes in UTF-8 are lone surrogates."""
     encoding: str = "utf-8"
     bom: bytes = b""
     errors: str = "strict"
-    """`surrogateescape`: UTF-8 with stray bytes; `replace`: unsound behind a mark, no way back."""
+    """`surrogateescape`: UTF-8 with stray bytes; `replace`: invalid after a byte order mark, cannot be encoded back."""
 
     def encode(self, text: str) -> bytes:
-        """Encode another text in the form of this one; `UnicodeEncodeError` where the encoding lacks a letter."""
+        """Encode another text like this one; raise `UnicodeEncodeError` if the encoding lacks a character."""
         return self.bom + text.encode(self.encoding, self.errors)
 
     @property
@@ -87,19 +87,19 @@ class DecodedText:
 
     @property
     def is_crlf(self) -> bool:
-        """True if there are lines and each ends in `\\r\\n`."""
+        """True if all line ends are `\\r\\n`, and there are any."""
         return "\r\n" in self.text and self.text.count("\n") == self.text.count("\r\n")
 
     @property
     def stray_bytes(self) -> int:
-        """Return the number of bytes that are not UTF-8 in a text that otherwise is."""
+        """Return the number of bytes that are not UTF-8 in an otherwise valid text."""
         if self.errors != "surrogateescape":
             return 0
         return len(self.text) - len(self.text.encode("utf-8", "ignore").decode())
 
     @property
     def remark(self) -> str:
-        """Return how the text was read, for "NAME: ..."; "" where nothing is unusual."""
+        """Return a remark on an unusual encoding, to follow "NAME: "; "" for none."""
         if self.errors == "replace":
             return f"is not sound {self.encoding}; read with replacements"
         if self.errors == "surrogateescape":
@@ -113,11 +113,11 @@ class DecodedText:
 
 
 def decode(data: bytes, *, cut: bool = False) -> DecodedText | None:
-    """Return the text of `data`; None when it is neither marked nor UTF-8 and has a NUL near its beginning.
+    """Decode `data`; return None if it is binary: no byte order mark, not UTF-8, and a NUL near the beginning.
 
-    A byte order mark decides, then UTF-8. With as many characters in UTF-8 as bytes that are not, it is UTF-8 with
-    stray bytes; else the letters decide (charset-normalizer), and where they fit nothing, or control characters are
-    among them, it is UTF-8 after all. With `cut` a character that is torn at the end is left away.
+    Data with at least as many valid non-ASCII characters as invalid bytes is UTF-8 with stray bytes; otherwise the
+    encoding is guessed (charset-normalizer). If no guess fits, or there are control characters, it is UTF-8 with stray
+    bytes after all. With `cut` an incomplete last character is dropped.
     """
     for bom, encoding in MARKS:
         if data.startswith(bom):
@@ -161,7 +161,7 @@ def _decode_exactly(data: bytes, encoding: str) -> str | None:
 
 
 def _guess_encoding(sample: bytes) -> str:
-    """Return the likeliest encoding; for a Latin alphabet the table in which the letters are those of one language."""
+    """Return the likeliest encoding; for Latin text the one in which the letters are those of one language."""
     if len(sample) - len(sample.translate(None, _HIGH)) < _FEW:
         return "cp1252"
     from charset_normalizer import from_bytes  # noqa: PLC0415  (slow to load, and nearly everything is UTF-8)
@@ -175,6 +175,6 @@ def _guess_encoding(sample: bytes) -> str:
 
 
 def _count_foreign_letters(count: Counter[int], encoding: str, alphabet: str) -> int:
-    """Count the non-ASCII bytes that in `encoding` are neither of the alphabet nor a common sign."""
+    """Count the non-ASCII bytes that in `encoding` are neither in the alphabet nor in `_SIGNS`."""
     known = {*_SIGNS, *alphabet, *alphabet.upper()}
     return sum(times for byte, times in count.items() if bytes([byte]).decode(encoding, "replace") not in known)

@@ -1,11 +1,11 @@
-"""Durations as people write them: `90m`, `2 hours`, `1d 2h`."""
+"""Parse and format durations as people write them: `90m`, `2 hours`, `1d 2h`."""
 
 from __future__ import annotations
 
 import re
 
 MOST_SECONDS = 10 * 366 * 86_400.0
-"""Ten years: a longer one is a mistake."""
+"""Ten years; anything longer is taken for a mistake."""
 _UNITS = {
     "s": 1,
     "sec": 1,
@@ -26,7 +26,7 @@ _BETWEEN = re.compile(r"\s*(?:,|and)?\s*")
 
 
 def parse_duration(text: str) -> float | None:
-    """Return the seconds of a duration above 0 and at most `MOST_SECONDS`; None for other text."""
+    """Return a duration in seconds; None for other text, and for durations of 0 or above `MOST_SECONDS`."""
     rest, total = text.strip().lower(), 0.0
     while part := _PART.match(rest):
         unit = part[2] if part[2] in _UNITS else part[2].removesuffix("s")
@@ -39,7 +39,7 @@ def parse_duration(text: str) -> float | None:
 
 
 def format_duration(seconds: float) -> str:
-    """Return `45 s`, `5 min`, `2 h 5 min` or `3 d 4 h`."""
+    """Format seconds as `45 s`, `5 min`, `2 h 5 min` or `3 d 4 h`."""
     seconds = max(0, round(seconds))
     if seconds < 60:
         return f"{seconds} s"

@@ -1,7 +1,7 @@
-"""Elide one text to a number of tokens, pure: head and tail stay around one visible marker.
+"""Elide a text to a number of tokens: keep its head and tail around one visible marker.
 
 Also cuts pieces of a range, to read the rest. Positions are character offsets as in Python slices, so that joined
-ranges give the original back. The session records what was left out as a drop.
+ranges give the original. The session records the elided part as a drop.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Marker = Callable[[int, int, int, int], str]
 """`(start, end, total, tokens) -> line`: the hole `[start:end)` of a text of `total` characters, and its tokens."""
 
 RECALL = "recall"
-"""The tool that reads back what was left out."""
+"""Name of the tool that reads elided text."""
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 LONGEST_LINE = 1000
-"""Characters of one line: a variable can hold megabytes."""
+"""Most characters of `one_line`: an argument can have megabytes."""
 _TRIES = 8
 _FILLED = 0.95
 _LONGEST_SEQUENCE = 64
@@ -31,15 +31,15 @@ _JOINER = "\u200d"
 
 @dataclass(frozen=True, slots=True)
 class ElidedText:
-    """A text that fits, and what was cut out of it."""
+    """A text that fits the cap, and the range that was cut out."""
 
     text: str
     start: int = 0
-    """First character left out."""
+    """Offset of the first character left out."""
     end: int = 0
-    """One past the last character left out; equal to `start` when nothing was."""
+    """Offset after the last character left out; equal to `start` if nothing was."""
     tokens: int = 0
-    """Tokens left out: the whole less what is shown, by the given counter."""
+    """Tokens left out, by the given counter."""
 
     @property
     def is_whole(self) -> bool:
@@ -48,12 +48,12 @@ class ElidedText:
 
 
 def plain_marker(start: int, end: int, total: int, tokens: int) -> str:
-    """Return the marker where nothing can be read back."""
+    """Return the marker for text that cannot be recalled."""
     return f"[... {tokens:,} tokens left out ...]"
 
 
 def drop_marker(drop_id: str, lines: Callable[[int, int], str] = lambda start, end: "") -> Marker:
-    """Return the marker that says how to read the rest of drop `drop_id`; `lines` names the lines of a hole."""
+    """Return a marker with the call that reads the rest of drop `drop_id`; `lines` names the lines of a hole."""
 
     def marker(start: int, end: int, total: int, tokens: int) -> str:
         named = lines(start, end)
@@ -64,7 +64,7 @@ def drop_marker(drop_id: str, lines: Callable[[int, int], str] = lambda start, e
 
 
 def line_namer(text: str, first: int) -> Callable[[int, int], str]:
-    """Return a function that names the lines of `text[start:end]`, also those cut in two; `text` begins with line
+    """Return a function that names the lines of `text[start:end]`, partial ones included; `text` starts at line
     `first`."""
 
     def name(start: int, end: int) -> str:
@@ -75,17 +75,17 @@ def line_namer(text: str, first: int) -> Callable[[int, int], str]:
 
 
 def token_bound(text: str) -> int:
-    """Return an upper bound of the tokens of ordinary text, for where no counter is supplied."""
+    """Return an upper bound of the tokens of ordinary text, for use without a counter."""
     plain = sum(map(str.isascii, text))
     return plain // 3 + len(text.encode("utf-8", "replace")) - plain + 1
 
 
 def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
-    """Return `text` in at most `cap` tokens: as it is, or head and tail around a marker line.
+    """Return `text` in at most `cap` tokens: unchanged, or head and tail around a marker line (law 5).
 
-    Cuts lie at line ends where that costs little, and never inside a combining sequence. `count` is called once with
-    the whole text and a bounded number of times with about `cap` tokens of it. A cap too small for the marker gives
-    the marker alone, and no text where even that does not fit. Follows law 5: the hole is visible.
+    Cuts are at line ends if that costs little, and never inside a combining sequence. `count` is called once with the
+    whole text and a bounded number of times with about `cap` tokens of it. A cap too small for head and tail gives the
+    marker alone, one too small for the marker no text.
     """
     whole = count(text)
     if whole <= cap:
@@ -107,10 +107,9 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
 
 
 def cut_piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
-    """Return as much of `text[start:end]` from its start as fits `cap` tokens, up to a line end where that costs
-    little.
+    """Return the longest beginning of `text[start:end]` that fits `cap` tokens, up to a line end if that costs little.
 
-    Offsets are taken as Python slices take them.
+    Offsets are those of Python slices.
     """
     first, last, _ = slice(start, end).indices(len(text))
     last = max(first, last)
@@ -128,7 +127,7 @@ def _join_around(head: str, line: str, tail: str) -> str:
 
 
 def _forward(text: str, start: int, end: int, cap: int, count: Count) -> int:
-    """Return an offset up to which `text[start:]` fits `cap`, near the last such one."""
+    """Return about the largest offset up to which `text[start:]` fits `cap`."""
     return start + _longest(end - start, cap, lambda size: count(text[start : start + size]))
 
 
@@ -137,8 +136,7 @@ def _backward(text: str, start: int, end: int, cap: int, count: Count) -> int:
 
 
 def _longest(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
-    """Return the largest size up to `limit` that was seen to fit: a few steps by proportion, halving where that
-    fails."""
+    """Search the largest size up to `limit` that fits: by proportion, at most `_TRIES` times, then by halving."""
     fits, over = 0, limit + 1
     size = min(limit, cap * 4)
     for _ in range(_TRIES):
@@ -162,7 +160,7 @@ def _longest(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
 
 
 def _snap_back(text: str, cut: int, floor: int = 0) -> int:
-    """Return `cut`, or the line end before it when that loses at most a quarter; else the last whole character."""
+    """Move a cut back to a line end if that loses at most a quarter, else to the last whole character."""
     if cut in (floor, len(text)):
         return cut
     line = text.rfind("\n", floor + (cut - floor) * 3 // 4, cut) + 1
@@ -175,7 +173,7 @@ def _snap_back(text: str, cut: int, floor: int = 0) -> int:
 
 
 def _snap_on(text: str, cut: int) -> int:
-    """Return the mirror image for a tail: later, never earlier."""
+    """Move the start of a tail forward to a line end or whole character, as `_snap_back` does for a head."""
     if cut in (0, len(text)) or text[cut - 1] == "\n":
         return cut
     line = text.find("\n", cut, cut + (len(text) - cut) // 4) + 1
@@ -188,7 +186,7 @@ def _snap_on(text: str, cut: int) -> int:
 
 
 def _inside(text: str, cut: int) -> bool:
-    """Return True if a cut here would split what is read as one character."""
+    """Return True if a cut here would split one visible character."""
     if cut <= 0 or cut >= len(text):
         return False
     before, after = text[cut - 1], text[cut]
@@ -206,11 +204,11 @@ def _inside(text: str, cut: int) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Return `text` as one line of bounded length that can be stored and sent: controls become spaces."""
+    """Return `text` as one line of at most `LONGEST_LINE` characters; control characters become spaces."""
     line = _BREAKS.sub(" ", replace_surrogates(text)[: LONGEST_LINE + 1])
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..."
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
-    """Return `1 request`, `3 requests`; `nouns` where an s is not enough."""
+    """Return `1 request` or `3 requests`; `nouns` is an irregular plural."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"

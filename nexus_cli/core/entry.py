@@ -1,6 +1,6 @@
 """Values that the ledger stores: entries, epochs with their items, drops, request manifests.
 
-The timeline of a lane is its entries in order. Ids count up from 1 along a lane and go on in its forks.
+The timeline of a lane is its entries in order. Ids count from 1 along a lane and continue in its forks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nexus_cli.core.message import Message
 from nexus_cli.core.wire import canonical
 
 _MEMBER = re.compile(r"(?:^|; )([^()]+) \((human|agent), (ent-\d+)\)(?=; |$)")
-"""What `Entity.actor` says. No name holds a bracket, and no name of a tool."""
+"""Matches `Entity.actor`; names have no parentheses."""
 
 
 class Kind(StrEnum):
@@ -23,31 +23,31 @@ class Kind(StrEnum):
 
     USER = "user"
     STEER = "steer"
-    """The person's words during a turn, delivered after a complete batch."""
+    """A message of the person during a turn, delivered after a complete batch of calls."""
     ASSISTANT = "assistant"
     TOOL = "tool"
     INSTRUCTION = "instruction"
-    """Ours, appended to a fork: summarise, reflect."""
+    """An instruction of nexus, appended to a fork: summarize, reflect."""
     MESSAGE = "message"
-    """Messages of a space from before what started the run."""
+    """Messages of a space from before the one that started the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that happened, with its time and its actor. Never changes once it was sent."""
+    """An event of a session, with its time and actor. Never changes once it was sent."""
 
     id: int
     at: str
     """ISO 8601, UTC."""
     actor: str
-    """`person` (who is at this session), `agent`, `tool:NAME`, `nexus`, or members of a space: `NAME (human, ent-1)`,
-    with `; ` between several. These are never `person`: what they say is a fact of nobody."""
+    """`person` (at this session), `agent`, `tool:NAME`, `nexus`, or members of a space: `NAME (human, ent-1)`, joined
+    by `; `. Members are never `person`, so that a quote of theirs is no evidence for a fact."""
     kind: Kind
     message: Message
     preamble: str = ""
-    """Text added when it was first built: before that of a user message, after that of a tool result."""
+    """Text attached when it was first sent: before a user message, after a tool result."""
     tokens: int = 0
-    """Message, preamble and overhead, by our counter."""
+    """Tokens of message, preamble and overhead, by our counter."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", Kind(self.kind))
@@ -55,24 +55,23 @@ class Entry:
 
 
 PERSON = "person"
-"""The actor who is at this session."""
+"""Actor: the person at this session."""
 AGENT_NAME = "nexus"
-"""Name in spaces of the agent that a person's own session speaks for."""
+"""Name in spaces of the agent of the person's own session."""
 
 
 def members_of(actor: str) -> list[tuple[str, str, str]]:
-    """Return name, kind (`human` or `agent`) and id of each member of a space that an actor names."""
+    """Parse an actor; return name, kind (`human` or `agent`) and id of each member of a space in it."""
     return _MEMBER.findall(actor)
 
 
 def is_person(actor: str) -> bool:
-    """True if an actor is the person, or there is a person among the members of a space that it names: a compaction
-    keeps their words."""
+    """Return True for the person, or for members of a space with a human: a compaction keeps their messages."""
     return actor == PERSON or any(kind == "human" for _, kind, _ in members_of(actor))
 
 
 class ItemForm(StrEnum):
-    """The forms in which an item shows its entry."""
+    """The form of an entry in the window."""
 
     FULL = "full"
     ELIDED = "elided"
@@ -86,7 +85,7 @@ class WindowItem:
     """One message of an epoch's head."""
 
     entry: int
-    """The entry it shows; for a summary or marker the last entry it replaces."""
+    """The entry shown; for a summary or marker the last entry that it replaces."""
     form: ItemForm
     message: Message
     preamble: str = ""
@@ -104,7 +103,7 @@ def _check_message(message: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A frozen beginning of a lane's requests: what was sent under it is never rewritten."""
+    """The frozen beginning of a lane's requests, which is never rewritten."""
 
     id: int
     """Counts from 0 in a session."""
@@ -119,7 +118,7 @@ class Epoch:
     """Name of the wire rules in force, see `nexus_cli.provider.wire_rules`."""
     head: tuple[WindowItem, ...]
     base: int
-    """Id of the last entry that the head accounts for; later entries follow the head."""
+    """Id of the last entry that the head covers; later entries follow the head."""
     system_tokens: int = 0
     tools_tokens: int = 0
     tool_choice: str = "auto"
@@ -129,7 +128,7 @@ class Epoch:
 
 
 class Cause(StrEnum):
-    """The reason why something was left out of a request (`nexus docs json`)."""
+    """The cause of a drop (`nexus docs json`)."""
 
     SECTION_BUDGET = "section_budget"
     TRUNCATION = "truncation"
@@ -143,7 +142,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Something left out of a request, with the way back to it."""
+    """Something left out of a request, which can be recalled by its id."""
 
     id: str
     """`d1`, `d2`, ... in a session."""
@@ -153,13 +152,13 @@ class Drop:
     cause: Cause
     at: str
     entries: tuple[int, int] | None = None
-    """First and last entry left out, both included; or None when `text` holds it."""
+    """First and last entry left out, inclusive; None if `text` has the original."""
     text: str | None = None
-    """The whole original. None in listings: read it with `Recall`."""
+    """The whole original; None in listings, which `Recall` reads."""
     uncounted: int = 0
-    """Bytes beyond the hard limit: counted, not kept."""
+    """Bytes beyond the hard limit, counted but not stored."""
     recalls: int = 0
-    """How often it was asked for again."""
+    """Number of recalls."""
     after: int = 0
     """The newest entry of its lane when it was recorded; 0 before that."""
 
@@ -169,13 +168,13 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """Something about a lane that is no entry: a pin, a goal, the plan of a request, the price of a rewrite.
+    """A record about a lane that is not an entry: a pin, a goal, the plan of a request, the price of a rewrite.
 
-    Only added to, never changed: what was taken back is a later memo. Forks know the memos of before the fork.
+    Memos are only appended: a removal is a later memo. Forks inherit the memos from before the fork.
     """
 
     kind: str
-    """Its reader: `pin`, `goal`, `plan`, `rewrite`, `stale`."""
+    """Such as `pin`, `goal`, `plan`, `rewrite`, `stale`."""
     at: str
     entry: int
     """The newest entry when it was written."""
@@ -193,24 +192,25 @@ class Manifest:
     last: int
     """Id of the last entry in it."""
     arguments: Mapping[str, Any]
-    """Everything else that the provider was given: model, output cap, effort, cache key."""
+    """The other arguments of the request: model, output cap, effort, cache key."""
     sha256: str
-    """Of all lines, each ended by a newline."""
+    """Hash of all lines, each ended by a newline."""
     estimate: int
-    """Tokens expected by our count."""
+    """Estimated tokens."""
     at: str
     cached: int = 0
-    """Tokens of its beginning that the provider's cache was expected to hold."""
+    """Tokens of its beginning expected in the provider's cache."""
 
     def is_newer_than(self, entry: int, at: str) -> bool:
-        """Return True if what was recorded at this time, when `entry` was the newest one, was there before it was sent.
-        Entries show it as far as they can: clocks are set back."""
+        """Return True if this request was sent after a record made at `at`, when `entry` was the newest entry.
+
+        Compares entries first, because clocks can be set back.
+        """
         return entry < self.last or (entry == self.last and at <= self.at)
 
 
 def format_transcript(entries: Sequence[Entry]) -> str:
-    """Return `entries` one after the other, a blank line between: `[ID] ROLE`, the content, its images and calls by
-    name."""
+    """Format entries, separated by blank lines: `[ID] ROLE`, the content, images and calls."""
     return "\n\n".join(_format_entry(entry) for entry in entries)
 
 

@@ -1,4 +1,4 @@
-"""Errors that a person can repair, and the exit status of each kind (`nexus docs exit-status`)."""
+"""Errors with a hint for the person, and the exit status of each kind (`nexus docs exit-status`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXIT_STATUS: Final = {
     "overloaded": 75,
     "aborted": 130,
 }
-"""Kind of error to exit status. `aborted` is 130, 143 or 129 after the signal that caused it."""
+"""Exit status by kind of error. That of `aborted` is 130, 143 or 129, depending on the signal."""
 
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -54,14 +54,14 @@ class NexusError(Exception):
 
     @property
     def line(self) -> str:
-        """Return the whole line for stderr, without control of its length."""
+        """Return the line for stderr, of any length."""
         hint = " ".join(self.hint.split())
         ended = hint if hint.endswith("?") else f"{hint.rstrip('.')}."
         return f"nexus: {self.message.rstrip('.')}." + (f" {ended}" if hint else "")
 
 
 class ProviderError(NexusError):
-    """A request that failed, already sorted into the kinds above."""
+    """A failed model request."""
 
     def __init__(
         self,
@@ -81,26 +81,26 @@ class ProviderError(NexusError):
         self.retry_after = retry_after
         """Seconds that the provider asked us to wait, or None."""
         self.started = started
-        """A first token had arrived: the same stream is never retried."""
+        """True if a first token had arrived: the same stream is never retried."""
         self.transient = transient
-        """Worth trying again with identical bytes."""
+        """True if a retry with identical bytes may succeed."""
         self.cut = cut
-        """It broke the stream of an answer, in a way that makes another request worth it."""
+        """True if the stream of a reply broke and a new request may succeed."""
         self.limit = limit
-        """For `overflow`: the window in tokens as the provider's message names it, or None."""
+        """For `overflow`: the window in tokens that the provider's message names, or None."""
         self.counted = counted
-        """For `overflow`: the tokens of our request as the provider's message names them, or None."""
+        """For `overflow`: the tokens of our request that the provider's message names, or None."""
         self.output_cap = 0
-        """The tokens that the request left for its answer; 0 where that is not known."""
+        """The request's output cap in tokens; 0 if unknown."""
 
 
 def write_failure_hint(error: OSError, otherwise: str) -> str:
-    """Return a hint for a failed write: free space where there is none, else `otherwise`."""
+    """Return a hint for a failed write: to free space if the disk is full, else `otherwise`."""
     return "Free some space" if error.errno in _NO_ROOM else otherwise
 
 
 def nearest_name(name: str, names: Iterable[str], least: float = 0.5) -> str:
-    """Return the one of `names` that is most like a misspelt `name`, or "" if none is at least so like it (0 to 1)."""
+    """Return the name most similar to a misspelt `name`, "" if no similarity (0 to 1) is at least `least`."""
     import difflib  # noqa: PLC0415  (only on the way to an error message)
 
     return next(iter(difflib.get_close_matches(name[:80], list(names), 1, least)), "")

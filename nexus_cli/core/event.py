@@ -1,7 +1,7 @@
-"""Events of a session for its front ends: one closed union, the types of `nexus docs json`.
+"""Events of a session for its front ends: one closed union, documented in `nexus docs json`.
 
-A front end matches on the class and ends in `assert_never`; `kind` is the `type` of the JSON lines. A class is named
-after its `kind`, with the suffix `Event` where a value of `core.message` has that name.
+A front end matches on the class and ends in `assert_never`; `kind` is the `type` of the JSON lines. Classes whose names
+would clash with `core.message` end in `Event`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class SessionStart:
 class TurnStart:
     kind: ClassVar[str] = "turn.start"
     text: str
-    """The person's words; "" when a turn is resumed."""
+    """The message of the person; "" if a turn is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SteeringMessage:
-    """Text that the person sent during the turn and that is in the window from now on."""
+    """A message that the person sent during the turn has entered the window."""
 
     kind: ClassVar[str] = "turn.steer"
     text: str
@@ -44,7 +44,7 @@ class SteeringMessage:
 class StepStart:
     kind: ClassVar[str] = "step.start"
     step: int
-    """Request number in the lane, from 1."""
+    """Number of the request in the lane, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class ToolQueue:
-    """Calls of a step that wait for earlier ones; each is announced again by `tool.call` when its turn comes."""
+    """Calls of a step that wait for earlier ones; `tool.call` announces each when it begins."""
 
     kind: ClassVar[str] = "tool.queue"
     calls: tuple[ToolCall, ...]
@@ -141,13 +141,13 @@ class CacheResult:
     """Tokens that the provider reported as read from its cache."""
     written: int
     missed: int = 0
-    """Tokens of the request before that had to be sent again, whatever the reason."""
+    """Tokens of the previous request that were not read from the cache, for any reason."""
     cost_usd: float | None = None
-    """Dollars that the missed tokens cost more than they would have; None when a price is unknown."""
+    """Extra cost of the missed tokens in US dollars; None if a price is unknown."""
     why: str = ""
-    """The reason for the miss in one line; "" without one."""
+    """The reason of the miss on one line; "" without a miss."""
     ours: bool | None = None
-    """True if we caused it; None without a miss or if unknown."""
+    """True if nexus caused the miss; None without a miss or if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +164,16 @@ class CompactionDone:
     before: int
     after: int
     why: str = ""
-    """Why it was not accepted; "" when it was."""
+    """The reason if the summary was rejected, else ""."""
     kept: Mapping[str, Any] | None = None
-    """Content of the window afterwards, None where none was accepted: `words`, `words_left`, `words_part`,
-    `answers`, `answers_left`, `answers_part` (messages; `_part` of those `_left` stand in part), `files`, `commands`,
-    `failing`, `record_left` (items), `rules` (what the person laid down, sentences), `summary` (tokens), `drops` (ids:
-    all messages that went, then what the record has no room for), `source`, `source_why`."""
+    """The window's new content, None if the summary was rejected: `words`, `words_left`, `words_part`, `answers`,
+    `answers_left`, `answers_part` (messages; `_part` of those `_left` are there in part), `files`, `commands`,
+    `failing`, `record_left` (items), `rules` (sentences with standing instructions of the person), `summary` (tokens),
+    `drops` (ids: all removed messages, then items that the record has no room for), `source`, `source_why`."""
     cut: bool = False
-    """It was not accepted, and older messages have to be cut off instead: the window does not fit."""
+    """The summary was rejected, and older messages must be truncated because the window does not fit."""
     cost_usd: float | None = None
-    """Dollars that the requests for the summary cost, whether or not it was accepted; None where no price is known."""
+    """Cost of the summary's requests in US dollars, accepted or not; None if a price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Retry:
     """Seconds."""
     why: str
     cut: bool = False
-    """The answer had begun: its text so far is no answer, and comes again from the beginning."""
+    """The reply had begun: its text so far is void, and starts again from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Notice:
     kind: ClassVar[str] = "notice"
     text: str
     warning: bool = True
-    """False for what is only to be known: nothing went wrong, and nobody has to do anything."""
+    """False for information that needs no action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,22 +211,21 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """A worker waits for its place, has begun or has ended. Always within an `AgentEvent`."""
+    """A worker is queued, has started or has ended. Always within an `AgentEvent`."""
 
     kind: ClassVar[str] = "agent.state"
     worker: Mapping[str, Any]
-    """The worker as it is now: `id`, `call`, `task`, `state`, `steps`, `tokens`, `cost_usd`, `seconds`, `changed`,
+    """Its current state: `id`, `call`, `task`, `state`, `steps`, `tokens`, `cost_usd`, `seconds`, `changed`,
     `worktree`, `folder`, `error` and others, see `RunningWorkers.rows`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """An event of a worker, among those of the session that it works for. Its JSON is that of the event, marked with
-    `agent` and `lane`."""
+    """An event of a worker, emitted by its parent session. Its JSON is that of the event, plus `agent` and `lane`."""
 
     kind: ClassVar[str] = "agent"
     agent: str
-    """Id of the worker in its session: `w1`; of a worker's worker `w1.1`."""
+    """Id of the worker: `w1`, or `w1.1` for a worker of `w1`."""
     lane: str
     """The worker's session; "" before it has one."""
     event: Event
@@ -239,7 +238,7 @@ class Outcome:
     ok: bool
     exit: int
     text: str
-    """The last step's text, as far as it came."""
+    """The text of the last step, possibly partial."""
     finish: str
     error: Mapping[str, str] | None
     """`kind`, `message`, `hint`."""
@@ -257,7 +256,7 @@ class Outcome:
 
     @property
     def has_failed(self) -> bool:
-        """True unless it is ok, or its run only waits for something."""
+        """True unless the turn is ok or its run waits."""
         return not self.ok and (self.error or {}).get("kind") != "waiting"
 
 

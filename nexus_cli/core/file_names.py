@@ -8,16 +8,15 @@ import re
 import unicodedata
 
 _MOST = 20_000
-"""Names of one folder that are looked at."""
+"""Most names of one folder that are compared."""
 _NEAR = 0.6
-"""The least likeness of a name that is suggested, from 0 to 1."""
+"""Least similarity of a suggested name, 0 to 1."""
 
 
 def find_spelling(path: str) -> str:
-    """Return `path` (absolute), or the existing path that differs from it only in spelling.
+    """Return the absolute `path`, or the existing path that differs only in Unicode form or kind of space.
 
-    That is: letters composed or decomposed, a space of another kind (macOS puts a narrow no-break space into the names
-    of its screenshots). Where the last names do not exist, those before them are still looked for.
+    macOS puts a narrow no-break space into the names of screenshots. Names at the end that do not exist are kept.
     """
     if os.path.lexists(path):
         return path
@@ -35,8 +34,8 @@ def find_spelling(path: str) -> str:
 
 
 def resolve_spelling(folder: str, path: str) -> str:
-    """Return the absolute path that `path`, as somebody wrote it in `folder`, means: see `spelled`; a leading `@` that
-    is no part of a name is left out."""
+    """Return the absolute path for `path` as written in `folder`, by `find_spelling`. A leading `@` is removed if that
+    gives an existing path."""
     expanded = os.path.join(folder, os.path.expanduser(path))
     found = find_spelling(expanded)
     if path.startswith("@") and not os.path.lexists(found) and len(path) > 1:
@@ -46,8 +45,7 @@ def resolve_spelling(folder: str, path: str) -> str:
 
 
 def nearest_path(folder: str, path: str) -> str:
-    """Return an existing path with a name like that of `path`, relative to `folder` where it lies in it; "" without
-    any."""
+    """Return an existing path with similar names, relative to `folder` if it is inside; "" if there is none."""
     done = "/"
     for part in os.path.normpath(resolve_spelling(folder, path)).split("/")[1:]:
         here = os.path.join(done, part)
@@ -63,7 +61,7 @@ def nearest_path(folder: str, path: str) -> str:
 
 
 def _is_plain(part: str) -> bool:
-    """True if no other spelling of this name exists."""
+    """Return True if this name has no other spelling."""
     return part.isascii() and " " not in part
 
 
@@ -72,7 +70,7 @@ def _key(name: str) -> str:
 
 
 def _close(part: str, names: list[str]) -> str:
-    """Return the name most like `part`, case aside; an ending alone makes no likeness."""
+    """Return the name most similar to `part`, ignoring case, "" for none. The stems must be similar too."""
     folded = {name.casefold(): name for name in names}
     stem = os.path.splitext(part.casefold())[0]
     for near in difflib.get_close_matches(part.casefold(), folded, 5, _NEAR):

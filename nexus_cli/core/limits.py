@@ -1,7 +1,7 @@
-"""Limits that compose by restriction: seed D's execution pattern as a meet.
+"""Limits that compose by restriction (seed D): `a & b` is never looser than `a`.
 
-`a & b` is never looser than `a`; it is associative, commutative and idempotent (law 7). `lane.spending` enforces
-requests and money, `turn.dispatch` calls.
+The operation is associative, commutative and idempotent (law 7). `lane.spending` enforces the limits on requests and
+money, `turn.dispatch` those on calls.
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import LimitObject
 
 LEVELS = ("read", "edit", "run", "all")
-"""What runs without asking, from the least to everything: reading, also edits, also confined commands, everything."""
+"""Permission levels, lowest first: calls that run without approval are reads, also edits, also sandboxed commands,
+everything."""
 LEVEL_NAMES = ("ask", "edit", "auto", "all")
-"""The words that people read and type for `LEVELS`, in the same order. What programs read has `LEVELS`."""
+"""The names of `LEVELS` for people, in the same order. Programs get `LEVELS`."""
 LEVELS_TEXT = f"{', '.join(LEVEL_NAMES[:-1])} or {LEVEL_NAMES[-1]}"
 UNASKED = ("run", "all")
-"""Those of `LEVELS` at which any command runs without asking, where it can be confined."""
+"""Levels at which any command runs without approval, if it can be sandboxed."""
 PLAN = "plan"
-"""Below them all, chosen by a person in the REPL: only reading, nothing asks, and the answer is a plan."""
+"""A level below them all, chosen in the REPL: read-only, nothing asks, and the model proposes a plan."""
 MODES = ("single_action", "react_loop", "plan_execute")
-"""Modes of a run, from the most restricted to the freest: one step of calls then the answer; calls step by step; also
-along a plan of its own. The upper two differ for workers: only a plan hands over work and goes on meanwhile."""
+"""Modes of a run, strictest first: one step of calls, then the answer; steps of calls; steps along a plan. The last two
+differ only for workers: with `plan_execute` a call may start a worker and continue meanwhile."""
 MAX_INT = 2**53
-"""The largest whole number of a setting or an option: what every reader of JSON can hold."""
+"""The largest integer of a setting or an option, which every JSON reader can represent."""
 CATEGORIES = ("none", "read", "edit", "run")
 """Effects of a tool, see `nexus_cli.core.tool.Effect`."""
 
 
 def parse_level(word: str) -> str:
-    """Return the level that `word` names, new or former, in any case; `word` itself if it names none."""
+    """Return the level with the name `word` (of `LEVEL_NAMES` or `LEVELS`, in any case), else `word` itself."""
     folded = word.casefold()
     return dict(zip(LEVEL_NAMES, LEVELS, strict=True)).get(folded, folded if folded in (PLAN, *LEVELS) else word)
 
 
 def require_level(word: str, named: str) -> str:
-    """Return the one of `LEVELS` that `word` names; `NexusError("usage", ...)` that names the option for another."""
+    """Parse a level; raise `NexusError("usage", ...)`, which names the option `named`, for another word."""
     level = parse_level(word)
     if level not in LEVELS:
         raise NexusError("usage", f"{named} {word[:40]!r}", f"must be {LEVELS_TEXT}")
@@ -48,13 +49,13 @@ def require_level(word: str, named: str) -> str:
 
 
 def name_level(level: str) -> str:
-    """Return the word of a level for people; what is no level is returned as it is."""
+    """Return the name of a level for people; other text unchanged."""
     return dict(zip(LEVELS, LEVEL_NAMES, strict=True)).get(level, level)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a run. None means no limit from here."""
+    """Limits of a run. None means no limit."""
 
     max_steps: int | None = None
     """Model requests in one turn."""
@@ -67,24 +68,24 @@ class Limits:
     allow: str | None = None
     """One of `LEVELS`, or `PLAN`."""
     tools: frozenset[str] | None = None
-    """Names that may run; the empty set refuses every call."""
+    """Names of tools that may run; the empty set refuses every call."""
     mode: str | None = None
     """One of `MODES`."""
     max_iterations: int | None = None
-    """Steps of one turn that may call tools; then the answer is due."""
+    """Steps of one turn that may call tools, before the answer."""
     categories: frozenset[str] | None = None
-    """Those of `CATEGORIES` that may run."""
+    """The `CATEGORIES` of calls that may run."""
     confirm: bool | None = None
-    """True: a call that edits or runs is asked for also where `allow` covers it."""
+    """True: ask about edits and commands even if `allow` covers them."""
     multi_tool: bool | None = None
-    """False: one step of calls in a turn, as in `single_action` (seed D: no loop of tools)."""
+    """False: one step of calls in a turn, as in `single_action` (seed D: no tool loop)."""
     sub_agents: bool | None = None
-    """False: nothing is delegated to workers."""
+    """False: no workers."""
     sub_agent_budget: int | None = None
-    """Workers that run at the same time; None: the default of `nexus_cli.workers`."""
+    """Most concurrent workers; None for the default of `nexus_cli.workers`."""
     terminal_ends: bool | None = None
-    """True: an answer without a call (seed D's `noop`) ends the run. A turn of nexus always ends so; a worker with this
-    limit cannot be given more to do after its report."""
+    """True: an answer without a call (seed D's `noop`) ends the run. Every turn ends so; in addition, a worker with
+    this limit gets no further message after its report."""
 
     def __and__(self, other: Limits) -> Limits:
         return Limits(**{f.name: _meet(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
@@ -94,11 +95,11 @@ class Limits:
 
     @property
     def is_one_step(self) -> bool:
-        """True if a turn may run the calls of one step only; calls requested together are one action."""
+        """True if a turn may run the calls of one step only."""
         return self.mode == "single_action" or self.multi_tool is False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the limits that are set, by name, as JSON has them."""
+        """Return the limits that are set, by name."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: json_value(value) for name, value in values.items() if value is not None}
 
@@ -106,7 +107,7 @@ class Limits:
 ORDERED: Mapping[str, tuple[str, ...]] = {"allow": (PLAN, *LEVELS), "mode": MODES}
 SETS = ("tools", "categories")
 BINDS_WHEN = {"confirm": True, "multi_tool": False, "sub_agents": False, "terminal_ends": True}
-"""Limits that are yes or no, and which of the two restricts."""
+"""The value of each boolean limit that restricts."""
 
 
 def _meet(name: str, a: Any, b: Any) -> Any:
@@ -129,7 +130,7 @@ class Bound:
     value: Any
     bound_by: str
     said: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """The value of each layer that names it, by the name of the layer."""
+    """The value of each layer that sets it, by the name of the layer."""
 
     def to_json(self) -> LimitObject:
         """Return the JSON form (`nexus docs json`)."""
@@ -138,7 +139,7 @@ class Bound:
 
 
 def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, ...]]:
-    """Return the meet of all layers, and for each limit in force the first layer that names its value."""
+    """Combine all layers; return the limits, and for each the first layer with its value (or all joined by `&`)."""
     effective = Limits()
     for _, limits in layers:
         effective = effective & limits
@@ -154,5 +155,5 @@ def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[
 
 
 def json_value(value: Any) -> Any:
-    """Return the value of a limit as JSON has it: a set as a sorted list."""
+    """Return the JSON form of a limit's value: a sorted list for a set."""
     return sorted(value) if isinstance(value, frozenset) else value

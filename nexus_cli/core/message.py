@@ -1,7 +1,7 @@
 """Messages, tool calls and tool results: the values of a conversation.
 
-`nexus_cli.core.entry` adds identity and time, `nexus_cli.context.window.render` makes the wire form. Text is made
-storable here: a lone surrogate becomes U+FFFD.
+`nexus_cli.core.entry` adds identity and time, `nexus_cli.context.window.render` makes the wire form. The constructors
+replace lone surrogates by U+FFFD, so that text can be stored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
 
 
 class Role(StrEnum):
-    """The speaker, in the words of Chat Completions."""
+    """The role of a message in Chat Completions."""
 
     SYSTEM = "system"
     USER = "user"
@@ -27,7 +27,7 @@ class Role(StrEnum):
 
 
 def text_of(value: object, what: str) -> str:
-    """Return `value` as text that can be stored, None as ""; `TypeError` naming `what` when it is something else."""
+    """Return `value` as storable text, None as ""; raise `TypeError`, which names `what`, for other types."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -36,7 +36,7 @@ def text_of(value: object, what: str) -> str:
 
 
 def _json_value(value: object) -> Any:
-    """Return `value` as storable JSON data, what JSON does not have as its `repr`."""
+    """Convert `value` to storable JSON data; objects that JSON lacks become their `repr`."""
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, Mapping):
@@ -47,16 +47,18 @@ def _json_value(value: object) -> Any:
 
 
 def _arguments(value: object, name: str) -> dict[str, Any]:
-    """Return the arguments of a call to `name`: a mapping, or the JSON text of an object; none where there is
-    nothing."""
+    """Convert the arguments of a call to `name`: a mapping, the JSON text of an object, or None.
+
+    Raises `TypeError` or `ValueError` for anything else.
+    """
     what = f"arguments of the tool call {name!r}"
     if isinstance(value, str) and value.strip():
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{what} are no JSON object: {error}") from None
+            raise ValueError(f"{what} are not a JSON object: {error}") from None
         if not isinstance(value, dict):
-            raise ValueError(f"{what} are no JSON object: {type(value).__name__}")
+            raise ValueError(f"{what} are not a JSON object: {type(value).__name__}")
     if value is None or isinstance(value, str):
         return {}
     if not isinstance(value, Mapping):
@@ -67,14 +69,14 @@ def _arguments(value: object, name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that the model asked for."""
+    """A tool call requested by the model."""
 
     id: str
-    """Ours, unique in the session; the provider's own id is kept in `Opaque`."""
+    """Our id, unique in the session; `Opaque` has the provider's."""
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     raw: str = ""
-    """The argument text as it came, when it was no JSON object (then `arguments` is empty); else ""."""
+    """The original argument text if it was no JSON object (then `arguments` is empty), else ""."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str):
@@ -86,8 +88,10 @@ class ToolCall:
 
     @classmethod
     def of(cls, value: object) -> ToolCall:
-        """Return `value` if it is a call, else the call that a mapping describes, in our form or that of Chat
-        Completions (`function` with `name` and `arguments`); `TypeError` or `ValueError` when it is none."""
+        """Convert a mapping, in our form or that of Chat Completions (`function` with `name` and `arguments`).
+
+        A `ToolCall` is returned unchanged. Raises `TypeError` or `ValueError` for anything else.
+        """
         if isinstance(value, ToolCall):
             return value
         if not isinstance(value, Mapping):
@@ -100,45 +104,44 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool call. An error is text for the model to repair, never an exception."""
+    """The result of a tool call. An error is text for the model, never an exception."""
 
     output: str = ""
     error: str = ""
     changed: tuple[str, ...] = ()
-    """Files that the call created, changed or deleted, relative to the project where they lie in it."""
+    """Files that the call created, changed or deleted, relative to the project if inside it."""
     full: str | None = None
-    """The whole output where `output` is a part of it; kept in the ledger, shown by `recall`."""
+    """The whole output if `output` is a part of it; stored in the ledger, read by `recall`."""
     uncounted: int = 0
-    """Bytes beyond the hard limit that were counted and not kept."""
+    """Bytes beyond the hard limit, counted but not stored."""
     denied: bool = False
-    """The call was refused by permission or by the person."""
+    """True if permission or the person refused the call."""
     cites: str = ""
-    """Id of the drop that this result is a recalled piece of, else ""."""
+    """Id of the drop of which this result is a recalled piece, else ""."""
     status: int | None = None
     """Exit status of a command, for the person."""
     ran: bool = True
-    """False when the call could not run (unknown tool, bad arguments, refused)."""
+    """False if the call could not run (unknown tool, bad arguments, refused)."""
     stopped: bool = False
-    """The turn was stopped before the call had ended, or before it began (`ran`)."""
+    """True if the turn was stopped during the call, or before it (`ran` is False then)."""
     diff: str = ""
-    """The file changes of the call as a unified diff; for the person, no part of the text."""
+    """The file changes of the call as a unified diff, for the person; not part of the text."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Figures of what was found, by noun in the plural, for the person: `lines` (with `first` and `total` for a part of
-    a file), `entries`, `matches`, `files`."""
+    """Counts for the person, by plural noun: `lines` (with `first` and `total` for a part of a file), `entries`,
+    `matches`, `files`."""
     more: bool = False
-    """`counts` stop at a limit of the tool: there is more."""
+    """True if a limit of the tool cut the `counts`."""
     pipe: tuple[int, ...] = ()
-    """Exit statuses of the parts of a command's last pipe; () where all but the last are 0: `status` says it then."""
+    """Exit statuses of the parts of a command's last pipe; () if all but the last (`status`) are 0."""
     first_line: int | None = None
-    """Number that the first line of `output` has in the file that it shows (0: what the file begins with stands below
-    it); None for all that is not the text of a file."""
+    """Line number in the file of the first line of `output` (0: one line precedes the text); None if it is no file."""
     file: str = ""
-    """Absolute path of the file whose text `output` is, "" for all else."""
+    """Absolute path of the file whose text `output` is, else ""."""
     facts: tuple[str, ...] = ()
     """Ids of the remembered facts that the text names or states."""
     waits: Mapping[str, Any] | None = None
-    """The run waits from here on: the turn ends when every call of the step has its result. `wait` is the `to_json` of
-    a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""
+    """Set if the run begins to wait: the turn ends when every call of the step has its result. `wait` is the `to_json`
+    of a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""
 
     def __post_init__(self) -> None:
         for name in ("output", "error", "cites", "diff"):
@@ -153,12 +156,12 @@ class ToolResult:
 
     @property
     def success(self) -> bool:
-        """True when there is no error."""
+        """True if there is no error."""
         return not self.error
 
     @property
     def text(self) -> str:
-        """Return the text for the model: output, then error, as far as there are any."""
+        """Return the text for the model: output, then error."""
         if self.error and self.output:
             return f"{self.output}\n{self.error}"
         return self.error or self.output
@@ -166,13 +169,13 @@ class ToolResult:
 
 _PLAIN_RESULT = ToolResult()
 _TEXT_FIELDS = frozenset({"output", "error", "full", "uncounted", "cites", "first_line", "file", "facts"})
-"""Fields of a result that its entry records by itself, or that only its cut and the memo of what was read need."""
+"""Fields of a result that `result_note` omits: the entry records them, or only clipping and `read_note` need them."""
 
 
 def result_note(result: ToolResult, seconds: float) -> dict[str, Any]:
-    """Return what a person saw of a result and its entry does not record: the entry has the text for the model alone.
+    """Return the fields of a result that its entry, which has only the text for the model, does not record.
 
-    `seconds` of the call, `error` (characters at the end of the text), and each field that has not its default.
+    They are `seconds` of the call, `error` (its length at the end of the text), and each field without its default.
     """
     names = (one.name for one in fields(ToolResult) if one.name not in _TEXT_FIELDS)
     known = {name: value for name in names if (value := getattr(result, name)) != getattr(_PLAIN_RESULT, name)}
@@ -180,7 +183,7 @@ def result_note(result: ToolResult, seconds: float) -> dict[str, Any]:
 
 
 def restore_result(text: str, note: Mapping[str, Any]) -> tuple[ToolResult, float]:
-    """Return the result with this text and its seconds; without a note nothing but the text is known."""
+    """Restore a result and its seconds from the text of its entry and its note, which may be empty."""
     names = {one.name for one in fields(ToolResult)} - _TEXT_FIELDS
     known = {name: found for name, found in note.items() if name in names}
     error = text[-note["error"] :] if note.get("error") else ""
@@ -190,7 +193,7 @@ def restore_result(text: str, note: Mapping[str, Any]) -> tuple[ToolResult, floa
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Data that a provider wants back untouched: signed thinking, reasoning text, thought signatures, its own call
+    """Data to send back to a provider unchanged: signed thinking, reasoning text, thought signatures, its own call
     ids."""
 
     provider: str
@@ -228,7 +231,7 @@ class Message:
 
 
 def _calls(value: object) -> tuple[ToolCall, ...]:
-    """Return the calls of a message, see `ToolCall.of`; none where there is nothing."""
+    """Convert the calls of a message by `ToolCall.of`; None gives ()."""
     if isinstance(value, tuple) and all(isinstance(one, ToolCall) for one in value):
         return value
     if isinstance(value, str | Mapping | ToolCall) or not isinstance(value, Iterable | None):
@@ -237,7 +240,7 @@ def _calls(value: object) -> tuple[ToolCall, ...]:
 
 
 def to_record(message: Message) -> dict[str, Any]:
-    """Return `message` as a JSON object for storage; absent fields are left out."""
+    """Return `message` as a JSON object for storage; empty fields are omitted."""
     record: dict[str, Any] = {"role": str(message.role), "content": message.content}
     if message.tool_calls:
         record["calls"] = [
@@ -255,7 +258,7 @@ def to_record(message: Message) -> dict[str, Any]:
 
 
 def from_record(record: Mapping[str, Any]) -> Message:
-    """Return the message that `to_record` wrote; `KeyError` or `ValueError` when the record is not one."""
+    """Restore a message from `to_record`; raise `KeyError` or `ValueError` if the record is invalid."""
     opaque = record.get("opaque")
     return Message(
         role=Role(record["role"]),

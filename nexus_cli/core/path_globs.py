@@ -1,8 +1,7 @@
-"""Compile path patterns to expressions whose matching time is bounded, whatever the pattern and the path are.
+"""Compile path patterns to regular expressions whose matching time is bounded for any pattern and path.
 
-`*` as a regular expression, several times in one pattern, takes exponential time on a path that almost fits. Here the
-text between two stars is matched at the first place where it fits and never again elsewhere (an atomic group): a later
-place could not let more fit behind it.
+Several `*` translated to `.*` take exponential time on a path that almost matches. Here the text between two stars is
+matched at its first occurrence only (an atomic group): a later one cannot allow more matches after it.
 """
 
 from __future__ import annotations
@@ -12,21 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 ONE = "[^/]"
-"""Any one character of a name."""
+"""Matches one character of a name."""
 
 
 @dataclass(slots=True)
 class GlobPart:
-    """What lies between two signs that may stand for several folders."""
+    """A part of a pattern between two wildcards that match several folders."""
 
     lead: str = ""
-    """What may stand before it: "" nothing, `**` any text, `**/` any number of whole folders: only behind a `/` or at
-    the beginning."""
+    """The wildcard before it: "" for none, `**` for any text, `**/` for any number of folders (only after a `/` or at
+    the beginning)."""
     texts: list[str] = field(default_factory=lambda: [""])
-    """Expressions of fixed length, between which a `*` stands that stays within one name."""
+    """Expressions of fixed length, separated by `*`, which matches within one name."""
 
     def add(self, expression: str) -> None:
-        """Append an expression for one character."""
+        """Append an expression that matches one character."""
         self.texts[-1] += expression
 
     def add_star(self) -> None:
@@ -35,7 +34,7 @@ class GlobPart:
             self.texts.append("")
 
     def is_empty(self) -> bool:
-        """Return True if nothing stands behind what leads to it."""
+        """Return True if nothing follows the leading wildcard."""
         return self.texts == [""]
 
 
@@ -43,7 +42,7 @@ _LEADS = {"": "", "**": ".*?", "**/": "(?:[^/]*+/)*?"}
 
 
 def compile_parts(parts: Sequence[GlobPart], end: str = r"\Z") -> re.Pattern[str]:
-    """Return the expression of a pattern, for `match`; `end` is what must follow."""
+    """Compile the parts of a pattern to an expression for `match`; `end` must match after it."""
     *before, last = _merge(parts)
     source = "".join(f"(?>{_LEADS[part.lead]}{_first_fit(part.texts)})" for part in before)
     *texts, tail = last.texts
@@ -53,7 +52,7 @@ def compile_parts(parts: Sequence[GlobPart], end: str = r"\Z") -> re.Pattern[str
 
 
 def _merge(parts: Sequence[GlobPart]) -> list[GlobPart]:
-    """Return the parts without those between which nothing stands."""
+    """Merge wildcards that follow each other directly."""
     merged = list(parts[:1])
     for part in parts[1:]:
         before = merged[-1]

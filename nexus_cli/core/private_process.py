@@ -1,4 +1,4 @@
-"""Close this process to other programs of the same person: its memory and environment hold keys."""
+"""Protect this process, whose memory and environment contain keys, from other programs of the same person."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _PR_SET_DUMPABLE = 4
 
 
 def make_process_private() -> None:
-    """Write no core dump, and let nobody but root look into `/proc/PID` or attach; forks inherit it.
+    """Disable core dumps, and access to `/proc/PID` and ptrace for all but root; forks inherit it.
 
-    Linux only, and for good: a program that this process starts is as any other.
+    Linux only, and irrevocable. Programs that this process executes are not affected.
     """
     if sys.platform != "linux":
         return

@@ -1,7 +1,7 @@
-"""Open folders and files by their real path, handle by handle, through no link.
+"""Open folders and files by their real path, one descriptor after the other, following no link.
 
-A path that was resolved and judged may have become a link before it is opened. Here such a link is an error: what is
-opened is what was judged, or nothing.
+A checked path may be replaced by a link before it is opened. Such a link is an error here, so that only the checked
+file can be opened.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 
 @contextmanager
 def open_folder(path: PurePath | str, *, inside: int | None = None, create: bool = False) -> Iterator[int]:
-    """Yield a handle on the folder at `path`: a real absolute path, or one below the folder `inside`.
+    """Yield a descriptor of the folder at `path`: a real absolute path, or one relative to the folder `inside`.
 
-    The handle serves as `dir_fd` only. With `create` missing folders are made. Raises `OSError`, with `ELOOP` where a
-    name is a link.
+    The descriptor is usable as `dir_fd` only. With `create` missing folders are created. Raises `OSError`, with `ELOOP`
+    if a name is a link.
     """
     place = os.open(os.sep, _FOLDER) if inside is None else os.dup(inside)
     try:
@@ -37,14 +37,15 @@ def open_folder(path: PurePath | str, *, inside: int | None = None, create: bool
 
 
 class FolderChain:
-    """Open folders below `root`, through no link; the way to the last one stays open for those beside it."""
+    """Opens folders below `root`, following no link; keeps the path to the last one open, to reuse its beginning."""
 
     def __init__(self, root: int) -> None:
         self.root = root
         self._way: list[tuple[str, int]] = []
 
     def open(self, path: str) -> int:
-        """Return a handle on the folder `path`, "" for the root; it is ours until the next call. As `open_folder`."""
+        """Return a descriptor of the folder `path` ("": the root), valid until the next call. Raises as
+        `open_folder`."""
         names = path.split(os.sep) if path else []
         known = 0
         while known < min(len(names), len(self._way)) and self._way[known][0] == names[known]:
@@ -55,14 +56,14 @@ class FolderChain:
         return self._way[-1][1] if self._way else self.root
 
     def forget(self, known: int = 0) -> None:
-        """Close the way but for its first `known` folders."""
+        """Close the open folders except the first `known`."""
         while len(self._way) > known:
             os.close(self._way.pop()[1])
 
 
 @contextmanager
 def open_listable(folder: int) -> Iterator[int]:
-    """Yield a second handle on `folder` that can be listed, locked and synced; `PermissionError` if it may not."""
+    """Yield a descriptor of `folder` that can be listed, locked and synced; raise `PermissionError` if not allowed."""
     descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         yield descriptor
@@ -71,7 +72,7 @@ def open_listable(folder: int) -> Iterator[int]:
 
 
 def status_at(folder: int, name: str) -> os.stat_result:
-    """Return the status of `name` in `folder`; `OSError` with `ELOOP` if it is a link."""
+    """Return the status of `name` in `folder`; raise `OSError` with `ELOOP` if it is a link."""
     status = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
         raise _link_error()
@@ -79,13 +80,13 @@ def status_at(folder: int, name: str) -> os.stat_result:
 
 
 def open_at(folder: int, name: str) -> int:
-    """Return a descriptor for reading `name` in `folder`. A link is an error; a pipe does not block."""
+    """Open `name` in `folder` for reading and return the descriptor. Raises for a link; does not block on a pipe."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
     return os.open(name or ".", flags, dir_fd=folder)
 
 
 def is_there(path: PurePath | str, *, inside: int | None = None) -> bool:
-    """Return True if something, also a link, is at the real path `path` and no link leads to it."""
+    """Return True if the real path `path` exists, even as a link, and no folder above it is a link."""
     parent, _, name = os.fspath(path).rstrip(os.sep).rpartition(os.sep)
     try:
         with open_folder(parent, inside=inside) as folder:
@@ -96,20 +97,20 @@ def is_there(path: PurePath | str, *, inside: int | None = None) -> bool:
 
 
 def read_beginning(path: PurePath | str, most: int) -> bytes:
-    """Return at most the first `most` bytes of a regular file, links followed; `OSError` for anything else.
+    """Return at most the first `most` bytes of a regular file, following links.
 
-    A pipe or device, which may never begin or never end, is not read.
+    Raises `OSError` for anything else: a pipe or device might block or never end.
     """
-    # By an opener: `open` does not close the descriptor of a folder that it was handed.
+    # With an opener, because `open` does not close a descriptor of a folder passed to it.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "is no regular file")
+            raise OSError(errno.EINVAL, "is not a regular file")
         return file.read(most)
 
 
 def _open_inside(place: int, name: str, create: bool) -> int:
     if name == "..":
-        raise OSError(errno.EINVAL, "is no real path")
+        raise OSError(errno.EINVAL, "is not a real path")
     try:
         return os.open(name, _FOLDER, dir_fd=place)
     except FileNotFoundError:

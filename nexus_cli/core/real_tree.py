@@ -1,7 +1,7 @@
-"""Read, replace and remove what is below folders that are held open: by handle, through no link.
+"""Read, replace and remove files relative to open folders, following no link.
 
-A command may put links and other files anywhere below; nothing done here leads out of these folders, or changes a file
-in place, which may have a second name elsewhere.
+Commands may have put links and other files anywhere below. No operation here leaves these folders, or changes a file in
+place, which may be hard-linked elsewhere.
 """
 
 from __future__ import annotations
@@ -31,17 +31,16 @@ _UNREACHABLE = {
     errno.EINVAL,
     errno.ENAMETOOLONG,
 }
-"""Nothing of ours is there, or nobody with our rights can reach it. Any other error means that one could not look."""
-
+"""Errors that mean that there is nothing, or nothing in reach of our rights. With others the result is unknown."""
 MOST_LEVELS = 64
-"""Each is a handle that is held."""
+"""Most nested folders; each needs an open descriptor."""
 
 
 class RealTree:
-    """Paths are absolute, and below one of the roots."""
+    """Operations on absolute paths at or below one of the roots."""
 
     def __init__(self, roots: Iterable[str]) -> None:
-        """Open the roots; one that is not there has nothing in it."""
+        """Open the roots; missing ones are ignored."""
         self._chains: dict[str, FolderChain] = {}
         self._last = ("\0", -1)
         for root in sorted(roots, key=len, reverse=True):
@@ -54,14 +53,14 @@ class RealTree:
             self.leave(root)
 
     def leave(self, root: str) -> None:
-        """Do nothing at or below `root` from now on."""
+        """Close `root`: paths in it count as missing from now on."""
         chain = self._chains.pop(root)
         chain.forget()
         os.close(chain.root)
         self._last = ("\0", -1)
 
     def forget(self) -> None:
-        """Look up the way to each folder anew: some may have been replaced."""
+        """Close all folders but the roots, so that replaced ones are opened again."""
         self._last = ("\0", -1)
         for chain in self._chains.values():
             chain.forget()
@@ -71,22 +70,22 @@ class RealTree:
         return any(path == root or path.startswith(f"{root}/") for root in self._chains)
 
     def stat(self, path: str) -> os.stat_result | None:
-        """Return the status of what is at `path`, None if nothing can be reached there."""
+        """Return the status of `path`, None if nothing in reach is there."""
         try:
             folder, name = self._find(path)
-            # A root that was closed to us has no "." any more.
+            # If we may no longer search a root, "." cannot be looked up in it.
             return os.fstat(folder) if name == "." else os.stat(name, dir_fd=folder, follow_symlinks=False)
         except OSError as error:
             _raise_unless_unreachable(error)
             return None
 
     def is_folder(self, path: str) -> bool:
-        """Return True if a folder, and no link to one, is at `path`."""
+        """Return True if `path` is a folder, not a link to one."""
         about = self.stat(path)
         return about is not None and stat.S_ISDIR(about.st_mode)
 
     def scan(self, path: str) -> list[tuple[str, bool]]:
-        """Return the sorted names in a folder, each with whether it is a folder; [] if it cannot be listed."""
+        """List a folder: sorted names, each with True for a folder; [] if it cannot be listed."""
         try:
             folder, name = self._find(path)
             handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -100,7 +99,7 @@ class RealTree:
             os.close(handle)
 
     def walk(self, path: str) -> Iterator[str]:
-        """Yield `path` and what is in it, down to `MOST_LEVELS`, what is near the top first."""
+        """Yield `path` and the paths below it, breadth first, down to `MOST_LEVELS`."""
         waiting = deque([(path, self.is_folder(path))])
         deepest = path.count("/") + MOST_LEVELS
         while waiting:
@@ -110,7 +109,7 @@ class RealTree:
                 waiting.extend((f"{path}/{name}", below) for name, below in self.scan(path))
 
     def read(self, path: str, most: int) -> bytes | None:
-        """Return the bytes of a regular file; None for anything else, and for what is too large or cannot be read."""
+        """Return the bytes of a regular file of at most `most` bytes, None for anything else."""
         try:
             folder, name = self._find(path)
             handle = os.open(name, _READ, dir_fd=folder)
@@ -127,7 +126,7 @@ class RealTree:
             os.close(handle)
 
     def read_link(self, path: str) -> bytes | None:
-        """Return where a link leads."""
+        """Return the target of a link, None if `path` is none."""
         try:
             folder, name = self._find(path)
             return os.fsencode(os.readlink(name, dir_fd=folder))
@@ -136,7 +135,7 @@ class RealTree:
             return None
 
     def write(self, path: str, content: bytes, mode: int, owner: tuple[int, int]) -> None:
-        """Put a new file in the place of whatever file is at `path`, in one step."""
+        """Write a new file and rename it to `path`."""
         folder, name = self._find(path)
         draft = f".nexus-{secrets.token_hex(8)}"
         try:
@@ -153,12 +152,12 @@ class RealTree:
             raise
 
     def link(self, path: str, target: bytes) -> None:
-        """Make a link where nothing is."""
+        """Create a link at `path`, which must not exist."""
         folder, name = self._find(path)
         os.symlink(os.fsdecode(target), name, dir_fd=folder)
 
     def make_folder(self, path: str, mode: int, owner: tuple[int, int]) -> None:
-        """Make a folder where nothing is."""
+        """Create a folder at `path`, which must not exist."""
         folder, name = self._find(path)
         os.mkdir(name, 0o700, dir_fd=folder)
         with suppress(PermissionError):
@@ -166,11 +165,11 @@ class RealTree:
         _set_mode(folder, name, stat.S_IMODE(mode))
 
     def set_folder_mode(self, path: str, mode: int) -> None:
-        """Set the mode of a folder; a file, which may have a second name elsewhere, is never touched so."""
+        """Set the mode of a folder. Fails on a file, which may be hard-linked elsewhere."""
         _set_mode(*self._find(path), stat.S_IMODE(mode))
 
     def remove(self, path: str) -> None:
-        """Remove what is at `path`; of a folder all in it, however deep: what lies deeper is moved up."""
+        """Remove `path`; a folder with all that is in it, at any depth: nested folders are moved up first."""
         parent, last = self._find(path)
         if not self.is_folder(path):
             os.unlink(last, dir_fd=parent)
@@ -188,7 +187,7 @@ class RealTree:
                         for below in os.listdir(inner):
                             number += 1
                             if stat.S_ISDIR(os.stat(below, dir_fd=inner, follow_symlinks=False).st_mode):
-                                _set_mode(inner, below, 0o700)  # no folder is moved that may not be written
+                                _set_mode(inner, below, 0o700)  # moving a folder needs write access to it
                             os.rename(below, f"{prefix}-{number}", src_dir_fd=inner, dst_dir_fd=folder)
                     finally:
                         os.close(inner)
@@ -200,7 +199,7 @@ class RealTree:
         os.rmdir(last, dir_fd=parent)
 
     def _find(self, path: str) -> tuple[int, str]:
-        """Return a handle on the folder that `path` is in, and its name there."""
+        """Return a descriptor of the parent folder of `path`, and its name there."""
         parent, _, name = path.rpartition("/")
         if parent == self._last[0]:
             return self._last[1], name
@@ -220,7 +219,7 @@ def _raise_unless_unreachable(error: OSError) -> None:
 
 
 def _open_emptied(parent: int, name: str) -> int:
-    """Return a handle on a folder that we may list and write from now on."""
+    """Give ourselves full access to a folder, open it for listing, and return the descriptor."""
     _set_mode(parent, name, 0o700)
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
 
@@ -231,6 +230,6 @@ def _set_mode(parent: int, name: str, mode: int) -> None:
         return
     handle = os.dup(parent) if name == "." else os.open(name, _HANDLE, dir_fd=parent)
     try:
-        os.chmod(f"/proc/self/fd/{handle}", mode)  # leads to the folder itself, also where we may not open it
+        os.chmod(f"/proc/self/fd/{handle}", mode)  # works on an O_PATH descriptor, without access to the folder
     finally:
         os.close(handle)

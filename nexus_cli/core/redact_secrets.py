@@ -1,10 +1,10 @@
 """Redact secrets in a text before a person, a log or another model sees it.
 
-Three kinds are recognized: known values (of key variables in the environment, and stored keys), values behind the name
-of a secret (`DB_PASSWORD=...`, `"token": "..."`, `--api-key ...`, `<password>...`), and strings in the form of a key. A
-name alone is no secret: `password = get_password()`, `token: str` and `secret santa` stay. In a literal place (a shell
-variable, the query of an address, an option, a header) and in a quoted password the value counts as one; elsewhere the
-same word may be code or prose, and the rules are stricter. Time is linear: every repetition is bounded.
+Three kinds are recognized: known values (of key variables in the environment, and stored keys), values after the name
+of a secret (`DB_PASSWORD=...`, `"token": "..."`, `--api-key ...`, `<password>...`), and strings with the form of a key.
+A name alone is no secret: `password = get_password()`, `token: str` and `secret santa` stay. In a literal place (a
+shell variable, the query of a URL, an option, a header) and in a quoted password any value is a secret; elsewhere it
+may be code or prose, and the rules are stricter. Time is linear: every repetition is bounded.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ASSIGNED = re.compile(
     r"(?:[ \t]{0,9}:[ \t]{0,9}[A-Za-z_][\w.|\[\]]{0,40}(?=[ \t]{0,9}=[ \t]))?"
     r"(?:(?P<gap>[ \t]{0,9})(?P<sign>=>|:=|=(?!=)|:(?!:)|,)[ \t]{0,9}|[ \t]{1,9}))"
 )
-"""The end of a name and what joins it to a value: a sign (behind an annotation, if there is one), `>` of a tag, or
-spaces behind an option."""
+"""The end of a name and the separator before its value: a sign (after an annotation, if any), `>` of a tag, or spaces
+after an option."""
 _IDENTIFIER = re.compile(r"[\w-]*$")
 _QUOTE = re.compile(r"[rbfuRBFU]{0,2}(?P<quote>\"{3}|'{3}|\\{0,3}[\"'])")
 _INSIDE = {quote: re.compile(rf"(?:[^{quote}\\\n]|\\.){{0,4000}}(?={quote})") for quote in "\"'"}
@@ -37,18 +37,18 @@ _REST = re.compile(r"[^\s\"'`,;&<>\\]*")
 _NO_WORD_FOLLOWS = re.compile(r"[ \t]*(?:$|[-|,;&>)\]}\\\"'`\n\r]|\w+://)")
 
 _LEAST, _LEAST_BARE, _LEAST_LETTERS, _LEAST_PIN = 6, 8, 16, 4
-"""Characters of a value that counts as one: with a digit, the same in code or prose, letters alone there, digits."""
+"""Least characters of a secret: with a digit; with a digit in code or prose; of letters there; of digits."""
 _LONGEST_NAME, _FAR = 64, 200
-"""Characters of a name, and of a value without quotes, that are looked at; a secret goes whole."""
+"""Most characters searched of a name, and of an unquoted value; a secret is redacted as a whole."""
 
 _ELSEWHERE = (
     r"\$(?:\w+$|[{(])|[{<\[]|%[({]|[*x•X.…]{3,}$|(?:~|\.{1,2})?/[\w.@~-]+(?:/[\w.@~-]*)*$|[A-Za-z]:\\|"
     r"[a-z][a-z0-9+.-]{0,20}://|arn:"
 )
 _REFERENCE = re.compile(_ELSEWHERE)
-"""A reference instead of a value: a variable, a placeholder, a path, an address."""
+"""A reference instead of a value: a variable, a placeholder, a path, a URL."""
 _BARE_REFERENCE = re.compile(rf"{_ELSEWHERE}|[*&@(-]|![A-Z]|[A-Za-z_][\w.]*[(\[]")
-"""The same without quotes: also a call, an index, an option, a tag of YAML."""
+"""The same without quotes: also a call, an index, an option, a YAML tag."""
 _PLAIN = frozenset(
     """
     none null true false undefined required optional string disabled enabled default unknown missing invalid
@@ -61,13 +61,13 @@ _CODE = re.compile(
     r"|(?:[A-Z][a-z]+|[a-z]{2,}|[A-Z]{2,}(?![a-z]))\d{0,3}(?:[A-Z][a-z]+\d{0,3}|[A-Z]{2,}(?:\d{1,3}(?![a-z])|(?=[A-Z][a-z])|(?![A-Za-z])))+"
     r"|[A-Za-z_.]+\d{0,3}(?:[+*/-]\d{1,3}|[+*/][A-Za-z_]+\d{0,3})"
 )
-"""Names as programs have them: of several words, or behind a dot; and small sums of them."""
+"""Identifiers of a program: of several words, or after a dot; and short arithmetic with them."""
 _LONGEST_CODE = 200
-"""Characters of a name in a program."""
+"""Most characters of an identifier."""
 _NUMBER = re.compile(r"[\d.,:/+%-]+")
 _SYMBOL = re.compile(r".[@!#^~$%*?].")
 _MIXED = re.compile(r"\w[@!#^~$%*?]\w|[A-Za-z]\d[A-Za-z]")
-"""Occurs in a passphrase and not in a message."""
+"""Occurs in passphrases, not in prose."""
 _AWS = re.compile(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9/+]{40}")
 _NAMED = re.compile(f"(?i:{_WORD})")
 _IS_PASSWORD = re.compile(f"(?i:{_PASSWORD})")
@@ -79,14 +79,14 @@ class _Place:
 
     password: bool
     literal: bool
-    """Only a value is possible here."""
+    """True if neither code nor prose is possible here."""
     quoted: bool
     set_here: bool
-    """It is set by an equals sign."""
+    """True after an equals sign."""
 
 
 def named_secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of every value in `text` that the name before it and its own form make a secret."""
+    """Yield start and end of every value in `text` that is a secret by the name before it and its form."""
     reached = 0
     for found in _ASSIGNED.finditer(text):
         if found.start() < reached:
@@ -123,12 +123,12 @@ def _secret_behind(text: str, found: re.Match[str]) -> tuple[int, int] | None:
     if sign == ",":
         return None
     if text[word_end] in "\"'\\":
-        place = replace(place, literal=False)  # behind a name in quotes only code and numbers have none
+        place = replace(place, literal=False)  # after a quoted name only code and numbers are unquoted
     return _bare_secret(text, quote.end() if quote else start, place, literal and sign in ("", ":"))
 
 
 def _find_quoted(text: str, quote: re.Match[str]) -> tuple[int, int] | None:
-    """Return the span inside the quotes, None when they do not end on the same line."""
+    """Return the span inside the quotes, None if they do not end on the same line (triple quotes may)."""
     mark, start = quote["quote"], quote.end()
     if len(mark) == 1:
         inside = _INSIDE[mark].match(text, start)
@@ -138,7 +138,7 @@ def _find_quoted(text: str, quote: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _bare_secret(text: str, start: int, place: _Place, prose: bool) -> tuple[int, int] | None:
-    """Return the span of the value without quotes; where it may be `prose`, a word only if no other follows it."""
+    """Return the span of an unquoted secret, None if there is none. In `prose` a word followed by another is none."""
     value = _BARE.match(text, start, start + _FAR)
     if value is None:
         return None
@@ -155,7 +155,7 @@ def _bare_secret(text: str, start: int, place: _Place, prose: bool) -> tuple[int
 
 
 def is_secret(value: str, place: _Place) -> bool:
-    """Return True if `value`, behind the name of a secret, is one: not code, not prose, not where to find it."""
+    """Return True if `value`, after the name of a secret, is one: not code, prose or a reference."""
     if _AWS.fullmatch(value):
         return True
     if value.isdigit():
@@ -180,38 +180,37 @@ def is_secret(value: str, place: _Place) -> bool:
 
 
 def _is_code(value: str, place: _Place, plain: bool) -> bool:
-    """Return True if `value` is a name in a program; `plain` means that it has a name's words or no digit."""
+    """Return True if `value` is an identifier; `plain`: it contains the name of a secret, or no digit."""
     if not place.quoted and place.set_here and plain and _NAMED.search(value) and value.isidentifier():
         return True
     return _has_code_form(value) and (plain or place.set_here or not place.password or "." in value)
 
 
 def _letters(value: str, place: _Place) -> bool:
-    """Return True if letters alone, or with a few signs, are too long for a word."""
+    """Return True if `value` is too long for a word and no identifier."""
     if len(value) < _LEAST_LETTERS or _has_code_form(value) or _NAMED.search(value):
         return False
     return place.password or value.rstrip("=").isalpha()
 
 
 def _has_code_form(value: str) -> bool:
-    """True if `value` is a name as programs have them. In time that its bounded length bounds."""
+    """Return True if `value` looks like an identifier. The length limit bounds the time."""
     return len(value) <= _LONGEST_CODE and _CODE.fullmatch(value) is not None
 
 
 SHORTEST = 6
-"""Characters that the value of a variable has at least to be taken for a key."""
+"""Least characters of a variable's value that is taken for a key."""
 LONG = 12
-"""From so many characters on a value is a key inside a longer word too."""
+"""Least characters of a value that is redacted inside longer words too."""
 NAMED_SECRET = re.compile(
     r"(?:_API_KEY|_ACCESS_KEY(?:_ID)?|_AUTH_KEY|_TOKEN|PASSWORD|PASSWD|PASSPHRASE|_PWD)$|_SECRET|^AWS_BEARER_TOKEN"
     r"|^(?:API_KEY|SECRET|TOKEN)$"
 )
-"""Names of variables that hold keys. AWS's region, profile and paths do not."""
-
+"""Names of variables with keys, but not AWS's region, profile and paths."""
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-"""Not inside a word; behind an escape of JSON counts as outside."""
+"""Not inside a word; the position after a JSON escape counts as outside."""
 _VALUE = r"(?:(?=[\w.~+/=-]{0,200}?\d)[\w.~+/=-]{8,}|[\w.~+/=-]{16,})"
-"""With a digit from 8 characters on, without one from 16 on: prose and code stay."""
+"""At least 8 characters with a digit, or 16 without, so that prose and code stay."""
 _BODY = r"[\w+/=\s\\]{0,8000}"
 
 KEY_LIKE = re.compile(
@@ -238,39 +237,38 @@ AWS_ID = re.compile(r"(?:AKIA|ASIA)[A-Z0-9]{12}")
 AWS_SECRET = re.compile(
     r"(?<![\w/+])(?=[\w/+]{0,39}\d)(?=[\w/+]{0,39}[a-z])(?=[\w/+]{0,39}[A-Z])[A-Za-z0-9/+]{40}(?![\w/+=])"
 )
-"""Looked for only beside an AWS key id: by itself it could be a path."""
+"""Searched only in texts with an AWS key id: alone it could be a path."""
 OPAQUE = re.compile(
     r"\b(?:sk|pk|rk|xai|gsk|r8|hf)[-_][\w\-*.]{4,}"
     r"|\b(?:key|api|org|sess)[-_](?=[\w*.-]{0,200}?[\d*])[\w\-*.]{6,}"
     r"|(?<=[Bb]earer )\S+|(?<=[?&]key=)[^&\s]+|(?<=key ['\"])(?=[^'\"\s]{0,200}?\d)[^'\"\s]{8,}"
     r"|\b[0-9a-f]{16,64}\.\w{6,}|\b(?=[\w\-]{0,200}?\d)[A-Za-z0-9_\-]{32,}\b"
 )
-"""Further forms of keys in a line about a failure, where long words without meaning are no text."""
+"""Further forms of keys in error messages, where long random words are no text."""
 
 
 _protected: dict[str, str] = {}
 
 
 def protect_secret(value: str, name: str = "") -> None:
-    """Redact `value` in this process from now on, wherever it came from: a key that was stored or typed.
+    """Redact `value` (a stored or typed key) in this process from now on.
 
-    `name` is what the model sees in its place, else "key".
+    `name` replaces it in command output for the model; default "key".
     """
     if len(value) >= SHORTEST:
         _protected[value] = name or _protected.get(value, "key")
 
 
 def protected_secrets() -> Mapping[str, str]:
-    """Return the values that `protect_secret` was given, with their names."""
+    """Return the names passed to `protect_secret`, by value."""
     return _protected
 
 
 def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None = None) -> str:
-    """Return `text` with keys replaced by `[redacted]`: values of key variables in `environ`, and strings that look
-    like keys.
+    """Replace keys in `text` by `[redacted]`: values of key variables in `environ` (default: `os.environ`), and strings
+    that look like keys.
 
-    `environ` is the process's own unless given. With `opaque` long words without meaning go too: for a line about a
-    failure, not for a conversation, whose hashes and names are needed.
+    `opaque` also redacts long random words: use it for error messages, not for conversations, which need their hashes.
     """
     text = _without_values(text, os.environ if environ is None else environ)
     known_id = AWS_ID.search(text)
@@ -309,7 +307,7 @@ def _replace_match(found: re.Match[str]) -> str:
 
 
 def _is_basic(pair: str) -> bool:
-    """Return True if `pair` is a user and a password in base64, or a part of them that is no word."""
+    """Return True if `pair` is user and password in base64, or a part of that which is no word."""
     if len(pair) >= 8 and any(char.isdigit() or char == "=" for char in pair):
         return True
     try:

@@ -11,7 +11,7 @@ from nexus_cli.core.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One model request, before cache marks. `messages` are Chat Completions message objects, system first."""
+    """A model request, before cache marks. `messages` are Chat Completions message objects, system first."""
 
     model: str
     messages: Sequence[Mapping[str, Any]]
@@ -19,19 +19,19 @@ class Request:
     max_output: int
     """Output cap in tokens, always explicit."""
     effort: str = ""
-    """Reasoning effort as the person named it, or "" for the model's own default."""
+    """Reasoning effort, one of `EFFORTS`; "" for the model's default."""
     tool_choice: str = "auto"
     cache_key: str = ""
     """Stable for a root lane and its forks."""
     previous_end: int = 0
-    """The number of `messages` that the previous request of this lane had; 0 for a first one."""
+    """The number of `messages` in the previous request of this lane; 0 for the first."""
     stall_seconds: float = 120.0
-    """Without a byte for so long the stream counts as stalled."""
+    """Seconds without a byte after which the stream counts as stalled."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of the answer."""
+    """A piece of the reply's text."""
 
     text: str
 
@@ -45,7 +45,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class CallDelta:
-    """A fragment of a tool call, as the provider cut it."""
+    """A fragment of a tool call, as streamed by the provider."""
 
     index: int | None
     id: str = ""
@@ -57,7 +57,7 @@ class CallDelta:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueDelta:
-    """A piece that the provider wants back: a thinking block or reasoning text."""
+    """A piece to send back to the provider: a thinking block or reasoning text."""
 
     field: Literal["thinking_blocks", "reasoning_content"]
     value: Any
@@ -79,7 +79,7 @@ class FinishDelta:
 
 @dataclass(frozen=True, slots=True)
 class RetryDelta:
-    """A failed try, and the wait in seconds before the next one with the same bytes."""
+    """A failed attempt, and the seconds before the next one with the same bytes."""
 
     attempt: int
     wait: float
@@ -88,10 +88,10 @@ class RetryDelta:
 
 @dataclass(frozen=True, slots=True)
 class SentDelta:
-    """The body that went over the wire; comes last, if at all."""
+    """The identity of the body that was sent; comes last, if at all."""
 
     body: str
-    """The library with its version, and the SHA-256 of the body that it made: `litellm 1.2.3 0a1b...`."""
+    """Library, its version, and the SHA-256 of the body: `litellm 1.2.3 0a1b...`."""
 
 
 Delta = TextDelta | ThinkingDelta | CallDelta | OpaqueDelta | UsageDelta | FinishDelta | RetryDelta | SentDelta
@@ -100,21 +100,21 @@ Delta = TextDelta | ThinkingDelta | CallDelta | OpaqueDelta | UsageDelta | Finis
 class Provider(Protocol):
     """A source of streamed replies.
 
-    Raises `ProviderError` when the request failed, before or after the first delta. A stream that merely ends early
-    ends without a `FinishDelta`. Closing the iterator closes the connection.
+    Raises `ProviderError` if the request fails, before or after the first delta. A stream that merely ends early has no
+    `FinishDelta`. Closing the iterator closes the connection.
     """
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """Return the deltas of one reply."""
+        """Send a request and yield the deltas of its reply."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PriceTier:
-    """Prices of a whole request whose input is long, in US dollars per million tokens."""
+    """Prices of a request with a long input, in US dollars per million tokens."""
 
     min_input: int
-    """Tokens of input from which on it applies."""
+    """Least input tokens for which the tier applies."""
     input_price: float | None
     output_price: float | None
     cache_read_price: float | None = None
@@ -123,7 +123,7 @@ class PriceTier:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """Data about a model. Prices are US dollars per million tokens; None is unknown, never free."""
+    """Data about a model. Prices are US dollars per million tokens; None means unknown, never free."""
 
     name: str
     provider: str
@@ -134,30 +134,29 @@ class ModelInfo:
     cache_read_price: float | None = None
     cache_write_price: float | None = None
     known: bool = True
-    """False: it is not in the table; where nobody `told` its window that is the default of 128,000, with a notice."""
+    """False if it is not in the table: without a window from elsewhere, 128,000 is assumed, with a notice."""
     images: bool = False
     cache: bool = False
     encoding: str = "o200k_base"
-    """The tiktoken table that counts best for it."""
+    """The tiktoken encoding that counts best for it."""
     tiers: tuple[PriceTier, ...] = ()
-    """Other prices for long inputs, by rising `least`."""
+    """Other prices for long inputs, sorted by `min_input`."""
     address: str = ""
-    """Host and port that the environment sends it to; empty: its provider's own."""
+    """Host and port set in the environment; "" for the provider's own."""
     window_refused: bool = False
-    """The window is what a refusal named."""
+    """True if a refused request named the window."""
     listed_window: int = 0
-    """The window that it has by the table or the settings, where `told`; else 0."""
+    """The window in the table or the settings, if a refused request named another; else 0."""
     window_key: str = ""
-    """The setting that names the window, "" where none does."""
+    """The setting that sets the window, "" for none."""
 
     @property
     def served_name(self) -> str:
-        """Return the name under which learned values are kept: another server may count and limit in another way."""
+        """Return the name for learned values: another server may count and limit differently."""
         return f"{self.name} at {self.address}" if self.address else self.name
 
     def with_tier_prices(self, tokens: int) -> ModelInfo:
-        """Return the same model with the prices of a request of `tokens` of input, every token of which costs the
-        same."""
+        """Return the model with the prices that apply to a request with `tokens` of input."""
         tier = next((tier for tier in reversed(self.tiers) if tokens >= tier.min_input), None)
         if tier is None:
             return self

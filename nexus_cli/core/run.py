@@ -1,6 +1,6 @@
-"""Values of spaces, runs that wait, and plans (seed C): who takes part, what was said, what is due.
+"""Values of spaces, runs and plans (seed C): members, messages, waits, signals.
 
-Ids that people see are made of the keys of the ledger: `run-12`, `msg-12`, `space-3`, `ent-1`, `plan-2`.
+Ids for people are made from the keys in the ledger: `run-12`, `msg-12`, `space-3`, `ent-1`, `plan-2`.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
     "cancelled",
 )
 STATES = (QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED)
-"""States of a run. Queued: a trigger that no process has taken up yet."""
+"""States of a run. A queued run was not yet claimed by a process."""
 ENDED = (DONE, FAILED, CANCELLED)
 UNATTENDED = ("plan", "service", "space_message")
 """Types of triggers whose runs nobody watches."""
 APPROVAL = "approval"
-"""Kind of the wait for a person who allows a call, and of the signal that answers it."""
+"""Kind of a wait for a person's approval of a call, and of the signal with the answer."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
-"""Stand behind the one entry that started a run, and behind what resolved a wait."""
+"""Follow the entry that started a run, and the event that resolved a wait."""
 SELF = "You"
-"""The agent itself in its timeline: the name of nobody."""
+"""The agent's name for itself in its timeline; no member can have it."""
 LONGEST_NAME = 64
 LONGEST_MESSAGE = 1 << 20
-"""Characters of a message."""
+"""Most characters of a message."""
 _UNFIT = re.compile(r"[\"()\[\]@:\\]")
 
 
 def check_name(name: str, what: str) -> str:
-    """Return the name of a space or of somebody without outer spaces; `NexusError("usage", ...)` if it is none."""
+    """Normalize the name of a space or member; raise `NexusError("usage", ...)` if it is invalid."""
     name = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip()
-    # Neither controls nor marks of direction or width are printable.
+    # isprintable() is False for control characters and marks of direction or width.
     if name and len(name) <= LONGEST_NAME and not _UNFIT.search(name) and name.isprintable():
         return name
-    why = f"it takes 1 to {LONGEST_NAME} printable characters without quotes, brackets, '@', ':' and '\\'"
+    why = f"it must be 1 to {LONGEST_NAME} printable characters without quotes, brackets, '@', ':' and '\\'"
     raise NexusError("usage", f"{what} {name[:LONGEST_NAME]!r}", why, "Choose another name")
 
 
 def fold_name(name: str) -> str:
-    """Return the form by which names are compared: two that look alike but for case, width and spaces are one."""
+    """Fold a name for comparison: case, width and spaces do not count."""
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
 
 
 def parse_key(text: str, prefix: str) -> int | None:
-    """Return the key in an id like `run-12`, `run:12` or `12`; None if it is none."""
+    """Parse an id such as `run-12`, `run:12` or `12`; return its key, None for other text."""
     match = re.fullmatch(rf"(?:{prefix}[-:])?([1-9][0-9]{{0,17}})", text.strip().lower())
     return int(match[1]) if match else None
 
 
 def find_mentions(text: str, names: Iterable[str]) -> list[str]:
-    """Return the names that `text` mentions as `@Name`, in order, each once; of several the longest counts.
+    """Return the names that `text` mentions as `@Name`, in order, without duplicates; the longest match counts.
 
-    An address (`a@b.org`) mentions nobody.
+    A mail address (`a@b.org`) is no mention.
     """
     by_length = sorted(names, key=len, reverse=True)
     text = unicodedata.normalize("NFC", text)
@@ -77,29 +77,28 @@ def find_mentions(text: str, names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Somebody who takes part in spaces: a person or an agent."""
+    """A member of spaces: a person or an agent."""
 
     key: int
     name: str
     kind: str
     """`human` or `agent`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of an agent: `folder`, `model`, `recipe`, `allow`, `max_cost` of its runs."""
+    """For an agent: `folder`, `model`, `recipe`, `allow`, `max_cost` of its runs."""
 
     @property
     def id(self) -> str:
-        """The id that people see."""
         return f"ent-{self.key}"
 
     @property
     def actor(self) -> str:
-        """The actor of an entry with their words: `Husam (human, ent-1)`."""
+        """The actor of an entry with their message: `Husam (human, ent-1)`."""
         return f"{self.name} ({self.kind}, {self.id})"
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A named conversation of several parties."""
+    """A named conversation of several members."""
 
     key: int
     name: str
@@ -110,7 +109,6 @@ class Space:
 
     @property
     def id(self) -> str:
-        """The id that people see."""
         return f"space-{self.key}"
 
 
@@ -128,13 +126,12 @@ class SpaceMessage:
     waits: bool = False
     """The sender waits for a reply."""
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """Of a message that was carried here from another space: `who` asked for it, `text`, `space`."""
+    """For a message relayed from another space: `who` asked for it, `text`, `space`."""
     hops: int = 0
-    """Messages of agents between this one and the words of a person that led to it."""
+    """Number of messages of agents between this one and the person's message that led to it."""
 
     @property
     def id(self) -> str:
-        """The id that people see."""
         return f"msg-{self.key}"
 
 
@@ -145,55 +142,55 @@ class Wait:
     kind: str
     """`reply`, `file`, `process`, `time`, `url` or `approval`."""
     why: str
-    """In a few words, for people: `a reply of Husam in "Project Alpha"`."""
+    """The event in a few words: `a reply of Husam in "Project Alpha"`."""
     value: Mapping[str, Any] = field(default_factory=dict)
-    """What to look at. Of a reply: `space`, `message` (keys), `from` (keys of those who have to answer; none:
-    anybody but `sender`)."""
+    """Parameters of the event. For a reply: `space`, `message` (keys), `from` (keys of the members who must answer;
+    empty: anybody but `sender`)."""
     until: float | None = None
-    """Seconds since the epoch at which it ends anyway; of kind `time`: the time."""
+    """Deadline in seconds since the epoch; for kind `time` the time itself."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for the ledger."""
+        """Return the JSON form for the ledger."""
         return {"kind": self.kind, "why": self.why, "value": dict(self.value), "until": self.until}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Wait:
-        """Return what `to_json` gave."""
+        """Restore a wait from `to_json`."""
         return cls(value["kind"], value["why"], value["value"], value["until"])
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Something that a run waits for, or may come to wait for, has happened."""
+    """An event that a run waits for, or may wait for later."""
 
     key: int
     run: int
     at: str
     kind: str
-    """`reply`, `file`, `process`, `time`, `url`, `approval`, `timeout`, `person`: somebody resumed it, or
-    `unanswered`: an agent that was asked has ended its run without a reply."""
+    """`reply`, `file`, `process`, `time`, `url`, `approval`, `timeout`, `person` (somebody resumed the run), or
+    `unanswered` (an agent that was asked has ended its run without a reply)."""
     value: Mapping[str, Any] = field(default_factory=dict)
-    """Plain JSON; of a reply `message` (key), of `unanswered` the `entity`, its `name` and its `run` (keys)."""
+    """Plain JSON; for a reply `message` (key), for `unanswered` the `entity`, its `name` and its `run` (keys)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A piece of work that outlives processes: queued by a trigger, done in a session of its own."""
+    """Work that survives its process: queued by a trigger, executed in its own session."""
 
     key: int
     state: str
     type: str
-    """Of its trigger: `space_message`, `plan`, `service`; `repl` or `ask` where a plain session began to wait."""
+    """Type of its trigger: `space_message`, `plan`, `service`; `repl` or `ask` if an ordinary session began to wait."""
     title: str
-    """What it is about, in one line."""
+    """A summary on one line."""
     trigger: Mapping[str, Any]
-    """The facts of seed C's TRIGGER block, with its keys."""
+    """Fields of seed C's TRIGGER block."""
     options: Mapping[str, Any]
     """How its session is opened: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`."""
     session: str = ""
-    """"" before it has one."""
+    """Id of its session; "" before it has one."""
     entity: int | None = None
-    """The agent that works."""
+    """Key of the agent that executes it."""
     space: int | None = None
     message: int | None = None
     plan: int | None = None
@@ -201,12 +198,12 @@ class Run:
     owner: str = ""
     """The process that runs it: `HOST:PID`."""
     lease: float | None = None
-    """Seconds since the epoch, by the clock of the database, at which another process may take it over."""
+    """Seconds since the epoch, by the database's clock, after which another process may claim it."""
     fence: int = 0
-    """Counts the claims. Only the newest one may record anything."""
+    """Number of claims. Only the owner of the newest may record anything."""
     resumes: int = 0
     report: str = ""
-    """Its last words."""
+    """The text of its last reply."""
     error: str = ""
     cost_usd: float | None = None
     created: str = ""
@@ -214,37 +211,34 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The id that people see."""
         return f"run-{self.key}"
 
     @property
     def has_ended(self) -> bool:
-        """True if it goes on no more."""
         return self.state in ENDED
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Work at a time, or again and again."""
+    """Scheduled work, once or repeatedly."""
 
     key: int
     prompt: str
     options: Mapping[str, Any]
-    """As those of a run; also `max_cost_day`."""
+    """Options as those of a run, and `max_cost_day`."""
     created: str
     cron: str = ""
-    """Five fields; "" for a plan of one time."""
+    """Five fields; "" for a plan that runs once."""
     zone: str = ""
     """IANA name of the time zone of `cron`."""
     missed: str = "once"
-    """Of times at which nobody was there to run it: `once`: one run for all of them; `skip`: none."""
+    """How to treat missed times: `once` for one run for all of them, `skip` for none."""
     next_at: float | None = None
-    """Seconds since the epoch; None: never again."""
+    """Seconds since the epoch; None for never."""
     last_at: float | None = None
     paused: bool = False
     name: str = ""
 
     @property
     def id(self) -> str:
-        """The id that people see."""
         return f"plan-{self.key}"

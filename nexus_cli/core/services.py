@@ -1,6 +1,6 @@
-"""Protocols between rooms that do not know each other, with the values that they hand over.
+"""Protocols between rooms that do not import each other, with their values.
 
-Each protocol has one or two methods where possible; the session supplies the implementations.
+Each protocol has one or two methods if possible; the session supplies the implementations.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ class FixedValues:
     preamble: str
     tokens: int
     line: bytes
-    """SHA-256 of the canonical lines that the entry became."""
+    """SHA-256 of the canonical lines of the entry."""
 
 
 class Log(Protocol):
-    """The durable side of one lane. Every method has committed when it returns; `NexusError("ledger", ...)` if not."""
+    """The durable log of one lane. Methods have committed when they return, or raise `NexusError("ledger", ...)`."""
 
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
-        """Record what happened together with what is noted of it, in one commit."""
+        """Record an entry and its memos in one commit."""
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
-        """Return the entries from `first` to `last`, both included, of this lane and its ancestors."""
+        """Return the entries from `first` to `last`, inclusive, of this lane and its ancestors."""
         ...
 
     def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
-        """Yield entry and text of what people said (`is_person`) up to entry `last`, newest first, each read lazily."""
+        """Yield id and text of people's messages (`is_person`) up to entry `last`, newest first, read lazily."""
         ...
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
-        """Return kind, actor and number of the entries up to `last`, reading none. A pair may occur more than once."""
+        """Count the entries up to `last` by kind and actor, without reading them. A pair may occur more than once."""
         ...
 
     def last_id(self) -> int:
-        """Return the id of the newest entry, 0 when there is none."""
+        """Return the id of the newest entry, 0 if there is none."""
         ...
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
-        """Record a new beginning together with what it leaves out and what is noted of it, in one commit."""
+        """Record a new epoch with its drops and memos in one commit."""
 
     def next_epoch(self) -> int:
-        """Return the id that the next epoch takes: they count from 0 in a session, over all its lanes."""
+        """Return the id for the next epoch: they count from 0 in a session, over all its lanes."""
         ...
 
     def epoch(self, epoch_id: int) -> Epoch:
-        """Return an epoch of this lane or of one that it came from; `NexusError("usage", ...)` when there is none."""
+        """Return an epoch of this lane or an ancestor; raise `NexusError("usage", ...)` if there is none."""
         ...
 
     def record_request(
@@ -65,32 +65,30 @@ class Log(Protocol):
         head_lines: Sequence[bytes],
         with_preambles: Sequence[FixedValues] = (),
     ) -> None:
-        """Record a request before its first byte goes out; `head_lines` are the SHA-256 of the epoch's items, given
-        with the first request of an epoch, else empty. `with_preambles` are those of its items whose preamble has
-        changed since the epoch was recorded."""
+        """Record a request before its first byte is sent.
+
+        `head_lines` has the SHA-256 of each item of the epoch's head in the first request of an epoch, else nothing;
+        `with_preambles` the head items whose preamble has changed since the epoch was recorded.
+        """
 
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
-        """Record the reply to request `step`, if it is worth an entry, and how the request ended, in one commit.
+        """Record the reply to request `step` (None if it is empty), its usage and finish reason in one commit.
 
-        `reported` is False when the provider gave no usage; `sent` is what went over the wire, see
-        `core.request.SentDelta`."""
+        `reported` is False if the provider sent no usage; `sent` is the body of a `core.request.SentDelta`.
+        """
 
     def finish_of(self, entry: int) -> str:
-        """Return how the request ended whose reply is `entry`, as `record_reply` was told; "" if unknown."""
+        """Return the finish reason of the request with the reply `entry`, "" if unknown."""
         ...
 
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
         ...
 
-    def record_drop(self, drop: Drop) -> None:
-        """Record something left out."""
-
-    def record_memo(self, memo: Memo) -> None:
-        """Record something about the lane."""
-
+    def record_drop(self, drop: Drop) -> None: ...
+    def record_memo(self, memo: Memo) -> None: ...
     def memos(self, kind: str) -> Sequence[Memo]:
         """Return all memos of one kind, of this lane and of its ancestors before the fork, oldest first."""
         ...
@@ -98,7 +96,7 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of something that was left out."""
+    """A part of a drop's original."""
 
     text: str
     start: int
@@ -110,56 +108,52 @@ class Piece:
 
 @runtime_checkable
 class Recall(Protocol):
-    """Access to what was left out."""
+    """Reads the originals of drops."""
 
     def recall(self, drop_id: str) -> str | None:
-        """Return the whole original of a drop as text, or None if this session has no such drop. Counts the recall."""
+        """Return the whole original of a drop and count the recall; None if this session has no such drop."""
         ...
 
     def original(self, drop_id: str) -> str | None:
         """Return the same as `recall`, without counting."""
         ...
 
-    def count_recall(self, drop_id: str) -> None:
-        """Count one recall of a drop."""
-        ...
+    def count_recall(self, drop_id: str) -> None: ...
 
 
 @runtime_checkable
 class Assembly(Protocol):
-    """The session's next request, as far as its model may see it."""
+    """The parts of the session's next request that its model may inspect."""
 
     def held(self) -> Mapping[str, Any]:
-        """Return `budget`, `sections` and `drops` as they are now, with the keys of `nexus docs json`."""
+        """Return the current `budget`, `sections` and `drops`, with the keys of `nexus docs json`."""
         ...
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
-        """Return the text of a section that is sent short or not at all, and the id of its drop; counts as a recall.
+        """Return the text of a shortened or dropped section and the id of its drop; counts as a recall.
 
-        `form` is `full`, `shortened`, `outline` or `pointer`; where there is none of this name the next fuller one is
-        given. Two empty texts when it is sent whole; None when there is no such section.
+        `form` is `full`, `shortened`, `outline` or `pointer`; if the section lacks it, the next fuller form is used.
+        Returns two empty texts if the section is sent whole, None if it does not exist.
         """
         ...
 
 
 @runtime_checkable
 class SeenFileStore(Protocol):
-    """The files that this session read or wrote, over processes."""
+    """The files that this session read or wrote, in all its processes."""
 
     def digest(self, path: str) -> str | None:
-        """Return the SHA-256 (hex) of the file's bytes when it was last read or written here, or None."""
+        """Return the SHA-256 (hex) of the file when the session last read or wrote it, or None."""
         ...
 
     def note(self, path: str, digest: str, how: str) -> None:
-        """Record that `path` (absolute) was `read`, `changed` or `created` and what it holds now."""
+        """Record that `path` (absolute) was `read`, `changed` or `created`, with the digest of its content."""
 
 
 class TextCounter(Protocol):
-    """A counter of tokens in a text (seed A). Never raises, never needs the network."""
+    """Counts the tokens of a text (seed A). Never raises, never uses the network."""
 
-    def count(self, text: str) -> int:
-        """Return tokens of `text`."""
-        ...
+    def count(self, text: str) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +166,12 @@ class Calibration:
     misses: tuple[float, ...] = ()
     """Relative errors of the estimates of whole requests, the newest last, as shares."""
     window: int = 0
-    """The provider's window in tokens as a refusal named it; 0 when none did."""
+    """The window in tokens that a refused request named; 0 if none did."""
     ratios: tuple[float, ...] = ()
     """The factor by kind of content, see `nexus_cli.context.tokens.estimator`; empty before the first report."""
 
     @property
     def worst(self) -> float:
-        """Return the largest of the misses."""
         return max(self.misses, default=0.0)
 
 
@@ -192,7 +185,7 @@ class WorkerTask:
     worktree: bool = False
     wait: bool = True
     limits: Mapping[str, Any] = field(default_factory=dict)
-    """Its part of the budget, and what of its parent's rights it gets."""
+    """Its share of the budget, and restrictions of its parent's rights."""
 
 
 @runtime_checkable
@@ -200,43 +193,43 @@ class Workers(Protocol):
     """The workers of a session."""
 
     async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
-        """Hand work over; return the worker's report, or that it works in the background.
+        """Start a worker; return its report, or a note that it works in the background.
 
-        Cancelled, the worker is stopped too, and `stopped` gets what there is of it.
+        A cancellation stops the worker too, and passes its partial result to `stopped`.
         """
         ...
 
     async def manage(self, action: str, agent: str, text: str) -> ToolResult:
-        """List, read, steer or stop workers, as the tool `agents` says."""
+        """List, read, steer or stop workers, see the tool `agents`."""
         ...
 
     def recover(self, call_id: str) -> ToolResult | None:
-        """Return what became of the worker of a call that an earlier process began, or None if it began none."""
+        """Return the result of a worker that an earlier process started for a call, None if it started none."""
         ...
 
 
 class Waits(Protocol):
-    """The way for a tool to let the run of its session wait, see `ToolResult.waits`."""
+    """Lets a tool make the run of its session wait, see `ToolResult.waits`."""
 
     def now(self) -> float:
-        """Return the present by the clock of the ledger, in seconds since the epoch."""
+        """Return the time of the ledger's clock, in seconds since the epoch."""
         ...
 
     def refusal(self) -> str:
-        """Return why this session cannot wait for anything, "" if it can."""
+        """Return the reason why this session cannot wait, "" if it can."""
         ...
 
 
 @runtime_checkable
 class Plans(Protocol):
-    """Work at a later time, see the tool `plan`."""
+    """Schedules work, see the tool `plan`."""
 
     def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
-        """Add (`prompt` and `at`, `in` or `cron`), list or remove (`id`) plans. Blocks; raises nothing."""
+        """Add (`prompt` and `at`, `in` or `cron`), list or remove (`id`) plans. Blocks; never raises."""
         ...
 
     def describe(self, words: Mapping[str, str]) -> str:
-        """Return for a person when and with which rights a plan would run, in lines; why it cannot be. Blocks."""
+        """Describe times and rights of a plan for the person, or the reason why it is invalid. Blocks."""
         ...
 
     def recover(self, call_id: str) -> ToolResult | None:
@@ -246,11 +239,11 @@ class Plans(Protocol):
 
 @runtime_checkable
 class Spaces(Protocol):
-    """The spaces that the agent of a session takes part in."""
+    """The spaces of a session's agent."""
 
     def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
-        """Post a message in `space` ("": the active one), once for each `call`; with `wait` the run waits for an
-        answer."""
+        """Post a message in `space` ("": the active one), once for each `call`; `wait`: let the run wait for a
+        reply."""
         ...
 
     def reply(self, call: str, message: str, text: str) -> ToolResult:
@@ -270,16 +263,18 @@ class Spaces(Protocol):
         ...
 
     def recover(self, call: str) -> ToolResult | None:
-        """Return what became of a message that an earlier process began to send."""
+        """Return the result of a message that an earlier process began to send, None if it began none."""
         ...
 
 
 class RunFacts(Protocol):
-    """What a structured run knows of itself. Only the session of one has it."""
+    """The facts of a structured run; only its session has this service."""
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the facts for the blocks of its requests, see `contributors/run_blocks.py`; raises `NexusError` where
-        the ledger cannot be read. Blocking."""
+        """Return the facts for the blocks of its requests, see `contributors/run_blocks.py`.
+
+        Blocks; raises `NexusError` if the ledger cannot be read.
+        """
         ...
 
 
@@ -288,10 +283,10 @@ class StartLog(Protocol):
     """Records which calls began to run, across processes."""
 
     def record_start(self, call_id: str, name: str) -> None:
-        """Record, before the tool runs."""
+        """Record that a call begins, before its tool runs."""
 
     def was_started(self, call_id: str) -> bool:
-        """True if the call ever began to run."""
+        """Return True if the call ever began to run."""
         ...
 
 
@@ -299,11 +294,11 @@ class Calibrations(Protocol):
     """The store of calibrations, one per model."""
 
     def calibration(self, model: str) -> Calibration:
-        """Return what was learned of `model` so far."""
+        """Return the calibration of `model`, the default one if none is stored."""
         ...
 
     def calibrate(self, model: str, value: Calibration) -> None:
-        """Store what was learned."""
+        """Store the calibration of `model`."""
 
 
 class Counts(Protocol):
@@ -314,17 +309,17 @@ class Counts(Protocol):
         ...
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
-        """Store a count; may be committed later, may be lost."""
+        """Store a count; the commit may be deferred or lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Counts over entries that are not in the window."""
+    """Counts of entries that are not in the window."""
 
     turns: int = 0
-    """Messages of the person, those given to a running turn included."""
+    """Messages of the person, including those sent during a turn."""
     calls: Mapping[str, int] = field(default_factory=dict)
-    """Results of tools by the name of the tool, the most frequent first."""
+    """Number of results by tool name, the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,24 +331,24 @@ class Goal:
     text: str
     done: bool = False
     parent: str = ""
-    """The goal that it is a step of; "" for a goal of its own."""
+    """The goal of which it is a step; "" for a goal."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """One file that a session read or changed, by the most that it did with it."""
+    """A file that a session read or changed."""
 
     path: str
-    """Absolute, as the ledger has it."""
+    """Absolute, as in the ledger."""
     how: str
-    """`read`, `changed` or `created`: a file that the session created stays so whatever is done with it later."""
+    """The strongest of `read`, `changed` and `created`: a file that the session created stays `created`."""
     digest: str
-    """SHA-256 (hex) of what it held then."""
+    """SHA-256 (hex) of its content at the last access."""
     at: str
-    """When that was: ISO 8601, UTC."""
+    """Time of that access: ISO 8601, UTC."""
     entry: int
-    """The newest entry of the main lane then: the message with the call."""
+    """The newest entry of the main lane at that time: the message with the call."""
     disk: str = "same"
-    """The file now, compared with then: `same`, `changed`, or `gone`."""
+    """The file on disk compared with `digest`: `same`, `changed`, or `gone`."""
     moment: str = ""
-    """When it was changed on disk, local time; "" unless `disk` is `changed`."""
+    """When the file was changed on disk, local time; "" unless `disk` is `changed`."""

@@ -1,6 +1,6 @@
-"""The services of one session by protocol; each is made when it is first used.
+"""The services of one session by protocol, each made at its first use.
 
-What makes them is registered as `ServiceMaker` (`service_makers.py`): here nothing knows what there is.
+The makers are registered as `ServiceMaker` (`service_makers.py`); this module knows no concrete service.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Makers = Mapping[type, Callable[[], object]]
 
 
 class SessionServices(Mapping[type, object]):
-    """Services under their protocol and those that it extends. To look whether one is there makes nothing."""
+    """Services by their protocol and its base protocols. A membership test makes no service."""
 
     def __init__(self, makers: Makers | None = None) -> None:
         self._makers = dict(makers or {})
@@ -22,7 +22,7 @@ class SessionServices(Mapping[type, object]):
         self._names = {base: name for name in self._makers for base in name.__mro__ if base not in _NO_PROTOCOLS}
 
     def __getitem__(self, protocol: type[S]) -> S:
-        """Return a service, made at the first use; `KeyError` where the session has none."""
+        """Return a service, made at its first use; raise `KeyError` if the session has none."""
         name = self._names[protocol]
         if name not in self._made:
             self._made[name] = self._makers[name]()
@@ -38,25 +38,25 @@ class SessionServices(Mapping[type, object]):
         return len(self._names)
 
     def find(self, protocol: type[S]) -> S | None:
-        """Return a service, None where the session has none."""
+        """Return a service, None if the session has none."""
         return self[protocol] if protocol in self._names else None
 
     def made(self, protocol: type[S]) -> S | None:
-        """Return a service if it was used already."""
+        """Return a service if it was already made, else None."""
         return cast(S, self._made[self._names[protocol]]) if self._names.get(protocol) in self._made else None
 
-    def take_over(self, protocol: type, earlier: SessionServices) -> None:
-        """Go on with the service that `earlier` has made, if it has."""
+    def continue_from(self, protocol: type, earlier: SessionServices) -> None:
+        """Move a service that `earlier` has made, if any, to this session."""
         if protocol in self and earlier.made(protocol) is not None:
             self._made[self._names[protocol]] = earlier._made.pop(earlier._names[protocol])
 
     def without(self, protocol: type) -> SessionServices:
-        """Return the others."""
+        """Return the services without `protocol`."""
         kept = {name: make for name, make in self._makers.items() if protocol not in name.__mro__}
         return self._sharing(kept)
 
     def plus(self, protocol: type[S], service: S) -> SessionServices:
-        """Return these and one more."""
+        """Return the services with one more."""
         return self._sharing({**self._makers, protocol: lambda: service})
 
     def _sharing(self, makers: Makers) -> SessionServices:

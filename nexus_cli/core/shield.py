@@ -12,7 +12,7 @@ T = TypeVar("T")
 async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to completion even if cancelled, then re-raise `CancelledError`.
 
-    For short work that saves what would otherwise be lost, such as a person's words.
+    For short work that saves data, such as a message that the person typed.
     """
     task = asyncio.ensure_future(work)
     try:

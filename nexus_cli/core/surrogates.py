@@ -1,4 +1,4 @@
-"""Lone surrogates in texts, which neither UTF-8 nor a database takes."""
+"""Replace lone surrogates in texts, which neither UTF-8 nor a database accepts."""
 
 
 def replace_surrogates(text: str) -> str:

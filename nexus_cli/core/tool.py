@@ -1,7 +1,7 @@
 """A tool as a record: name, schema, effect, and the function that runs it.
 
-The registry makes the records; permission, rules, pruning and the screen ask them, never a tool's name. Dispatch
-validates the arguments first, so `run` may rely on its schema.
+The registry makes the records; permission, rules, pruning and the screen use their fields, never a tool's name.
+Dispatch validates the arguments first, so that `run` may rely on the schema.
 """
 
 from __future__ import annotations
@@ -15,43 +15,38 @@ from typing import Any
 from nexus_cli.core.message import ToolResult
 
 COMMAND = "command"
-"""The argument that makes a tool that runs something one for command lines."""
+"""`Tool.subject` of a tool that runs command lines."""
 
 
 class Effect(StrEnum):
-    """Effects of a call, in the order of permission levels."""
+    """The effect of a call, in the order of permission levels."""
 
     NONE = "none"
-    """Touches nothing outside the session (recall)."""
+    """No effect outside the session (recall)."""
     READ = "read"
     EDIT = "edit"
     RUN = "run"
 
 
 class Reads(StrEnum):
-    """What a tool whose effect is `read` gives of its paths."""
+    """The information that a tool with the effect `read` returns about its paths."""
 
     CONTENT = "content"
     """Their content: rules for reading decide on the call."""
     SEARCH = "search"
-    """Content of files that it finds below them. It leaves out the files that `ToolContext.is_refused` names."""
+    """Content of files found below them, without those of `ToolContext.is_refused`."""
     LIST = "list"
-    """Names of files that it finds below them. It leaves out the same ones."""
+    """Names of files found below them, without those of `ToolContext.is_refused`."""
     STATE = "state"
-    """Whether they exist and when they changed: only its own rules decide on the call."""
+    """Existence and time of change: only the tool's own rules decide on the call."""
 
 
 def _refuse_nothing(path: Path) -> bool:
-    """Return False."""
     return False
 
 
-def _ignore_text(text: str) -> None:
-    """Ignore the text."""
-
-
-def _ignore_change(path: Path, before: str, after: str) -> None:
-    """Ignore the change."""
+def _ignore_text(text: str) -> None: ...
+def _ignore_change(path: Path, before: str, after: str) -> None: ...
 
 
 def _no_denial(output: str) -> str:
@@ -59,62 +54,61 @@ def _no_denial(output: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandWalls:
-    """The surroundings of a command: walls, and an environment without the person's keys."""
+class CommandSandbox:
+    """The sandbox of a command, and an environment without the person's keys."""
 
     confinement: Any
-    """How it is started, see `tools/process.Walls`; None: with the rights of the person."""
+    """Starts the command, see `tools/process.ChildSandbox`; None to run it with the rights of the person."""
     env: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    """What the model should know of it, said with the first result that they hold for."""
+    """Notes about the sandbox for the model, appended to the result."""
     describe_denial: Callable[[str], str] = _no_denial
-    """Returns the wall that the output of a failed command speaks of, in one line, or ""."""
+    """Returns a line with the restriction that the output of a failed command shows, or ""."""
 
 
 @dataclass(frozen=True)
 class ToolContext:
-    """The folder that a tool works in and the services that it declared."""
+    """The context of a call: folders, services, and callbacks."""
 
     cwd: Path
     project: Path
     output_cap: int
-    """Tokens that one result may take."""
+    """Most tokens of one result."""
     call_id: str
     emit: Callable[[str], None]
     """Shows a piece of live output; not part of the result."""
     services: Mapping[type, Any] = field(default_factory=dict)
     stopped: Callable[[str], None] = _ignore_text
-    """Receives the partial output of a cancelled call; it becomes part of the result."""
+    """Receives the partial output of a cancelled call, which becomes part of the result."""
     targets: Mapping[str, Path] = field(default_factory=dict)
-    """Real paths that permission decided on, by path as the model wrote it: a tool touches these and follows no
-    link."""
+    """Real paths that permission decided on, by path as the model wrote it: a tool uses these and follows no link."""
     before: str | None = None
-    """Digest of the content that the person was shown as what an edit changes, "" for no file; None: of none."""
+    """Digest of the content from which the approved diff starts, "" for a missing file; None if no diff was shown."""
     is_refused: Callable[[Path], bool] = _refuse_nothing
-    """True for a real path that a deny rule keeps from this call: a tool that finds files itself leaves it out."""
-    walls: Callable[[], CommandWalls] | None = None
-    """Makes what a command runs inside, blocking; None: it runs as nexus itself does."""
+    """Returns True for a real path that a deny rule hides: a tool that finds files itself omits it."""
+    sandbox: Callable[[], CommandSandbox] | None = None
+    """Prepares the sandbox of a command; blocks. None: the command runs as nexus itself does."""
     tell: Callable[[str], None] = _ignore_text
-    """Shows the person a line that they must see, whatever the model makes of the result."""
+    """Shows a line to the person, independent of the result."""
     replaced: Callable[[Path, str, str], None] = _ignore_change
-    """Receives a file that an edit has replaced, with the digests of its content before ("": none) and after."""
+    """Receives each file that an edit has replaced, with the digests of its content before ("": none) and after."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditPreview:
-    """The outcome of an edit that is not made yet, for the person who is asked."""
+    """The preview of an edit, for the question to the person."""
 
     diff: str = ""
-    """A unified diff, or the whole of what begins later; "" where that cannot be told."""
+    """A unified diff, or the description of work for later; "" if there is none."""
     before: str | None = None
-    """Digest of the content that it changes, "" where there is no file; None if it cannot be read."""
+    """Digest of the content that the edit changes, "" for a missing file; None if it cannot be read."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool. A built-in one is read from `tools/builtin/NAME.json`.
+    """A tool. A built-in one is read from `tools/builtin/NAME.json`.
 
-    Raises `ValueError` if it reads or edits without `paths`, has `paths` and does neither, or names no argument there.
+    Raises `ValueError` unless it has `paths` exactly if it reads or edits, and all of them are arguments.
     """
 
     name: str
@@ -124,44 +118,43 @@ class Tool:
     """Failures are results with `error`, not exceptions. Cancellation must leave nothing running or half-written."""
     effect: Effect
     subject: str
-    """Name of the argument that a person wants to see on one line (`path`, `command`)."""
+    """Name of the main argument, shown on one line (`path`, `command`)."""
     paths: tuple[str, ...] = ()
-    """Names of the arguments that hold the paths of a call: a string, or an array of strings."""
+    """Names of the arguments with the paths of a call: a string, or an array of strings."""
     reads: Reads = Reads.CONTENT
-    """What it gives of its paths, if its effect is `read`."""
+    """The information that it returns about its paths, if its effect is `read`."""
     governs: bool = False
-    """Rules for it also hold for the tools of its effect that do not govern: `deny read_file(x)` for all that read."""
+    """Rules for it also apply to the tools of its effect that do not govern: `deny read_file(x)` to all that read."""
     preview: Callable[[Mapping[str, Any], ToolContext], EditPreview] | None = None
-    """What a call would change, or (`later`) start. Reads, never writes, raises nothing."""
+    """Describes what a call would change, or (`later`) start. Only reads; never raises."""
     check: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult | None]] | None = None
-    """Returns the error that a call would end in as things are, None if it can run: nobody is asked about a call that
-    must fail. Reads, never writes, raises nothing."""
+    """Returns the error with which a call would fail now, None if it can run, so that nobody is asked about a call that
+    must fail. Only reads; never raises."""
     needs: tuple[type, ...] = ()
-    """Protocols of `nexus_cli.core.services`; with one unmet the tool is absent."""
+    """Protocols of `nexus_cli.core.services`; without one of them the tool is absent."""
     recover: Callable[[str, Mapping[type, Any]], ToolResult | None] | None = None
-    """Returns what became of a call (by its id, with the session's services) that an earlier process began, None if
-    that is unknown."""
+    """Returns the result of a call that an earlier process began (by its id, with the session's services), None if
+    unknown."""
     later: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments, with their values, of calls that start work which costs money when this turn no longer watches it."""
+    """Argument values of calls that start work which costs money after this turn."""
     sends: bool = False
-    """Its text is read by other people at once: a person is asked first, unless answering them is what the run is
-    for."""
+    """Other people read its text at once: needs approval, unless the session is there to answer them."""
     reaches: str = ""
-    """Name of the argument with an address on the network that a call requests: a person is asked for that."""
+    """Name of the argument with a network address: a call with it needs approval."""
     ordered: bool = False
-    """Its effects on the session have an order (facts and their ids): never at the same time as another call."""
+    """The order of its calls matters (facts and their ids): never run at the same time as another call."""
     verb: str = ""
-    """What a person reads for its name; "" for the name itself."""
+    """Its name on the screen; "" for `name`."""
     counts: Mapping[str, str] = field(default_factory=dict)
-    """Nouns of `ToolResult.counts` that a person reads, each with its singular: `{"matches": "match"}`."""
+    """Nouns of `ToolResult.counts` for the screen, each with its singular: `{"matches": "match"}`."""
     counted_as: tuple[str, ...] = ()
-    """Singular and plural for its calls where many are folded into one line: `search`, `searches`."""
+    """Singular and plural for a line about several folded calls: `search`, `searches`."""
     tells: bool = False
-    """Its result is one line that the person reads."""
+    """Its result is one line, shown to the person."""
     delegates: bool = False
-    """It hands work over to a worker."""
+    """It starts or manages a worker."""
     description: str = ""
-    """One short paragraph for the model. It is sent with every request: each sentence must earn its place."""
+    """One short paragraph for the model. It is sent with every request, so keep it short."""
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.paths if name not in self.parameters.get("properties", {})]
@@ -172,10 +165,10 @@ class Tool:
             raise ValueError(f"tool {self.name}: its effect is {self.effect}, and `paths` {named}")
 
     def find_paths(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the paths that a call touches, as the model wrote them.
+        """Return the paths of a call, as the model wrote them.
 
-        For an argument that is left out it is the default of the schema, or `.`. What the schema lets pass as a path
-        and is no string, `permission.resolve_targets` refuses.
+        A missing argument has the default of the schema, or `.`. The result may contain values that are no strings,
+        which `permission.resolve_targets` refuses.
         """
         given = (arguments.get(name, self._default_path(name)) for name in self.paths)
         return tuple(path for one in given for path in (one if isinstance(one, list | tuple) else (one,)))
@@ -192,12 +185,12 @@ class Tool:
 
     @property
     def reads_content(self) -> bool:
-        """True if it gives the content of its own paths."""
+        """True if it returns the content of its paths."""
         return self.effect is Effect.READ and self.reads is Reads.CONTENT
 
     @property
     def runs_commands(self) -> bool:
-        """True if it runs command lines: patterns of its rules are commands."""
+        """True if it runs command lines, so that patterns of its rules are commands."""
         return self.effect is Effect.RUN and self.subject == COMMAND
 
     def works_later(self, arguments: Mapping[str, Any]) -> bool:
@@ -206,5 +199,5 @@ class Tool:
 
     @property
     def is_parallel(self) -> bool:
-        """True if calls of one message may run at the same time."""
+        """True if its calls in one message may run concurrently."""
         return self.effect in (Effect.NONE, Effect.READ) and not self.ordered

@@ -1,4 +1,4 @@
-"""Separate what a person typed in a message from what is attached behind it."""
+"""Separate the typed text of a message from the attachments after it."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 LONGEST_TYPED = 4_000
-"""Characters: a longer text holds a paste (a log, a page), so nothing rests on it."""
-
+"""Most characters of typed text: a longer one probably contains a paste (a log, a page)."""
 _BLOCKS = ("stdin", "file", "folder", "shell", "recalled")
-"""Tags of the blocks that hold attachments; they follow the typed text."""
+"""Tags of the blocks with attachments, which follow the typed text."""
 _BLOCK = re.compile(rf"^[^\S\n]*<(?:{'|'.join(_BLOCKS)})\b", re.MULTILINE)
 _ATTACHED = re.compile(rf"^<(?:stdin\b|(?:{'|'.join(_BLOCKS)}) \w+=)", re.MULTILINE)
-"""The beginning of a block as we write it: all but `stdin` have an attribute."""
+"""The beginning of a block as nexus writes it: all but `stdin` have an attribute."""
 _CLOSED = tuple(f"</{name}>" for name in _BLOCKS)
 _SENTENCE = re.compile(
     r"(?<=[.!?])(?<!\b\d[.])(?<!\b\d\d[.])(?<!\bvs[.])(?<!\bi[.]e[.])(?<!\be[.]g[.])(?<!\betc[.])(?<!\bcf[.])\s+"
     r"|(?<=[\u3002\uff01\uff1f])\s*",
     re.IGNORECASE,
 )
-"""The gap between two sentences; a number and an abbreviation end none."""
+"""The gap between two sentences; numbers and abbreviations end none."""
 _ENDS = (".", "!", "?", ":", "\u3002", "\uff01", "\uff1f", "\uff1a")
-"""Last characters of a line that the next one does not continue."""
+"""Last characters of a line that end a paragraph."""
 _COLONS = (":", "\uff1a")
 _ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s")
-"""The beginning of an item of a list."""
+"""The beginning of a list item."""
 UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Scripts that put no space between words, as a range of a regular expression."""
+"""Scripts without spaces between words, as a character range of a regular expression."""
 _LETTER = rf"[^\W{UNSPACED}]"
-"""A letter or digit of a script that puts spaces between words."""
+"""A letter or digit of a script with spaces between words."""
 _HOLE = re.compile(r"^\[\.\.\. [\d,]{1,12} tokens ", re.MULTILINE)
-"""Marker of an elided middle, which may have held the beginning of a block."""
+"""The marker of an elided middle, in which a block may have begun."""
 _TAG = 64
-"""Characters beyond the longest typed text in which the block after it may begin."""
+"""Characters after the longest typed text that are searched for the first block."""
 
 
 def typed_text(message: str) -> str:
@@ -45,10 +44,10 @@ def typed_text(message: str) -> str:
 
 
 def split_attachments(message: str) -> tuple[str, str]:
-    """Return what the person typed, whatever its length, and what is attached to it.
+    """Split a message into the typed text, of any length, and the attachments.
 
-    A message has attachments only if it ends with a closing tag. They begin with the first block as we write one and
-    reach to the end of the message, whatever a file in them says.
+    A message has attachments only if it ends with a closing tag. They begin with the first block as nexus writes it and
+    extend to the end of the message, whatever text a file in them contains.
     """
     if not message.rstrip().endswith(_CLOSED):
         return message, ""
@@ -57,12 +56,12 @@ def split_attachments(message: str) -> tuple[str, str]:
 
 
 def enclosing_words(text: str, quote: str) -> str:
-    """Return the whole sentences of `text` that hold `quote`, see `QuotedText.find`."""
+    """Return the sentences of `text` that contain `quote`, see `QuotedText.find`."""
     return QuotedText(text).find(quote)
 
 
 class QuotedText:
-    """A text in which quotations are looked up: it is split and folded once."""
+    """A text, split and folded once, in which quotations are searched."""
 
     def __init__(self, text: str) -> None:
         self._paragraphs = _paragraphs(text)
@@ -76,10 +75,10 @@ class QuotedText:
         self._joined = "".join(pieces)
 
     def find(self, quote: str) -> str:
-        """Return the whole sentences that hold `quote`, white space and case apart; "" where it is not there.
+        """Return the sentences that contain `quote`, ignoring white space and case; "" if there are none.
 
-        A part of a sentence may say the contrary of the whole ("push to main" of "never push to main"), on whichever
-        line it stands, and so may what follows a line that ends in a colon without that line.
+        A part of a sentence may mean the opposite of the whole ("push to main" of "never push to main"). A line after
+        one that ends in a colon is returned with that line for the same reason.
         """
         wanted = _fold(quote)
         if not any(map(str.isalnum, wanted)):
@@ -96,7 +95,7 @@ class QuotedText:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Return the paragraphs and the items of lists of `text`, each without its line ends: lines may be wrapped."""
+    """Return the paragraphs and list items of `text`, with wrapped lines joined."""
     found, is_open = list[str](), False
     for line in text.split("\n"):
         if is_open and line.strip() and not _ITEM.match(line):
@@ -108,7 +107,7 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _introduction(paragraphs: Sequence[str], number: int) -> str:
-    """Return the words ending in a colon that paragraph `number` follows, or the list that it is an item of."""
+    """Return the sentence ending in a colon that introduces paragraph `number` or its list, "" if there is none."""
     above = list(paragraphs[:number])
     while above and _ITEM.match(paragraphs[number]) and _ITEM.match(above[-1]):
         above.pop()
@@ -117,8 +116,8 @@ def _introduction(paragraphs: Sequence[str], number: int) -> str:
 
 
 def _find_words(joined: str, wanted: str) -> int:
-    """Return the place of `wanted` where no word is cut by its ends, -1 where there is none."""
-    if wanted not in joined:  # an expression takes ten times as long to say so
+    """Return the offset of `wanted` as whole words, -1 if it does not occur."""
+    if wanted not in joined:  # ten times as fast as the expression below
         return -1
     before = f"(?<!{_LETTER})" if wanted[0].isalnum() else ""
     after = f"(?!{_LETTER})" if wanted[-1].isalnum() else ""

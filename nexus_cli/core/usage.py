@@ -45,7 +45,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class UsageSum:
-    """Tokens of many requests, and the known part of their cost; `+` adds them."""
+    """The sum of several requests: tokens, and the known part of their cost. `+` adds sums."""
 
     requests: int = 0
     input: int = 0
@@ -56,11 +56,11 @@ class UsageSum:
     known_usd: float = 0.0
     """Dollars of the requests with a known price."""
     unpriced: int = 0
-    """Answered requests without one."""
+    """Number of answered requests without a known price."""
 
     @classmethod
     def of(cls, answered: Sequence[Usage], unanswered: int = 0) -> UsageSum:
-        """Return the sum of `answered`; an unanswered request is counted and adds nothing."""
+        """Sum up `answered`; unanswered requests are only counted."""
         return cls(
             len(answered) + unanswered,
             sum(one.input for one in answered),
@@ -76,6 +76,6 @@ class UsageSum:
         return UsageSum(*map(add, astuple(self), astuple(other)))
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON; `cost_usd` is None where a price is unknown."""
+        """Return the JSON form; `cost_usd` is None if a price is unknown."""
         known = round_dollars(self.known_usd)
         return asdict(self) | {"known_usd": known, "cost_usd": None if self.unpriced else known}

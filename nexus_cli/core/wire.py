@@ -1,6 +1,6 @@
-"""The canonical form of a request, the message rules of a provider's wire form, and JSON text for other readers.
+"""The canonical form of a request, message rules of providers, and JSON text for other readers.
 
-A rule inserts a fixed bridging message between two neighbours; it never joins or alters messages. The rules of each
+A rule inserts a fixed bridging message between two messages; it never joins or alters messages. The rules of each
 provider are data in `nexus_cli.provider.wire_rules`; an epoch stores its own as JSON.
 """
 
@@ -12,16 +12,16 @@ from typing import Any
 
 
 def canonical(value: Any) -> bytes:
-    """Return one JSON line without its newline: UTF-8, no spaces, keys in the given order (laws 1 and 8)."""
+    """Serialize to one line of JSON without newline: UTF-8, no spaces, keys in the given order (laws 1 and 8)."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class WireRules:
-    """Pairs that a provider refuses, with the text to insert between. "" means the pair is allowed."""
+    """Sequences of roles that a provider refuses, with the text to insert between; "" if the sequence is allowed."""
 
     provider: str = "openai"
-    """litellm's provider name; opaque material goes back only where it is equal."""
+    """litellm's provider name; `Opaque` data is sent back only to the same provider."""
     user_after_tool: str = ""
     """Assistant text between a tool result and a user message."""
     user_after_user: str = ""
@@ -31,23 +31,23 @@ class WireRules:
     first_not_user: str = ""
     """User text before a first message that is not the user's."""
     call_id_length: int = 0
-    """Exact length of a tool-call id; ours are padded with zeros after their first letter. 0: any."""
+    """Exact length of a tool-call id; ours are padded with zeros after the first letter. 0 for any length."""
     null_content: bool = False
-    """An assistant message with calls and no text has `content: null`; otherwise the key is left out."""
+    """True: an assistant message with calls and no text has `content: null`; False: it has no `content`."""
 
     def dumps(self) -> str:
-        """Return JSON for the epoch."""
+        """Serialize to JSON for the epoch."""
         return canonical(asdict(self)).decode()
 
     @classmethod
     def loads(cls, text: str) -> WireRules:
-        """Return the rules that an epoch stored; keys of a newer version are ignored."""
+        """Parse the rules that an epoch stored; unknown keys (of newer versions) are ignored."""
         known = cls.__dataclass_fields__
         return cls(**{key: value for key, value in json.loads(text).items() if key in known})
 
     def between(self, previous: str | None, role: str) -> dict[str, str] | None:
-        """Return the bridging message before a message of `role` that follows one of role `previous` (None: the
-        first)."""
+        """Return the bridging message between messages of the roles `previous` (None: the start) and `role`, or
+        None."""
         if previous is None:
             return {"role": "user", "content": self.first_not_user} if self.first_not_user and role != "user" else None
         text = {
@@ -60,13 +60,12 @@ class WireRules:
         return {"role": "user" if role == "assistant" else "assistant", "content": text}
 
     def call_id(self, call_id: str) -> str:
-        """Return `call_id` in the length that this provider requires."""
+        """Pad `call_id` to the length that this provider requires."""
         return call_id[:1] + call_id[1:].zfill(self.call_id_length - 1) if self.call_id_length else call_id
 
 
 def json_text(value: Any, *, escaped: bool, indent: int | None = None, dense: bool = False) -> str:
-    """Return `value` as JSON (RFC 8259), `escaped` to ASCII or not. Numbers that JSON lacks (infinity, not a number)
-    become null. `dense` omits the spaces."""
+    """Serialize `value` to JSON (RFC 8259); `escaped`: ASCII only, `dense`: no spaces. Infinity and NaN become null."""
     separators = (",", ":") if dense else None
     try:
         return json.dumps(value, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)

@@ -1,1 +1,1 @@
-"""Whether a call runs, a person is asked, or it is refused."""
+"""Decide whether a tool call runs, needs approval, or is refused."""

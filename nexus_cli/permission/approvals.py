@@ -1,6 +1,6 @@
-"""Questions about the calls of a step: what a person sees of a call, and what "always" covers.
+"""Questions about the calls of a step: their text, and the scope of an "always".
 
-Whether a call needs approval is decided by `permission/permission`; asking, and what an answer leads to, is `dispatch`.
+`permission/permission` decides which calls need approval; `turn/dispatch` asks and applies the answers.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from nexus_cli.permission.run_limits import Refusal
 from nexus_cli.tools.files import project_relative
 
 DECISION = "decision"
-"""Memo: what was decided on the call of its entry, and the person's answer, see `reports/decisions.py`. A call
-without one was let through by the level, or could not run."""
+"""Memo with the decision on a call and the person's answer (`reports/decisions.py`). A call without this memo was
+granted by the level alone, or could not run."""
 SAID_NO = "person"
-"""In the place of the limit that refused a call: the person was asked."""
+"""`limit` of a refused call: the person declined it."""
 SAID_NOTHING = "unanswered"
-"""In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
+"""`limit` of a refused call: the person was asked and did not answer; `why` has the reason."""
 BY_RULE = "rule"
-"""In the place of a limit: a deny rule refused the call, which no level changes."""
+"""`limit` of a refused call: a deny rule, which holds at every level."""
 TAKEN_BACK = " \N{MIDDLE DOT} /permissions remove "
-"""Stands before the name of what was allowed for the session, in the line that tells so."""
+"""Precedes each name in the notice about what was allowed for the session: the command that removes it."""
 CONFIRM = "confirm"
-"""The kind of an approval that the run wants although the level allows the call."""
+"""`ApprovalNeed.kind` of a call that the level grants, but the run asks about."""
 DECLINED = "Declined by the person."
-"""The result of a call that was declined without words."""
+"""Result of a call that was declined without a reason."""
 EDITS = "edits"
-"""In the place of the tool in a scope: every tool that edits."""
+"""First item of a scope, for every tool that edits."""
 RULE = "rule"
-"""In the place of the kind in a scope: what follows is an allow rule."""
+"""Second item of a scope whose third is an allow rule."""
 
 
 @dataclass(slots=True)
 class AskedCall:
-    """A call that the person is asked about."""
+    """A call that needs the person's approval."""
 
     question: Question
     tool: Tool
     checked: Mapping[str, Any]
-    """Its arguments."""
+    """Its validated arguments."""
     scope: tuple[str, ...]
     targets: Mapping[str, Path]
-    """The real paths that the person was asked about."""
+    """The real paths that the question is about."""
     before: str | None
-    """Digest of the content that the person was shown as what it changes, see `ToolContext.before`."""
+    """Digest of the content that the diff in the question starts from, see `ToolContext.before`."""
 
 
 class ApprovalDeferred(Exception):
@@ -71,27 +71,31 @@ class ApprovalStep:
 
     calls: tuple[ToolCall, ...] = ()
     answers: dict[str, Answer | ToolResult] = field(default_factory=dict)
-    """By call id; a result where the call must fail, so that nobody is asked."""
+    """By call id; a `ToolResult` for a call that would fail, about which nobody is asked."""
     decided: dict[str, Permission] = field(default_factory=dict)
-    """What was decided on each call before anybody was asked, by its id."""
+    """The decision on each call before anybody was asked, by call id."""
     asked: dict[str, AskedCall] = field(default_factory=dict)
     """By call id."""
     unanswered: dict[str, tuple[AskedCall, asyncio.Task[None]]] = field(default_factory=dict)
     """Questions without an answer, by call id."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     worker_declined: str = ""
-    """What the person declined of a worker that a call of the step waited for, to stop the work; "" for nothing."""
+    """The call of a worker that the person declined in order to stop the work, while a call of this step waited for
+    that worker; "" for none."""
 
     def stop_declined(self, *, is_steered: bool) -> None:
-        """Raise `NexusError("denied", ...)` where the person declined a call to say something before the model goes
-        on; not if they have said it already (`is_steered`)."""
+        """Raise `NexusError("denied", ...)` if the person declined a call in order to stop the turn and type a message.
+
+        Not if the message has already been typed (`is_steered`).
+        """
         stopping = (call for call, answer in self.answers.items() if isinstance(answer, Deny) and answer.stops)
         what = self.worker_declined or next((self.asked[call].question.what for call in stopping), "")
         if what and not is_steered:
             raise NexusError("denied", "stopped", f"you declined {what}", SAY_INSTEAD)
 
     def note_change(self, target: Path, before: str, after: str) -> None:
-        """Let calls that the person saw with the content that a call of the step has replaced apply to its outcome."""
+        """Apply later calls on `target` to its new content: another call of the step has changed what the person saw,
+        from digest `before` to `after`."""
         for asked in self.asked.values():
             if asked.before == before and target in asked.targets.values():
                 asked.before = after
@@ -100,11 +104,10 @@ class ApprovalStep:
 def approval_scope(
     tool: Tool, arguments: Mapping[str, Any], kind: str, targets: Mapping[str, Path], profile: str = ""
 ) -> tuple[str, ...]:
-    """Return what an answer for the session covers where no rule can say it, as tool, kind and objects: `kind` is that
-    of an `ApprovalNeed`.
+    """Return the scope of an answer for the session that no rule can express: tool, kind and objects.
 
-    A command covers itself alone, in the same `profile`. Edits are one thing whichever tool does them, outside the
-    project and in protected places those of the same real paths.
+    `kind` is that of an `ApprovalNeed`. A command covers itself alone, in the same `profile`. Edits by different tools
+    share one scope; outside the project and in protected places it covers the same real paths alone.
     """
     name = EDITS if tool.effect is Effect.EDIT else tool.name
     if kind in ("outside", "protected"):
@@ -119,13 +122,13 @@ def approval_scope(
 
 
 def session_scopes(asked: AskedCall) -> list[tuple[str, ...]]:
-    """Return what an answer for the session covers: the rules that "always" would store, where there are some."""
+    """Return the scopes of an answer for the session: the rules that "always" would store, else the call's own."""
     rules = asked.question.stores
     return [(rule.partition("(")[0], RULE, rule) for rule in rules] or [asked.scope]
 
 
 def always_text(scope: tuple[str, ...], project: Path) -> str:
-    """Return what an answer for the rest of the session covers, as the question shows it."""
+    """Return the scope of an answer for the rest of the session, as the question shows it."""
     name, kind, *objects = scope
     if kind == "run":
         return "this exact command"
@@ -142,7 +145,7 @@ def always_text(scope: tuple[str, ...], project: Path) -> str:
 
 
 def scope_name(scope: tuple[str, ...], project: Path) -> str:
-    """Return the one line by which `/permissions` lists what was allowed for the session, and removes it."""
+    """Return the line by which `/permissions` lists and removes a scope."""
     name, kind, *objects = scope
     if kind == RULE:
         return objects[0]
@@ -156,8 +159,8 @@ def scope_name(scope: tuple[str, ...], project: Path) -> str:
 def call_detail(
     tool: Tool, arguments: Mapping[str, Any], context: ToolContext, limits: Limits
 ) -> tuple[str, str | None]:
-    """Return what a person has to see of a call before they answer (the command, the diff, else the arguments), and
-    the digest of what it changes. Of work for later that is also its level and the `limits` in force."""
+    """Return the body of a question (the command, the diff, else the arguments), and the digest of the content that the
+    call changes. For work that runs later the body also has its level and the `limits` in force."""
     if tool.effect is Effect.RUN:
         return str(arguments.get(tool.subject, "")), None
     made = tool.preview(arguments, context) if tool.preview else EditPreview()
@@ -180,7 +183,7 @@ async def make_question(
     subject: str,
     limits: Limits,
 ) -> AskedCall:
-    """Return the question about a call that `found` asks about, under `limits`."""
+    """Make the question about a call with the decision `found`, whose verdict is an `ApprovalNeed`."""
     need = found.verdict
     assert isinstance(need, ApprovalNeed)
     detail, before = await asyncio.to_thread(call_detail, tool, arguments, context, limits)
@@ -208,8 +211,10 @@ async def make_question(
 async def allow_from_now(
     asked: AskedCall, answer: Allow, always: set[tuple[str, ...]], permission: CallPermission, project: Path
 ) -> Notice:
-    """Allow what an answer covers for the rest of the session, or store its rules; return what the person is told: what
-    it covers, and how it is taken back. What cannot be stored holds for the session."""
+    """Allow the scopes of an answer for the rest of the session, or store its rules.
+
+    Rules that cannot be stored are allowed for the session. Returns a notice with the scopes and the undo command.
+    """
     rules, failed = asked.question.stores if answer.stored else (), ""
     try:
         if rules:
@@ -227,7 +232,7 @@ async def allow_from_now(
 
 
 def remove_allowance(always: set[tuple[str, ...]], typed: str, project: Path) -> bool:
-    """Take back what was allowed for the session by the name that `scope_name` gives it; False if nothing has it."""
+    """Remove the scopes with a name of `scope_name`; return False if there is none."""
     wanted = one_line(typed).split()
     found = {scope for scope in always if scope_name(scope, project).split() == wanted}
     always -= found
@@ -235,8 +240,7 @@ def remove_allowance(always: set[tuple[str, ...]], typed: str, project: Path) ->
 
 
 def describe_decision(step: ApprovalStep, call: ToolCall, refusal: Refusal | None, level: str) -> dict[str, Any]:
-    """Return what is recorded of the decision on a call, nothing where the level let it through; `refusal` is that of a
-    limit."""
+    """Return the decision on a call as it is recorded, {} if the level alone granted it; `refusal` is a limit's."""
     decided = step.decided.get(call.id)
     if decided is not None and not decided.is_plain:
         asked = isinstance(decided.verdict, ApprovalNeed)
@@ -247,7 +251,7 @@ def describe_decision(step: ApprovalStep, call: ToolCall, refusal: Refusal | Non
 
 
 def _describe_answer(answer: Answer | ToolResult | None) -> dict[str, str]:
-    """Return what is recorded of the person's answer; nothing where nobody was asked."""
+    """Return the person's answer as it is recorded; {} if nobody was asked."""
     match answer:
         case Allow():
             return {"answer": "always" if answer.stored else "session" if answer.always else "yes"}
@@ -257,7 +261,7 @@ def _describe_answer(answer: Answer | ToolResult | None) -> dict[str, str]:
 
 
 def _value_text(value: Any) -> str:
-    """Return a text as it is, on lines of its own if it has several; anything else as JSON with such texts."""
+    """Format an argument for a person: strings unquoted, each item of an object or list on its own line, else JSON."""
     if isinstance(value, str):
         return f"\n{value}" if "\n" in value else value
     if isinstance(value, Mapping):

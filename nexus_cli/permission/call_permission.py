@@ -1,6 +1,6 @@
-"""Permission of calls in one session: the level, the rules and the walls together.
+"""Decide on the tool calls of one session, by its level, its rules and the sandbox.
 
-Rules and sandbox are loaded by the first call that needs them: a session without commands pays nothing for them.
+Rules and sandbox are loaded by the first call that needs them: a session without commands does not load them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.real_files import read_beginning
-from nexus_cli.core.tool import COMMAND, CommandWalls, Effect, Tool
+from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.permission.folder_rules import folder_rules, opens_secrets
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
 from nexus_cli.tools.registry import discover_tools
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from nexus_cli.sandbox.profile import ProfileName, TempFolder
 
 PLANS = "plan mode is read-only; answer with the plan"
-"""Why a call is refused under `PLAN`."""
+"""The reason of a refusal at level `PLAN`."""
 ALLOWED = "allowed for this session"
-"""The origin of a decision that an answer of the person for the session made before."""
+"""`Permission.origin` of a call that an earlier answer for the whole session covers."""
 BUILT_IN = "built in"
-"""The origin of a decision on a command that only reads, see `nexus_cli.rules.read_only_table`."""
+"""`Permission.origin` of a command known to be read-only, see `nexus_cli.rules.read_only_table`."""
 MOST_PARTS = 50
-"""Parts of a command line that are recorded and shown: a line may have thousands."""
+"""Most parts of a command line that are recorded and shown; a line may have thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,43 +50,43 @@ class Permission:
 
     verdict: Verdict
     command: CommandDecision | None = None
-    """For a command line: its parts and its profile."""
+    """The decision on a command line, with its parts and its profile; None for other tools."""
     rule: str = ""
-    """The rule that decided, `deny bash(rm *)`; "" where none did."""
+    """The rule that decided, such as `deny bash(rm *)`; "" if none did."""
     origin: str = ""
-    """Where that comes from, such as file and line of the rule; "" where the level decided."""
+    """Origin of the decision, such as file and line of the rule; "" if the level decided."""
     level: str = ""
     """The level that was in force."""
     offers: tuple[str, ...] = ()
-    """Allow rules that would let this call and others like it run, which a person who is asked can choose; none where
-    only this very call can be allowed."""
+    """Allow rules for this call and similar ones that the question offers as "always"; empty if only this call can be
+    allowed."""
 
     @property
     def profile(self) -> str:
-        """Return the profile that a command runs in; "" for other calls."""
+        """Return the sandbox profile of a command; "" for other calls."""
         return self.command.profile if self.command else ""
 
     @property
     def is_plain(self) -> bool:
-        """True if the level alone let a call through that runs nothing."""
+        """True if the level alone granted a call that runs no command: such a decision is not recorded."""
         return isinstance(self.verdict, Grant) and self.command is None and not self.origin
 
     @property
     def ruling(self) -> str:
-        """Return the rule that decided with its origin, for a person; "" where none did."""
+        """Return the rule that decided, followed by its origin in parentheses; "" if none did."""
         return f"{self.rule} ({self.origin})" if self.rule else ""
 
     def shown_parts(self) -> tuple[list[CommandPartObject], int]:
-        """Return parts of a command line as JSON, at most `MOST_PARTS`, and how many more there are.
+        """Return at most `MOST_PARTS` parts of a command line, and the number of parts left out.
 
-        Those that ask or are refused are taken first; the order is that of the line.
+        Allowed parts are left out first. The parts keep their order in the line.
         """
         parts = self.command.parts if self.command else ()
         places = sorted(range(len(parts)), key=lambda place: parts[place].decision == "allow")[:MOST_PARTS]
         return [parts[place].to_json() for place in sorted(places)], len(parts) - len(places)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is recorded of the decision, see `reports/decisions.py`."""
+        """Return the decision as it is recorded and reported (`reports/decisions.py`)."""
         words = {Grant: "allow", ApprovalNeed: "ask", Denial: "deny"}
         value: dict[str, Any] = {
             "decision": words[type(self.verdict)],
@@ -103,7 +103,7 @@ class Permission:
 
 
 class CallPermission:
-    """Decides on the calls of one session, and makes the walls of its commands."""
+    """Decides on the calls of one session, and prepares the sandbox of its commands."""
 
     def __init__(
         self,
@@ -114,8 +114,10 @@ class CallPermission:
         *,
         answers: bool = False,
     ) -> None:
-        """Without `sandbox` there are neither rules nor walls, and every command asks: a bare session. `answers`: what
-        the session is for is to answer people in their spaces."""
+        """Without `sandbox` (a bare session) there are no rules and no sandbox, and every command asks.
+
+        `answers`: the session answers people in their spaces, and may post messages without approval.
+        """
         # Rules name real paths.
         self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
         self._settings, self._answers = sandbox, answers
@@ -132,18 +134,18 @@ class CallPermission:
 
     @property
     def probe(self) -> BackendProbe | None:
-        """Return the backend that was found, or None if no command needed one yet."""
+        """Return the sandbox backend, None if none was looked for yet."""
         return self._probe
 
     @property
-    def may_have_walls(self) -> bool:
-        """False if commands cannot be confined here, as far as that is known without a look at the system."""
+    def may_have_sandbox(self) -> bool:
+        """False if commands are known to run without a sandbox here. Does not probe the system."""
         if self._settings is None or self._settings.backend == "off":
             return False
         return self._probe is None or self._probe.backend != "none"
 
     def is_loaded(self, level: str, *, runs: bool) -> bool:
-        """True if `decide` need not load anything at `level`, for a call that `runs` a command or one that does not."""
+        """Return True if `decide` at `level` would load nothing; `runs`: the call runs a command."""
         if self._settings is None:
             return True
         if self._rules is None or self._is_outdated:
@@ -151,16 +153,19 @@ class CallPermission:
         return not runs or (level == "all" or self._probe is not None)
 
     def load(self, level: str, *, runs: bool = True) -> BackendProbe | None:
-        """Load the rules, and the walls for a command at `level`; None where it needs none. Blocks the first time."""
+        """Load the rules, and for a command (`runs`) below level `all` find and return the sandbox backend.
+
+        Blocks the first time.
+        """
         if self._settings is None:
             return None
         with self._lock:
             if runs or self._has_rules():
                 self._read_rules()
-        return self._probe if level == "all" or not runs else self.find_walls()
+        return self._probe if level == "all" or not runs else self.probe_backend()
 
-    def find_walls(self) -> BackendProbe | None:
-        """Return the backend of this system, None for a bare session. Blocks the first time."""
+    def probe_backend(self) -> BackendProbe | None:
+        """Probe the sandbox backend of this system; None for a bare session. Blocks the first time."""
         if self._settings is None:
             return None
         with self._lock:
@@ -171,33 +176,31 @@ class CallPermission:
             return self._probe
 
     def share_probe(self, other: CallPermission) -> None:
-        """Keep what `other`, of the session before, found of the system, if the settings are the same."""
+        """Reuse the backend that `other` (of the previous session) found, if settings and project are the same."""
         if (self._settings, self._project) == (other._settings, other._project):
             self._probe = other._probe
 
-    def has_walls(self) -> bool:
-        """True if commands can be confined here. Blocks the first time."""
-        found = self.find_walls()
+    def has_sandbox(self) -> bool:
+        """Return True if commands can be sandboxed here. Blocks the first time."""
+        found = self.probe_backend()
         return found is not None and found.backend != "none"
 
-    def require_walls(self) -> None:
-        """Raise `NexusError("config", ...)` where there is no sandbox, which the settings require."""
-        found = self.find_walls()
+    def require_sandbox(self) -> None:
+        """Raise `NexusError("config", ...)` if no sandbox works here. For `sandbox.backend = "required"`."""
+        found = self.probe_backend()
         if found is not None and found.backend == "none":
-            hint = "`nexus doctor` says what is missing; nexus config set sandbox.backend auto goes on without"
+            hint = "`nexus doctor` says what is missing; `nexus config set sandbox.backend auto` runs without it"
             raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
 
     def check_rules(self, level: str) -> None:
-        """Look at the rules before the first call, if there are any. Blocks.
-
-        Raises `NexusError("config", ...)` as `refuse_unguarded` does.
-        """
+        """Read the rules, if there are any, before the first call. Blocks; raises as `refuse_unguarded` does."""
         self._stamp = _read_stamp(places().settings)
         self.load(level, runs=False)
         self.refuse_unguarded(level)
 
     def refuse_unguarded(self, level: str) -> None:
-        """Raise `NexusError("config", ...)` at level `all` if a deny rule cannot be read: nothing else would ask."""
+        """Raise `NexusError("config", ...)` at level `all` if a deny rule cannot be parsed: nothing else would stop a
+        call."""
         unread = self._rules.unread_denials if self._rules is not None and level == "all" else ()
         if unread:
             where, _, why = unread[0].partition(": ")
@@ -205,7 +208,7 @@ class CallPermission:
             raise NexusError("config", where, why, hint)
 
     def take_problems(self, level: str) -> list[str]:
-        """Return what a person has to know of rules and walls at `level`, once each."""
+        """Return the warnings about rules and sandbox at `level` that were not returned before."""
         lines = list(self._rules.problems) if self._rules is not None else []
         if self._probe is not None and self._probe.backend == "none" and level != "all":
             lines.append(f"No sandbox: {self._probe.why or 'none works here'}. Every command asks (`nexus doctor`)")
@@ -221,8 +224,10 @@ class CallPermission:
         targets: Mapping[str, Path] | None = None,
         allowed: Iterable[str] = (),
     ) -> Permission:
-        """Decide on a call at `level`; `targets` are its paths as they were resolved, `allowed` the allow rules of this
-        session. Blocks where `load` did not run before."""
+        """Decide on a call at `level`; `targets` are its resolved paths, `allowed` the allow rules of this session.
+
+        Blocks if `load` has not run before.
+        """
         judged = "read" if level == PLAN else level
         extra = _parse_allowed(frozenset(allowed))
         if tool.runs_commands and self._settings is not None:
@@ -304,7 +309,7 @@ class CallPermission:
     def _find_rule(
         self, tool: Tool, targets: Mapping[str, Path] | None, extra: tuple[PermissionRule, ...]
     ) -> PermissionRule | None:
-        """Return the rule that decides on a call."""
+        """Return the rule that decides on a call with these paths, None if no rule does."""
         if self._settings is None or not (extra or self._has_rules()):
             return None
         from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
@@ -313,8 +318,10 @@ class CallPermission:
         return rules.find_for_path(tool, list((targets or {}).values()), self._project)
 
     def find_refused(self, tool: Tool) -> Callable[[Path], bool] | None:
-        """Return what is True for a real path that a deny rule keeps from `tool`, which finds it in a folder; None
-        where no rule does."""
+        """Return a predicate for real paths that a deny rule hides from `tool`, for tools that walk folders.
+
+        Returns None if no rule hides any.
+        """
         if tool.effect is not Effect.READ or self._settings is None or not self._has_rules():
             return None
         from nexus_cli.rules.rule_set import find_by_path  # noqa: PLC0415
@@ -323,8 +330,10 @@ class CallPermission:
         return (lambda path: find_by_path(refusing, (path,), project) is not None) if refusing else None
 
     def _has_rules(self) -> bool:
-        """True if a settings file may have rules: reading them loads more than most sessions need. Looks once a
-        turn if the personal file has changed, else once."""
+        """Return True if a settings file may have rules; parsing them imports more than most sessions need.
+
+        Looks once, and again in a turn after the personal file has changed.
+        """
         if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
@@ -332,7 +341,7 @@ class CallPermission:
         return self._names_rules
 
     def _read_rules(self) -> RuleSet:
-        """Return the rules; those of before where the file cannot be read any more, which is a problem to tell."""
+        """Return the rules. If the file has become unreadable, the previous rules stay in force, with a warning."""
         if self._rules is None or self._is_outdated:
             from nexus_cli.rules.rule_set import read_rules  # noqa: PLC0415
 
@@ -347,7 +356,7 @@ class CallPermission:
         return self._rules
 
     def _find_denied_files(self, profile: ProfileName) -> DeniedFiles:
-        """Return what deny rules keep from commands in walls. Looks once a turn, with the lock held."""
+        """Return the files that deny rules hide from sandboxed commands. Looks once a turn; the caller must lock."""
         from nexus_cli.rules.denied_files import DeniedFiles, find_denied_files  # noqa: PLC0415
 
         if profile == "none":
@@ -360,25 +369,27 @@ class CallPermission:
         self._rules = self._names_rules = self._denied = None
 
     def begin_turn(self) -> None:
-        """Look again, in this turn, for what may have changed since the last: files, and the rules of the person."""
+        """Let this turn look again for denied files, and for rules if the personal settings file has changed."""
         self._denied = None
         stamp = _read_stamp(places().settings)
         if stamp != self._stamp:
             self._stamp, self._names_rules, self._is_outdated = stamp, None, self._rules is not None
 
     def rules_in_force(self) -> RuleSet:
-        """Return the rules that decide here. Blocks the first time."""
+        """Return the rules in force. Blocks the first time."""
         with self._lock:
             return self._read_rules()
 
     def store_rules(self, rules: Sequence[str]) -> None:
-        """Add allow rules for this project to the personal settings; they hold at once. Raises `NexusError` if
-        they cannot be written."""
+        """Add allow rules for this project to the personal settings, in force at once.
+
+        Raises `NexusError` if they cannot be written.
+        """
         for rule in rules:
             self.add_rule(f"allow {rule}", str(find_source(self._project)))
 
     def add_rule(self, typed: str, folder: str = "") -> bool:
-        """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once. Blocks."""
+        """Add a rule (`rules.edit_rules.add_rule`), in force at once. Blocks."""
         from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
 
         added = add_rule(typed, discover_tools(), folder)
@@ -387,20 +398,20 @@ class CallPermission:
         return added
 
     def remove_rule(self, typed: str) -> None:
-        """Remove a rule, as `rules.edit_rules.remove_rule` does; it does not hold any more. Blocks."""
+        """Remove a rule (`rules.edit_rules.remove_rule`), with effect at once. Blocks."""
         from nexus_cli.rules.edit_rules import remove_rule  # noqa: PLC0415
 
         remove_rule(typed, self.rules_in_force())
         self._forget_rules()
         self.rules_in_force()
 
-    def make_walls(self, profile: ProfileName) -> CommandWalls:
-        """Return what a command in `profile` runs inside. Blocks; raises `OSError` where it cannot be made."""
+    def make_sandbox(self, profile: ProfileName) -> CommandSandbox:
+        """Prepare the sandbox and the environment of a command in `profile`. Blocks; raises `OSError` on failure."""
         assert self._settings is not None
-        from nexus_cli.sandbox.command_environment import child_environment_for  # noqa: PLC0415
         from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
         from nexus_cli.sandbox.denial import describe_denial  # noqa: PLC0415
         from nexus_cli.sandbox.profile import TempFolder, make_profile  # noqa: PLC0415
+        from nexus_cli.sandbox.sandbox_environment import sandbox_environment  # noqa: PLC0415
 
         probe = self.load("all" if profile == "none" else "read")
         with self._lock:
@@ -425,12 +436,12 @@ class CallPermission:
 
                 held = Confinement(made, probe or BackendProbe(Backend.NONE))
                 self._confinements[profile] = held
-        env, taken = child_environment_for(made, os.environ, self._settings.env_pass)
+        env, taken = sandbox_environment(made, os.environ, self._settings.env_pass)
         if profile == "read":
             from nexus_cli.rules.read_only_table import read_only_environment  # noqa: PLC0415
 
             env = read_only_environment(env)
-        from nexus_cli.config.child_environment import add_own_program  # noqa: PLC0415
+        from nexus_cli.config.host_environment import add_own_program  # noqa: PLC0415
 
         add_own_program(env, places(), self._cwd)
         notes = list(made.notes)
@@ -443,22 +454,23 @@ class CallPermission:
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
-        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
+        return CommandSandbox(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return `text` without the values of the variables that commands do not get, and the names of those."""
-        from nexus_cli.sandbox.command_environment import mask_secrets  # noqa: PLC0415
+        """Mask the values of variables that commands do not get; return the text and the names of those found in it."""
+        from nexus_cli.sandbox.sandbox_environment import mask_secrets  # noqa: PLC0415
 
         return mask_secrets(text, os.environ, self._settings.env_pass if self._settings else ())
 
-    def take_over(self, earlier: CallPermission) -> None:
-        """Go on from `earlier`, that of the same session until now: its temporary files, and what was told of it."""
+    def continue_from(self, earlier: CallPermission) -> None:
+        """Take over the temporary files and the shown warnings of `earlier`, and close it: it decided for the same
+        session until now."""
         self._temp, earlier._temp = earlier._temp, None
         self._told |= earlier._told
         earlier.close()
 
     def close(self) -> None:
-        """Release walls and temporary files; twice does no harm."""
+        """Release sandboxes and temporary files. May be called twice."""
         for held in self._confinements.values():
             held.close()
         self._confinements.clear()
@@ -469,7 +481,7 @@ class CallPermission:
 
 @lru_cache(64)
 def _parse_allowed(rules: frozenset[str]) -> tuple[PermissionRule, ...]:
-    """Return allow rules of a session as rules."""
+    """Parse the allow rules of a session."""
     if not rules:
         return ()
     from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
@@ -478,7 +490,7 @@ def _parse_allowed(rules: frozenset[str]) -> tuple[PermissionRule, ...]:
 
 
 def _read_stamp(path: Path) -> tuple[int, ...]:
-    """Return what changes with a file; () where there is none."""
+    """Return inode, size and modification time of a file, to notice a change; () if there is none."""
     try:
         about = path.stat()
     except OSError:
@@ -487,7 +499,7 @@ def _read_stamp(path: Path) -> tuple[int, ...]:
 
 
 def _names_rules(path: Path) -> bool:
-    """True if the settings in a file may have rules."""
+    """Return True if a settings file may have rules: it contains the word."""
     try:
         return b"rules" in read_beginning(path, MOST_BYTES)
     except OSError:

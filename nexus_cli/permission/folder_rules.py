@@ -1,7 +1,6 @@
-"""Rules for reading folders outside the project: which are offered to a person, and what they leave closed.
+"""Allow rules for reading folders outside the project, offered to the person when such a read needs approval.
 
-A folder is allowed for what is in it, never for the credentials that lie there too: those are opened only by a rule
-that names them.
+A rule for a folder never covers credentials in it: they need a rule that names their own path.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ if TYPE_CHECKING:
     from nexus_cli.rules.rule_set import PermissionRule
 
 WHOLE = "/**"
-"""The end of a pattern that names a folder with everything in it."""
+"""Pattern suffix: the folder and everything in it."""
 _SIGNS = frozenset("*?()\n")
-"""Signs that a pattern would take for something else."""
+"""Characters with a meaning of their own in a rule: a folder with one in its name cannot be written as a pattern."""
 
 
 def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
-    """Return the allow rules for the folders outside `project` in which the real paths `targets` lie, () where one of
-    them is too wide: it holds the project, the home folder or credentials.
+    """Return allow rules for the folders of those real paths `targets` that are outside `project`.
 
-    The folder of a path is the repository that it is in, else the one that it is or lies in.
+    The folder of a path is its git repository, else the path itself or its parent. Returns () if one of the folders is
+    too wide: it contains the project, the home folder or credentials, or is directly below the root.
     """
     root = Path(os.path.realpath(project))
     folders = dict.fromkeys(_find_folder(path) for path in targets if not path.is_relative_to(root))
@@ -48,8 +47,8 @@ def _find_folder(path: Path) -> Path:
 
 
 def opens_secrets(rule: PermissionRule, project: Path) -> bool:
-    """Return True if an allow rule opens the credentials that it covers: one for a whole folder does so only where that
-    is, or lies in, one of their places."""
+    """Return True if an allow rule covers credentials too: a rule for a folder does only if that folder is, or is
+    inside, a place of credentials."""
     pattern = os.path.expanduser(rule.pattern.removesuffix(WHOLE))
     if "/" not in pattern or "*" in pattern or "?" in pattern:
         return bool(pattern)

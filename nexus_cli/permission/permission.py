@@ -1,6 +1,6 @@
 """Decide whether a call runs, a person is asked first, or it is refused (`nexus docs rules`).
 
-Pure: looks where paths lead and changes nothing. The session asks, and refuses where nobody can be asked.
+Resolves paths, but changes nothing and asks nobody. The dispatcher asks, and refuses the call if nobody can be asked.
 """
 
 from __future__ import annotations
@@ -33,22 +33,20 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalNeed:
-    """The call needs approval; without a person to ask it is refused."""
-
     why: str
-    """One line, fit for `Question.why`."""
+    """One line, used as `Question.why`."""
     kind: str
-    """`run`, `edit`, `outside`, `protected`, `network`, `later` or `send`: what an answer for the rest of the session
-    may cover. For `outside` and `protected` it should cover no more than the same paths or what the person is shown,
-    for `network` than the same address."""
+    """`run`, `edit`, `outside`, `protected`, `network`, `later` or `send`. It bounds what an answer for the rest of the
+    session may cover (`approvals.approval_scope`): the same paths for `outside` and `protected`, the same address for
+    `network`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """The call does not run, and no answer of a person changes that."""
+    """The call is refused without asking."""
 
     why: str
-    """One line, with what would let it run."""
+    """One line: the reason, and the rule that would allow the call, if one can."""
 
 
 Verdict = Grant | ApprovalNeed | Denial
@@ -59,7 +57,7 @@ def _nothing_lifted(tool: str, target: Path) -> bool:
 
 
 def resolve_targets(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Path]:
-    """Return the real paths that a call touches, by path as the model wrote it; `ToolError` for what is no path."""
+    """Map each path as the model wrote it to its real path; raise `ToolError` for a path that is no string."""
     paths: tuple[object, ...] = tool.find_paths(arguments)
     names = [path for path in paths if isinstance(path, str)]
     if len(names) < len(paths):
@@ -79,12 +77,11 @@ def decide(
     lifts: Callable[[str, Path], bool] = _nothing_lifted,
     answers: bool = False,
 ) -> Verdict:
-    """Decide whether this call runs at level `allow` (one of `LEVELS`; `ValueError` for another).
+    """Decide whether a call runs at level `allow`, one of `LEVELS`; raise `ValueError` for another.
 
-    Paths are judged by where they lead, links and `..` resolved (`targets`: as they were resolved before), names
-    compared without regard to case. `lifts(tool, path)` is True where a personal rule opens the real path of a
-    credential. `answers`: the run is there to answer people in their spaces. Raising the level never turns a granted
-    call into one that asks.
+    Paths are judged by their real path (`targets`, if already resolved), names case-insensitively.
+    `lifts(tool, path)` returns True if a personal rule allows the real path of a credential. `answers`: this session
+    may post messages without approval. A call granted at one level is granted at every higher level.
     """
     LEVELS.index(allow)
     if allow == "read" and tool.works_later(arguments):
@@ -122,7 +119,7 @@ def decide(
 def _check_place(
     path: str, target: Path, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]
 ) -> ApprovalNeed | None:
-    """Return why a path needs approval at every level below `all`, or None."""
+    """Return the approval that a path needs at every level below `all`, None if it needs none."""
     named = _name_path(path, target, cwd)
     verb = "writes" if writes else "reads"
     root = Path(os.path.realpath(project))
@@ -145,7 +142,7 @@ def _check_place(
 
 
 def _is_in_repository(target: Path, root: Path) -> bool:
-    """Return True if `target` may become a part of a repository without `.git`: one has a file `HEAD`."""
+    """Return True if `target` may become part of a bare repository: it is named HEAD, or a folder above it has one."""
     if target.name.casefold() == "head":
         return True
     heads = [folder / "HEAD" for folder in target.parents if folder.is_relative_to(root)]
@@ -153,12 +150,12 @@ def _is_in_repository(target: Path, root: Path) -> bool:
 
 
 def _written_path(path: str, cwd: Path) -> Path:
-    """Return the absolute path as it is written: links are not resolved."""
+    """Return the absolute path with `~` and `..` expanded and links kept."""
     return Path(os.path.normpath(os.path.join(os.path.realpath(cwd), os.path.expanduser(path))))
 
 
 def _name_path(path: str, target: Path, cwd: Path) -> str:
-    """Return a path in one line for a person, with where it leads if that is somewhere else."""
+    """Return a path for a message, in one line: `link -> target` if it is a link."""
     leads = "" if _written_path(path, cwd) == target else f" -> {target}"
     return " ".join(f"{path}{leads}".split())
 
@@ -172,7 +169,7 @@ def _describe_secret(tool: Tool, path: str, target: Path, cwd: Path, secret: Pat
 
 
 def _describe_protected(name: str) -> str:
-    """Return what a protected name is, for a person."""
+    """Return the object of "it writes ..." for a protected name."""
     if name in PROTECTED_FOLDERS:
         return f"to {name}"
     if name in INSTRUCTION_FILES:

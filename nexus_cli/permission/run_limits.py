@@ -1,9 +1,9 @@
-"""The limits of a run as far as they concern tool calls: filters, step counts, signals, repeated calls.
+"""The limits of a run on its tool calls: filters, step counts, signals, repeated calls.
 
-Asks nobody and runs nothing: permission and execution belong to `dispatch`. Everything is counted from the log of the
-run, so that a resumed turn counts on. A refusal is a tool result that says why; no schema is taken away
-(`nexus docs recipes`).
-Signals (seed D) bind only in a recipe with `signals = true`; elsewhere pressure is displayed and errors are a notice.
+`dispatch` asks and executes. Counts are taken from the log of the run, so that a resumed turn keeps them. A refused
+call gets a result with the reason; its tool's schema stays in the request (`nexus docs recipes`).
+Signals (seed D) restrict calls only in a recipe with `signals = true`; otherwise pressure is displayed, and repeated
+errors add a notice to the next request.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from nexus_cli.core.wire import canonical
 
 SINGLE = "single_action"
 ASSESSMENT = "assessment"
-"""The layer of a turn's assessment."""
+"""Layer name: the limits that the assessment of the turn set."""
 SIGNALS = "signals"
-"""In the place of the limit that refused a call: the state of the run, in a recipe that lets it bind."""
+"""`Refusal.limit` of a call that the state of the run refused, not a configured limit."""
 LAYERS = ("settings", "project", "recipe")
-"""Layers that speak before all others: the first that names a value is the one that bound it."""
+"""The layers that are applied first. Of several layers with the same value, the first is reported as its origin."""
 NOTICE_AT = 3
 END_AT = 5
 ANSWER = "Answer now with what you have."
 CHANGES = (Effect.EDIT, Effect.RUN)
-"""Effects that a run with `confirm` asks for, and that make a run a building one."""
+"""Effects that `confirm` asks about, and that make the event class of a run `building`."""
 OFF = "tools are switched off for this run"
 SPARE = 2
-"""Requests beyond the steps that may call tools: one for the answer, one for a model that asks once more."""
+"""Requests beyond the steps that may call tools: one for the answer, one in case the model requests a call again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,12 @@ class Signals:
     """State of a run before its next step."""
 
     token_pressure: str = "normal"
-    """`normal`, `high` (from 60 % of the budget) or `critical` (from 80 %); in a side run of the room it found."""
+    """`normal`, `high` (from 60 % of the budget) or `critical` (from 80 %). A side run measures only the room that was
+    free when it began."""
     recent_errors: int = 0
-    """Calls in a row that could not run."""
+    """Consecutive calls that could not run."""
     event_class: str = ""
-    """`communication` (the person said something), `building` (the run has changed something), or ""."""
+    """`communication` (a message of the person began the run), `building` (the run has changed something), or ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Row:
     holds: Callable[[Signals], bool]
     limits: Limits
     why: str
-    """For the model: what is the case."""
+    """The reason, for the model."""
 
 
 TABLE = (
@@ -71,7 +72,7 @@ TABLE = (
 
 
 def restrictions(now: Signals) -> Limits:
-    """Return the meet of every row that holds; no limit if none does."""
+    """Return the limits of all rows that hold, combined; no limit if none holds."""
     bound = Limits()
     for row in TABLE:
         if row.holds(now):
@@ -80,7 +81,7 @@ def restrictions(now: Signals) -> Limits:
 
 
 def tighten_by_signals(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, tuple[Bound, ...]]:
-    """Return the limits of the layers in `bounds` together with those of the signals."""
+    """Combine the limits of the layers in `bounds` with those of the signals."""
     said: dict[str, dict[str, Any]] = {layer: {} for layer in LAYERS}
     for bound in bounds:
         for layer, value in bound.said.items():
@@ -89,22 +90,19 @@ def tighten_by_signals(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, t
 
 
 def reasons(now: Signals, name: str) -> str:
-    """Return why the signals bind the limit `name`, "" if they do not."""
+    """Return the reasons of the signals that set the limit `name`, comma-separated; "" if none does."""
     return ", ".join(row.why for row in TABLE if row.holds(now) and getattr(row.limits, name) is not None)
 
 
 def event_class(began: Entry | None, *, changed: bool) -> str:
-    """Return the class of the event that a run answers.
-
-    `began` is its first entry, `changed` says that one of its calls that edits or runs something was started.
-    """
+    """Classify a run by its first entry `began`; `changed`: one of its calls with an effect in `CHANGES` started."""
     if began is not None and began.kind is Kind.USER and began.actor == "person":
         return "communication"
     return "building" if changed else ""
 
 
 def repeated_calls(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall]:
-    """Return `call` and the same calls directly before it in this turn, the newest first; none if it is not in the
+    """Return `call` and the identical calls directly before it in this turn, newest first; [] if it is not in the
     window."""
     wanted = _key(call)
     found: list[ToolCall] = []
@@ -121,7 +119,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall
 
 
 def repeat_notice(call: ToolCall, times: int) -> str:
-    """Return the notice for the model."""
+    """Return the notice that the model gets about a call repeated `times` times."""
     return (
         f"{call.name} was called {times} times in a row with the same arguments. Its result will not change: "
         f"try something else, or say what is missing. The turn ends at {END_AT}."
@@ -137,13 +135,13 @@ class RunHistory:
     """Entries since a run began."""
 
     began: Entry | None
-    """The words or the instruction that it began with."""
+    """The message or instruction that began it."""
     batches: tuple[tuple[ToolCall, ...], ...]
-    """The calls of each step that asked for any, the newest last."""
+    """The calls of each step that requested any, newest last."""
 
     @classmethod
     def of(cls, timeline: Timeline, run: int) -> RunHistory:
-        """Return the run that began with entry `run`, in a fork with the newest instruction after it."""
+        """Return the history since the newest message or instruction from entry `run` on (a fork adds its own)."""
         entries = timeline.read(max(1, run), timeline.last)
         start = next((entry for entry in reversed(entries) if entry.kind in (Kind.USER, Kind.INSTRUCTION)), None)
         since = [entry for entry in entries if start is None or entry.id > start.id]
@@ -152,28 +150,28 @@ class RunHistory:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a call may not run."""
+    """A call that a limit refuses."""
 
     why: str
-    """For the model."""
+    """The reason, for the model."""
     limit: str
-    """The limit that says so; `SIGNALS` where the state of the run bound it, not what anybody set."""
+    """Name of the limit; `SIGNALS` if signals or an assessment set it, not a configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """The limits of one step as far as they concern its calls."""
+    """The limits on the tool calls of one step."""
 
     limits: Limits
     bounds: tuple[Bound, ...]
-    """The layer, `run` or `signals`, that bound each limit."""
+    """The layer that each limit comes from: `run`, `assessment` or `signals`."""
     run: RunHistory
     now: Signals
     find: Callable[[str], Tool | None]
     started: Callable[[str], bool]
 
     def refusals(self, calls: Sequence[ToolCall]) -> dict[str, Refusal]:
-        """Return by call id why some of `calls`, the newest of the run, may not run."""
+        """Return the refused ones among `calls` (the newest step of the run), by call id."""
         refused = {}
         acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call not in calls)
         for call in calls:
@@ -183,7 +181,7 @@ class RunLimits:
         return refused
 
     def _filtered(self, tool: Tool | None) -> Refusal | None:
-        """Return why this run excludes the tool, None if it does not."""
+        """Return the refusal of a tool that this run excludes, None for another."""
         tools, categories = self.limits.tools, self.limits.categories
         if tool is None:
             return None
@@ -196,7 +194,7 @@ class RunLimits:
         return None
 
     def _over(self, acted: bool) -> Refusal | None:
-        """Return why a call comes too late; `acted`: calls of an earlier step began to run."""
+        """Return the refusal of a call after the last step that may call tools; `acted`: an earlier step ran calls."""
         most = self.limits.max_iterations
         if most is not None and len(self.run.batches) > most:
             steps = "one step" if most == 1 else f"{most} steps"
@@ -207,7 +205,7 @@ class RunLimits:
         return None
 
     def _bound(self, name: str, why: str, end: str) -> Refusal:
-        """Return a refusal by the limit `name`, with the reason if signals or an assessment bound it."""
+        """Return a refusal by the limit `name`, with the reason if signals or an assessment set it."""
         by = next((bound.bound_by for bound in self.bounds if bound.name == name), "")
         if by not in (SIGNALS, ASSESSMENT):
             return Refusal(why + end, name)

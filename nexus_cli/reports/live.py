@@ -177,7 +177,7 @@ def tools_report(state: SessionState) -> dict[str, Any]:
     tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
     limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
     level, only = state.limits.allow or "read", limits.get("tools")
-    walls = state.dispatcher.permission.has_walls()
+    walls = state.dispatcher.permission.has_sandbox()
     return {
         "version": 1,
         "level": level,
@@ -194,14 +194,14 @@ def tools_report(state: SessionState) -> dict[str, Any]:
     }
 
 
-def _asks(tool: Tool, level: str, has_walls: bool) -> str:
+def _asks(tool: Tool, level: str, has_sandbox: bool) -> str:
     """Return the condition under which a call of this tool asks first."""
     effect = tool.effect
     if tool.sends and level in (PLAN, "read"):
         return "refused" if level == PLAN else "yes"
     if level == "all" or effect is Effect.NONE:
         return "no"
-    if effect is Effect.RUN and has_walls:
+    if effect is Effect.RUN and has_sandbox:
         only_reads = "refused" if level == PLAN else "yes"
         return "outside the sandbox" if level == "run" else f"{only_reads}, unless the command only reads"
     if level == PLAN:
@@ -213,7 +213,7 @@ def _asks(tool: Tool, level: str, has_walls: bool) -> str:
 
 def describe_level(state: SessionState, level: str) -> str:
     """Describe the calls that run without asking at `level` on this system. Blocks until the sandbox is detected."""
-    return (_RUNS if state.dispatcher.permission.has_walls() else _RUNS_UNCONFINED)[level]
+    return (_RUNS if state.dispatcher.permission.has_sandbox() else _RUNS_UNCONFINED)[level]
 
 
 def permissions_report(state: SessionState) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def permissions_report(state: SessionState) -> dict[str, Any]:
     places, and the permissions granted for the session. Blocks until the sandbox is detected; raises `NexusError` if
     the settings cannot be read."""
     permission = state.dispatcher.permission
-    probe = permission.find_walls()
+    probe = permission.probe_backend()
     rules = permission.rules_in_force()
     return {
         "version": 1,

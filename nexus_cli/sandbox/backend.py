@@ -1,4 +1,4 @@
-"""Kinds of walls that a system offers: values. `probe` finds out."""
+"""Values for the sandbox backend of a system; `probe` finds it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Backend(StrEnum):
-    """The holder of the walls."""
+    """The mechanism that enforces the sandbox."""
 
     BWRAP = "bwrap"
     LANDLOCK = "landlock"
@@ -19,18 +19,17 @@ class Backend(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BackendProbe:
-    """The backend that was found, and how."""
+    """The backend that was found, and what was tested."""
 
     backend: Backend
     why: str = ""
-    """Why there are no walls, or not those of a better backend."""
+    """Why there is no sandbox, or why a better backend was rejected."""
     abi: int = 0
-    """Version of Landlock, capped at the newest that we know."""
+    """Landlock ABI version, capped at `probe.NEWEST_ABI`."""
     program: Path | None = None
-    """bubblewrap."""
+    """Path of bubblewrap."""
     walls: tuple[str, ...] = ()
-    """Walls that were tried and held."""
+    """Restrictions that were tested and are enforced (`probe.WALLS`)."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form: `backend`, `why`, and the `walls` that held."""
         return {"backend": str(self.backend), "why": self.why, "walls": list(self.walls)}

@@ -1,7 +1,7 @@
-"""Hold the protected places of a project around a command, also if this process does not see its end.
+"""Guard the protected places of a project while a command runs, even if this process is killed meanwhile.
 
-How the project was is in a file (`config/command_records`) while a command runs. What is found of a command that has
-ended is compared first: before the next command, and before a session reads what is in the project.
+The snapshot is stored in a record (`config/command_records`) while the command runs. A record left by a killed process
+is compared first: before the next command, and before a session reads files of the project.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.errors import write_failure_hint
-from nexus_cli.sandbox.carve_outs import ProtectedSnapshot, take_snapshot
 from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
-from nexus_cli.sandbox.profile import Profile, find_worktree_folder
-from nexus_cli.sandbox.put_back import NotCompared, RestoredPath, put_back
+from nexus_cli.sandbox.profile import SandboxProfile, find_worktree_folder
+from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, take_snapshot
+from nexus_cli.sandbox.restore_protected import NotCompared, RestoredPath, restore_protected
 
 _PATIENCE = 60.0
 """Seconds to wait for the comparison of another command."""
 _MOST_KNOWN = 30
-"""Projects of which it is known, between commands, how they were."""
+"""Most projects whose last snapshot is kept on disk between commands."""
 _KNOWN = ".known"
 _last: dict[str, tuple[ProtectedSnapshot, tuple[int, ...]]] = {}
-"""By project: the snapshot in its file, and which file that is."""
+"""By project: its last snapshot, and the identity of the file with it."""
 _told_of: set[str] = set()
-"""Projects with more folders than are guarded."""
+"""Projects for which the warning about unguarded folders was given."""
 
 
 class CommandGuard:
-    """The state of a project before one command, until that has ended."""
+    """Guards a project during one command."""
 
-    def __init__(self, profile: Profile) -> None:
-        """Compare what earlier commands left unchecked, then look at the project as it is now.
+    def __init__(self, profile: SandboxProfile) -> None:
+        """Compare what earlier commands left unchecked, then snapshot the project.
 
-        Raises `OSError` if either fails: then the command must not run. `UncheckedError` says it to the person.
+        Raises `OSError` if either fails: the command must not run then. `UncheckedError` has a message for the person.
         """
         assert profile.records is not None
         self._folder = records_folder(profile.records)
@@ -58,24 +58,24 @@ class CommandGuard:
                 replace_private_file(self._known, self.snapshot.dumps())
                 _prune(self._folder)
             self._path = self._folder / f"{time.time_ns():020}-{os.getpid()}{RECORD}"
-            self._record = os.open(self._known, os.O_RDWR | os.O_CLOEXEC)  # NFS locks nothing else for us alone
+            self._record = os.open(self._known, os.O_RDWR | os.O_CLOEXEC)  # NFS needs write access for LOCK_EX
             fcntl.flock(self._record, fcntl.LOCK_EX)
             os.rename(self._known, self._path)
 
     def end(self, strays: OSError | None = None) -> list[str]:
-        """Compare, and return lines for the person. What cannot be compared now is left to the next command.
+        """Compare and restore; return lines for the person. On a failure the next command compares again.
 
-        `strays` says that something of the command may still run: then a comparison would be too early.
+        `strays` is the error if processes of the command may still be running: comparing now would be too early.
         """
         try:
             if strays is not None:
                 raise strays
             with FileLock.wait_for(self._folder / "lock", _PATIENCE):
-                found = put_back(self.snapshot, _since(self._path))
+                found = restore_protected(self.snapshot, _since(self._path))
                 _keep_left(self._kept, found)
                 os.rename(self._path, self._known)
                 _last[self.snapshot.project] = self.snapshot, _identity(self._known)
-        except Exception as error:  # a seam: whatever it was, the next command waits for the comparison
+        except Exception as error:  # whatever failed, the record stays for the next command to compare
             told = error.told if isinstance(error, NotCompared) else []
             failure = _describe_failure(self.snapshot.project, error)
             return [failure, *self.told, *_lines(told, self.snapshot.project)]
@@ -95,9 +95,9 @@ class CommandGuard:
 
 
 def settle_project(project: Path, own: Places) -> list[str]:
-    """Compare what commands that were cut short left in `project`; return lines for the person.
+    """Compare and restore what killed commands left in `project`; return lines for the person.
 
-    Nothing in it is to be read or obeyed before. Raises `OSError` if it cannot be compared.
+    Call this before anything in the project is read or obeyed. Raises `OSError` if it cannot be compared.
     """
     folder = records_folder(own.data)
     if not any(name.endswith(RECORD) for name in (os.listdir(folder) if folder.is_dir() else ())):
@@ -110,7 +110,7 @@ def settle_project(project: Path, own: Places) -> list[str]:
 
 @contextmanager
 def _writes(folder: Path) -> Iterator[None]:
-    """Say in one line what keeps the state of a project from being written to `folder`."""
+    """Raise an `OSError` while writing to `folder` as `UncheckedError` with the reason and a hint."""
     try:
         yield
     except UncheckedError:
@@ -121,7 +121,9 @@ def _writes(folder: Path) -> Iterator[None]:
         raise UncheckedError(f"{why}: without it no command that may write is started") from error
 
 
-def _look(profile: Profile, known: ProtectedSnapshot | None, running: Sequence[ProtectedSnapshot]) -> ProtectedSnapshot:
+def _look(
+    profile: SandboxProfile, known: ProtectedSnapshot | None, running: Sequence[ProtectedSnapshot]
+) -> ProtectedSnapshot:
     try:
         return take_snapshot(profile, known, running)
     except OSError as error:
@@ -129,7 +131,8 @@ def _look(profile: Profile, known: ProtectedSnapshot | None, running: Sequence[P
 
 
 def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[ProtectedSnapshot], list[str]]:
-    """Put back what commands that have ended left, the oldest last; return what is known to those that run."""
+    """Restore what dead commands changed, the oldest last; return the snapshots of running commands, and lines for the
+    person."""
     running: list[ProtectedSnapshot] = []
     told: list[str] = []
     try:
@@ -141,7 +144,7 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
             running.append(snapshot)
             continue
         try:
-            found = put_back(snapshot, _since(path))
+            found = restore_protected(snapshot, _since(path))
         except OSError as error:
             raise UncheckedError("; ".join([_describe_failure(snapshot.project, error), *told])) from error
         _keep_left(kept, found)
@@ -160,7 +163,7 @@ def _read(path: Path) -> ProtectedSnapshot:
 
 
 def _read_known(project: str, path: Path) -> tuple[ProtectedSnapshot | None, bool]:
-    """Return how a project was after its last command, if that is known, and whether the file at `path` says so."""
+    """Return the snapshot after a project's last command, None if unknown, and True if the file at `path` has it."""
     found, file = _last.get(project, (None, ()))
     if found is None:
         with suppress(OSError, ValueError):
@@ -177,19 +180,19 @@ def _identity(path: Path) -> tuple[int, ...]:
 
 
 def _since(path: Path) -> int:
-    """Return when the command of a record began, in nanoseconds."""
+    """Return the start of a record's command, in nanoseconds since the epoch."""
     return int(path.name.partition("-")[0])
 
 
 def _prune(folder: Path) -> None:
-    """Forget the projects whose last command is longest ago."""
+    """Delete the oldest snapshots beyond `_MOST_KNOWN`."""
     found = sorted(folder.glob(f"*{_KNOWN}"), key=lambda path: path.stat().st_mtime_ns)
     for path in found[:-_MOST_KNOWN]:
         path.unlink(missing_ok=True)
 
 
 def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> None:
-    """Write what commands had left in protected places to a private folder, as far as that is possible."""
+    """Copy the files that commands had left in protected places to a private folder; ignore write failures."""
     files = [(path, content) for one in told for path, content in one.left.items()]
     with suppress(OSError):
         for number, (path, content) in enumerate(files):

@@ -1,8 +1,8 @@
-"""Start a child process inside the walls of a profile; `tools/process.run_process` takes a `Confinement`.
+"""Start a child process in the sandbox of a profile; `tools/process.run_process` takes a `Confinement`.
 
-bwrap and seatbelt are programs in front of the command. Landlock, seccomp and capabilities belong to a thread and are
-inherited: a thread that lives for one start gives up its rights, starts the child, and ends; this process stays free.
-Every failure is an `OSError` before the command runs: nothing is ever started with fewer walls than asked for.
+bwrap and seatbelt wrap the command line. Landlock, seccomp and capabilities apply to one thread and are inherited by
+its children: a short-lived thread restricts itself and starts the child; this process stays unrestricted.
+Every failure is an `OSError` before the command runs: no command ever starts with less than the requested sandbox.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ from typing import Any, TypeVar
 from nexus_cli.sandbox import syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import bwrap_arguments
-from nexus_cli.sandbox.carve_outs import take_snapshot
 from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.landlock import RuleCache
-from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.profile import SandboxProfile
+from nexus_cli.sandbox.protected_snapshot import take_snapshot
+from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope, end_strays
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
-from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread, end_strays
 
 _T = TypeVar("_T")
 _ALL_NETWORKS = frozenset({AF_INET, AF_INET6, AF_NETLINK})
 _TRUNCATE_SINCE, _SIGNALS_SINCE = 3, 6
-"""Versions of Landlock that know truncation, and that keep signals inside."""
+"""Landlock ABI versions that first control truncation, and that first keep signals inside the sandbox."""
 
 
-class WallError(OSError):
-    """A wall that was asked for does not stand; nothing was started."""
+class SandboxError(OSError):
+    """The requested sandbox could not be set up; nothing was started."""
 
     def __init__(self, why: str) -> None:
         super().__init__(errno.EPERM, f"the sandbox could not be set up: {why}")
 
 
 class Confinement:
-    """The walls of one profile, for any number of commands; keep it, its rules are cached."""
+    """The sandbox of one profile, for any number of commands. Reuse it: it caches the Landlock rules."""
 
-    def __init__(self, profile: Profile, probe: BackendProbe) -> None:
-        """Prepare the walls of `profile` by the backend that `probe` found; a profile `none` has none.
+    def __init__(self, profile: SandboxProfile, probe: BackendProbe) -> None:
+        """Prepare the sandbox of `profile` with the backend of `probe`; the profile `none` is not sandboxed.
 
-        Raises `WallError` without a backend.
+        Raises `SandboxError` if another profile has no backend.
         """
         self.profile, self.backend = profile, probe.backend if profile.name != "none" else Backend.NONE
         if probe.backend is Backend.NONE and profile.name != "none":
-            raise WallError(probe.why)
+            raise SandboxError(probe.why)
         self._program = probe.program
         self._lock = threading.Lock()
         self._scope_lock = threading.Lock()
-        """Held where the scope is used: a thread in it takes the other one."""
+        """Guards `_scope`. A second lock, because a thread that is started in the scope takes `_lock`."""
         self._abi = probe.abi
-        self._watched: dict[int, list[tuple[WalledThread, int]]] = {}
+        self._watched: dict[int, list[tuple[RestrictedThread, int]]] = {}
         self._guards: dict[int, CommandGuard] = {}
         self._rules: RuleCache | None = None
         self._scope: SignalScope | None = None
@@ -76,7 +76,7 @@ class Confinement:
             )
 
     def close(self) -> None:
-        """Release what is kept for further commands."""
+        """Release the rules and the signal scope that further commands would reuse."""
         with self._scope_lock:
             if self._scope is not None:
                 self._scope.close()
@@ -86,7 +86,7 @@ class Confinement:
                 self._rules.close()
 
     def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start `argv` inside the walls; `options` are those of `Popen`. Raises `OSError` as it does."""
+        """Start `argv` in the sandbox with `options` for `Popen`. Raises `OSError` as `Popen` does."""
         match self.backend:
             case Backend.NONE:
                 return subprocess.Popen(argv, **options)
@@ -99,10 +99,10 @@ class Confinement:
 
     @contextmanager
     def watch_command(self) -> Iterator[list[str]]:
-        """End what a command left running, and hold the protected places around it.
+        """Guard the protected places while a command runs; afterwards kill the processes that it left.
 
-        The list is filled as the context ends: a line for each place that the command had changed, and for what else
-        the person has to know. Raises `OSError` if the places cannot be compared afterwards.
+        The yielded list is filled when the context ends: a line for each protected place that the command changed, and
+        for other warnings. Raises `OSError` if the places cannot be snapshotted before.
         """
         told: list[str] = []
         me = threading.get_ident()
@@ -117,7 +117,7 @@ class Confinement:
                 told += guard.end(strays)
 
     def _end_strays(self, me: int) -> OSError | None:
-        """End what the commands of a thread left running; return what stood in the way: it may still change things."""
+        """Kill the processes that the commands of a thread left; return the error if some may still be running."""
         problem = None
         for thread, outside in self._watched.pop(me):
             try:
@@ -129,7 +129,7 @@ class Confinement:
         return problem
 
     def _mount_points(self) -> list[Path]:
-        """Return the carve-outs that exist."""
+        """Return the protected paths to mount read-only."""
         if not self.profile.guarded:
             return []
         guard = self._guards.get(threading.get_ident())
@@ -160,16 +160,16 @@ class Confinement:
             return thread.call(lambda: subprocess.Popen(argv, **options))
 
     def _in_walls(self, act: Callable[[], _T]) -> _T:
-        """Return what `act` returns in a thread that has the rights of the profile and ends with it."""
+        """Call `act` in a thread that is restricted to the profile and ends afterwards."""
         with _no_collection():
-            thread = WalledThread(self._confine_thread)
+            thread = RestrictedThread(self._confine_thread)
             try:
                 return thread.call(act)
             finally:
                 thread.end()
 
     def _confine_thread(self) -> None:
-        """Give up, in this thread and for good, what the profile does not grant; then see that it is so."""
+        """Restrict this thread to the profile, irrevocably; raise `SandboxError` if a test shows no effect."""
         assert self._rules is not None
         with self._lock:
             rules = self._rules.open_rules()
@@ -178,12 +178,12 @@ class Confinement:
             syscalls.syscall(syscalls.LANDLOCK_RESTRICT_SELF, rules, 0)
         syscalls.install_filter(self._filter)
         if _can_write_to_device() or not syscalls.has_filter():
-            raise WallError("the kernel accepted the rules and does not enforce them")
+            raise SandboxError("the kernel accepted the rules and does not enforce them")
 
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep the finalizers of other people's objects from running in a thread that has not their rights."""
+    """Disable garbage collection, so that no finalizer of an unrelated object runs in a restricted thread."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -194,7 +194,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _can_write_to_device() -> bool:
-    """True if this thread may open for writing what only Landlock keeps it from: a device that all may write."""
+    """Return True if this thread can write /dev/urandom, which everyone may unless Landlock forbids it."""
     try:
         os.close(os.open("/dev/urandom", os.O_WRONLY | os.O_CLOEXEC))
     except PermissionError:

@@ -1,6 +1,6 @@
-"""Say of a command that failed which wall it may have met, and how to ask for more.
+"""Explain a failed command: the sandbox restriction that it may have hit, and how to ask for more rights.
 
-The output is all there is to judge by: a hint, never a reason to run anything again.
+Guessed from the output alone: a hint for the model, never a reason to run anything again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from nexus_cli.config.protected_places import GIT_FOLDER, protected_name
 from nexus_cli.sandbox.backend import Backend
-from nexus_cli.sandbox.profile import Profile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile, is_below
 
 ASK_NETWORK = "ask for network access with network=true"
 ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
@@ -28,7 +28,7 @@ _SOCKET = re.compile(
     r"|socket\.py\", line[^\n]*\n(?:  [^\n]*\n){1,3}PermissionError",
     re.IGNORECASE,
 )
-"""A socket that was refused. With a network of its own (bwrap) a command may have all but those of Unix."""
+"""Errors of a refused socket. Under bwrap (its own network namespace) only Unix sockets are refused."""
 _UNIX = re.compile(r"dial unix|unix://|\.sock\b|d-?bus", re.IGNORECASE)
 _REFUSED = r"(?:permission denied|read-only file system|operation not permitted|device or resource busy)"
 _WRITE = re.compile(
@@ -40,11 +40,11 @@ _WRITE = re.compile(
 _BASH_SOCKETS = ("/dev/tcp/", "/dev/udp/")
 """Paths that bash opens as sockets; no such files exist."""
 _TAIL = 20_000
-"""Characters at the end of the output that are looked at."""
+"""Characters at the end of the output that are searched."""
 
 
-def describe_denial(profile: Profile, output: str, backend: Backend) -> str:
-    """Return the line for a failed command, "" where its output names no wall of `profile`."""
+def describe_denial(profile: SandboxProfile, output: str, backend: Backend) -> str:
+    """Return a line with the restriction of `profile` that a failed command hit, "" if its output shows none."""
     if profile.name == "none":
         return ""
     tail = output[-_TAIL:]
@@ -70,8 +70,8 @@ def describe_denial(profile: Profile, output: str, backend: Backend) -> str:
     return f"[sandbox: no network{loopback}; {ASK_NETWORK}]"
 
 
-def _is_protected(profile: Profile, path: str) -> bool:
-    """True for a place of the project that no command changes; of git's folder only some are."""
+def _is_protected(profile: SandboxProfile, path: str) -> bool:
+    """Return True for a protected place of the project; in a git folder only configuration, hooks and info are."""
     if not profile.guarded or not is_below(path, [str(profile.project)]):
         return False
     names = os.path.relpath(path, profile.project).split(os.sep)

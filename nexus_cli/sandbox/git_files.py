@@ -1,6 +1,6 @@
-"""Read git's own files without git: what a configuration names, whether it is plain, and the repositories in an index.
+"""Parse git's files without git: the paths in a configuration, its plainness, and the repositories in an index.
 
-Each is one pass over the bytes, whatever they are: a command may have written them.
+Each parser makes one pass and accepts any bytes: a command may have written them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEYS = frozenset(
         b"rebase",
     }
 )
-"""What a new repository's configuration may set: it names no program and no other file."""
+"""Settings of a new repository's configuration that name no program and no other file."""
 _CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
 _PIECE = re.compile(rb'\\.|["#;]|[^\\"#;]+', re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"b": b"\b"}
@@ -40,7 +40,7 @@ _LINK_MODE = 0o160000
 
 
 def is_plain(configuration: bytes, *, of_submodule: bool) -> bool:
-    """Return True for a configuration by which git runs no program and reads no other file."""
+    """Return True for a configuration that makes git run no program and read no other file."""
     keys = _KEYS | {b"worktree"} if of_submodule else _KEYS
     return all(_is_plain_line(line.strip(), keys) for line in configuration.split(b"\n"))
 
@@ -56,7 +56,7 @@ def _is_plain_line(line: bytes, keys: frozenset[bytes]) -> bool:
 
 
 def named_files(configuration: bytes) -> Iterator[str]:
-    """Yield what a configuration names as the folder of its hooks (`core.hooksPath`), or includes (`path`)."""
+    """Yield the hook folders (`core.hooksPath`) and included files (`path`) that a configuration names."""
     for line in _CONTINUED.sub(rb"\1", configuration).split(b"\n"):
         line = line.strip()
         if line.startswith(b"["):
@@ -69,7 +69,7 @@ def named_files(configuration: bytes) -> Iterator[str]:
 
 
 def _read_value(written: bytes) -> bytes:
-    """Return a value without its quotes, escapes and comment."""
+    """Parse a value: remove its quotes and comment, decode its escapes."""
     value, is_quoted = bytearray(), False
     for piece in _PIECE.findall(written):
         if piece == b'"':
@@ -88,17 +88,18 @@ def named_folder(git_file: bytes) -> str:
 
 
 def runs_programs(todo: bytes) -> bool:
-    """True if the todo list of a rebase has an `exec` line."""
+    """Return True if the todo list of a rebase has an `exec` line."""
     return any(line.split(None, 1)[:1] in ([b"exec"], [b"x"]) for line in todo.split(b"\n"))
 
 
 def linked_repositories(index: bytes) -> set[str]:
-    """Return the paths of the repositories (submodules or not) that an index links to. `ValueError` if it is none.
+    """Return the paths of the repositories (submodules or not) that an index links to.
 
-    Whether names are SHA-1 or SHA-256 is not written in it: what can be read as either counts.
+    The index does not say whether its object names are SHA-1 or SHA-256: the links of both readings are returned.
+    Raises `ValueError` if it is no index.
     """
     if index[:4] != b"DIRC" or len(index) < 12:
-        raise ValueError("is no index of git")
+        raise ValueError("is not a git index")
     if struct.pack(">I", _LINK_MODE) not in index:
         return set()
     found: set[str] = set()
@@ -109,7 +110,7 @@ def linked_repositories(index: bytes) -> set[str]:
         except (struct.error, ValueError, IndexError) as error:
             errors.append(error)
     if len(errors) == 2:
-        raise ValueError("is an index that cannot be read")
+        raise ValueError("is a git index that cannot be parsed")
     return found
 
 
@@ -142,7 +143,7 @@ def _links(index: bytes, size: int) -> Iterator[str]:
 
 
 def _variable_number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number as `pack` writes offsets, and the place behind it."""
+    """Decode an offset in git's pack encoding; return it and the position after it."""
     value = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

@@ -1,6 +1,6 @@
-"""The person's own settings of git, as git itself lists them: which files they are, and which of them are shown.
+"""Find the files of the person's git settings, as git lists them, and decide which of them the profile `read` shows.
 
-git runs outside of the walls for that, in no repository, and only where a file of them has changed since.
+git runs for that outside the sandbox and outside any repository, and again only after one of the files has changed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from nexus_cli.config.programs import find_program, git_environment, run_program
 from nexus_cli.config.protected_places import holds_password
 
 MOST_LISTED = 20
-"""Calls of git for one listing: one, and one for each file that is included on a condition."""
+"""Most calls of git for one listing: the first, and one for each conditionally included file."""
 _SECONDS = 5
 _NAMES_FILE = frozenset({"core.excludesfile", "core.attributesfile", "blame.ignorerevsfile", "mailmap.file"})
-"""Settings with the path of a file that git reads."""
+"""Settings whose value is the path of a file that git reads."""
 _Stamp = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GitSettings:
-    """The files of the settings, or what is taken from them where they are not shown."""
+    """The settings files to show, or the values to pass on if they are hidden."""
 
     shown: tuple[Path, ...] = ()
     is_hidden: bool = False
-    """True: one of them holds a password, or git did not list them; commands get none of them."""
+    """True if one of the files has a password, or git could not list them: commands get none of them."""
     safe_directories: tuple[str, ...] = ()
     """Values of `safe.directory`, in order."""
 
@@ -37,7 +37,7 @@ _kept: dict[tuple[str, ...], tuple[dict[Path, _Stamp], GitSettings]] = {}
 
 
 def read_git_settings(environ: Mapping[str, str], project: Path) -> GitSettings:
-    """Return the settings of the person whose `environ` this is. git itself is never one of `project`."""
+    """Return the git settings of the person with this `environ`. Never runs a git that is inside `project`."""
     names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "PATH")
     key = (str(project), *(environ.get(name, "") for name in names))
     kept = _kept.get(key)
@@ -48,7 +48,7 @@ def read_git_settings(environ: Mapping[str, str], project: Path) -> GitSettings:
 
 
 def _list_settings(environ: Mapping[str, str], project: Path) -> tuple[set[Path], GitSettings]:
-    """Return all paths that decide on the settings, existing or not, and the settings."""
+    """Return all paths that the settings depend on, existing or not, and the settings."""
     usual, further = _usual_files(environ)
     if not any(path.is_file() for path in usual):
         return {*usual, *further}, GitSettings(tuple(path for path in further if path.is_file()))
@@ -67,7 +67,7 @@ def _list_settings(environ: Mapping[str, str], project: Path) -> tuple[set[Path]
             elif setting in _NAMES_FILE and path:
                 named[path] = None
             elif setting.startswith(("include.", "includeif.")) and setting.endswith(".path") and path:
-                # Outside of a repository git obeys no condition: such a file is listed by itself.
+                # Outside a repository no condition is true: list a conditionally included file by itself.
                 is_new = setting.startswith("includeif.") and path not in origins and path.is_file()
                 included += [path] * is_new
                 origins[path] = None
@@ -75,14 +75,14 @@ def _list_settings(environ: Mapping[str, str], project: Path) -> tuple[set[Path]
             break
     files = [path for path in origins if path.is_file()]
     is_hidden = not is_listed or len(included) >= MOST_LISTED or any(map(holds_password, files))
-    # git reads its usual lists of what to ignore also where it gets no settings.
+    # git reads its default ignore and attributes files even without settings.
     files = [*(() if is_hidden else files), *(further if is_hidden else named)]
     shown = tuple(dict.fromkeys(path for path in files if path.is_file() and not holds_password(path)))
     return {*origins, *named}, GitSettings(shown, is_hidden, tuple(safe))
 
 
 def _usual_files(environ: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
-    """Return the files that hold settings, and those that git reads where no setting names others."""
+    """Return the settings files, and the ignore and attributes files that git reads by default."""
     home, moved = environ.get("HOME", ""), environ.get("GIT_CONFIG_GLOBAL", "")
     base = environ.get("XDG_CONFIG_HOME", "") or os.path.join(home, ".config")
     further = [Path(base, "git", name) for name in ("ignore", "attributes")] if os.path.isabs(base) else []
@@ -93,7 +93,7 @@ def _usual_files(environ: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
 
 
 def _expand(value: str, home: str, folder: Path) -> Path | None:
-    """Return the path that a setting in `folder` names, or None."""
+    """Return the path that a setting in a file of `folder` names, None if it names none."""
     value = value.removeprefix(":(optional)")
     if value.startswith("~/") and os.path.isabs(home):
         return Path(home, value[2:])
@@ -101,11 +101,11 @@ def _expand(value: str, home: str, folder: Path) -> Path | None:
 
 
 def _run_git(environ: Mapping[str, str], project: Path, file: Path | None) -> Iterable[tuple[Path, str, str]] | None:
-    """Return origin, key and value of the settings, or of those in `file`; None where git cannot list them."""
+    """Return origin, key and value of all settings, or of those in `file`; None if git cannot list them."""
     git = find_program("git", project, environ)
     if git is None:
         return None
-    # With that `GIT_DIR` git finds no repository.
+    # With this `GIT_DIR` git finds no repository.
     env = {**git_environment(project, environ), "GIT_DIR": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     where = ["--file", str(file)] if file else []
     argv = [git, "config", *where, "--includes", "--show-origin", "--null", "--list"]

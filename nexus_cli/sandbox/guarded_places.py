@@ -1,7 +1,7 @@
-"""Find the places of a project that are guarded: protected names at its top, and in folders below it.
+"""Find the guarded places of a project: protected names at its top and in folders below it.
 
-The folders below are found breadth first, down to `MOST_DEPTH` levels and `MOST_FOLDERS` of them; not those that tools
-install or build, and through no link. Each is listed once: later only its status is read, until that has changed.
+Folders are searched breadth first, at most `MOST_FOLDERS` and `MOST_DEPTH` levels deep; links and folders that tools
+install or build are skipped. A folder is listed again only after its status has changed.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ from nexus_cli.core.real_tree import RealTree
 from nexus_cli.sandbox.git_files import named_files, named_folder
 
 MOST_FOLDERS, MOST_DEPTH = 1_000, 4
-"""Folders of a project that are looked at, and levels below its top."""
+"""Most folders of a project that are searched, and levels below its top."""
 RACY = 2_000_000_000
-"""Nanoseconds: what changed so shortly before it was looked at may change again without another time stamp."""
+"""Nanoseconds. A file changed less than this before it was read may change again within the same timestamp."""
 
 MOST_CONFIGURATION = 1 << 20
 _BARE = ("HEAD", "objects", "refs")
-"""Entries that make a folder a repository for git, with a configuration of its own."""
+"""Entries by which git takes a folder for a bare repository."""
 _MOST_LINKS = 8
-"""Links that are followed, one after the other, to what a configuration names."""
+"""Most links followed to a path that a configuration names."""
 _DATA = ("objects", "refs", "logs", "lfs")
 _CONTROLS = tuple(control.split("/") for control in GIT_CONTROLS)
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedFolder:
-    """A folder whose protected names are guarded, as it was when it was listed."""
+    """A listing of a folder whose protected names are guarded."""
 
     stamp: tuple[int, ...] = field(compare=False)
-    """Device, inode and times. `ctime` cannot be set back by a command."""
+    """Device, inode, mtime and ctime, which a command cannot set."""
     mode: int
     names: tuple[str, ...]
-    """Protected names in it, existing, sorted."""
+    """Existing protected names in it, sorted."""
     folders: tuple[str, ...]
-    """Names of the folders in it that are looked at too."""
+    """Names of its folders that are searched too."""
     is_bare: bool
-    """True if it is a repository without a work tree."""
+    """True for a bare repository."""
     is_settled: bool = field(compare=False)
-    """True if any later change shows in `stamp`."""
+    """True if any later change will alter `stamp` (see `RACY`)."""
 
     @property
     def has_git(self) -> bool:
-        """Return True if it holds something called `.git`."""
+        """Return True if it has an entry `.git`, in any case."""
         return bool(self.names) and any(fold_name(name) == GIT_FOLDER for name in self.names)
 
 
 def find_folders(
     tree: RealTree, project: str, chain: Iterable[str], known: Mapping[str, GuardedFolder]
 ) -> tuple[dict[str, GuardedFolder], bool]:
-    """Return the guarded folders by path, those of `project` and `chain`, and whether the project has more of them.
+    """Return the guarded folders of `project` and `chain` by path, and True if the project has more.
 
-    Those that are `known` stay, however many new ones there are.
+    Folders in `known` stay guarded, however many new ones there are.
     """
     found = look_again(tree, known)
     waiting = deque([(project, 0)])
@@ -87,13 +87,13 @@ def find_folders(
 
 
 def look_again(tree: RealTree, before: Mapping[str, GuardedFolder]) -> dict[str, GuardedFolder]:
-    """Return those of the folders `before` that are still there, as they are now; new folders are not looked for."""
+    """Return current listings of the folders in `before` that still exist; new folders are not searched for."""
     looked = ((path, look_at(tree, path, known)) for path, known in before.items())
     return {path: folder for path, folder in looked if folder is not None}
 
 
 def look_at(tree: RealTree, path: str, known: GuardedFolder | None = None) -> GuardedFolder | None:
-    """Return the folder at `path`, listed anew unless it is as `known`; None if it is none."""
+    """Return the listing of the folder at `path`, or `known` if it has not changed; None if it is no folder."""
     about = tree.stat(path)
     if about is None:
         return None
@@ -117,7 +117,7 @@ def look_at(tree: RealTree, path: str, known: GuardedFolder | None = None) -> Gu
 
 
 def find_git(tree: RealTree, folder: str) -> str:
-    """Return the git folder of the repository at `folder`, "" if it has none within reach: no link leads to it."""
+    """Return the git folder of the repository at `folder`, "" if there is none in the project. Follows no link."""
     git = f"{folder}/{GIT_FOLDER}"
     if not tree.is_folder(git):
         named = named_folder(tree.read(git, MOST_CONFIGURATION) or b"")
@@ -126,17 +126,17 @@ def find_git(tree: RealTree, folder: str) -> str:
 
 
 def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, bool]]:
-    """Yield what the configuration of a repository names as its hooks, or as further configuration, and is in `folder`.
+    """Yield the paths below `folder` that a repository's configuration names as its hooks or as included configuration.
 
-    Existing or not; with the folders on the way, as `protected_roots` does. A worktree has the configuration of its
-    repository, and perhaps one of its own.
+    The paths need not exist. As in `protected_roots`, the folders on the way come first, with True. A worktree has the
+    configuration of its repository, and may have its own.
     """
     shared = os.fsdecode(tree.read(f"{git}/commondir", MOST_CONFIGURATION) or b"").strip()
     common = os.path.normpath(os.path.join(git, shared)) if shared else git
     places = [git, *([common] if common != git and tree.holds(common) else [])]
     texts = (tree.read(f"{one}/{name}", MOST_CONFIGURATION) for one in places for name in ("config", "config.worktree"))
     for name in (os.path.expanduser(name) for text in texts for name in named_files(text or b"")):
-        # A path of an inclusion counts from the configuration, one of hooks from the work tree.
+        # An included path is relative to the configuration, a hooks path to the work tree.
         for base in (folder, git):
             path = os.path.normpath(os.path.join(base, name))
             for _ in range(_MOST_LINKS):
@@ -161,11 +161,11 @@ def protected_roots(
     gits: Iterable[str],
     named: Iterable[tuple[str, bool]],
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the protected paths that exist, to be taken with what is in them; links are not followed.
+    """Yield the existing protected paths, which include everything below them; links are not followed.
 
-    The second value is True for folders that are only on the way to what is protected, each before what is in it. The
-    folders of `chain` always are. `bare` are those that were repositories without a work tree before: of a new one
-    only its `HEAD` counts, as the other names may be anything. `gits` are the git folders, `named` what they name.
+    The second value is True for a folder that is only on the way to protected paths; it precedes them. The folders of
+    `chain` always are such. `bare` has the folders that were bare repositories before: in a new one only `HEAD` counts,
+    because the other names are common. `gits` are the git folders, `named` the paths that their configurations name.
     """
     for path, about in folders.items():
         if not (about.names or about.is_bare or path in chain):
@@ -186,7 +186,7 @@ def protected_roots(
 
 
 def _is_git_folder(tree: RealTree, path: str) -> bool:
-    """Return True for a folder that is called `.git` as far as the file system is concerned."""
+    """Return True if `path` is the folder that the file system finds as `.git`, whatever case it is written in."""
     about, git = tree.stat(path), tree.stat(f"{path.rpartition('/')[0]}/{GIT_FOLDER}")
     return about is not None and git is not None and stat.S_ISDIR(git.st_mode) and os.path.samestat(about, git)
 
@@ -194,7 +194,7 @@ def _is_git_folder(tree: RealTree, path: str) -> bool:
 def _controls(
     tree: RealTree, folder: str, patterns: Iterable[list[str]], levels: int = 16
 ) -> Iterator[tuple[str, bool]]:
-    """Yield what matches one of the path patterns below `folder`, with the folders on the way; `**` is any of them."""
+    """Yield the paths below `folder` that match a pattern (`**`: any folders), after the folders on the way."""
     entries = tree.scan(folder)
     is_git = any(name == "HEAD" for name, _ in entries)
     for name, is_folder in entries:
@@ -203,7 +203,7 @@ def _controls(
         ends = False
         for first, *rest in patterns:
             if first == "**":
-                # The data of a submodule's repository holds no other one.
+                # The data folders of a submodule's repository contain no other repository.
                 if not is_git or name not in _DATA:
                     deeper.append([first, *rest])
                 first, *rest = rest

@@ -1,8 +1,8 @@
-"""The Landlock rule set of a profile: what may be read, written and run, by path.
+"""Build the Landlock rule set of a profile: the paths that may be read, written and executed.
 
-Rules can only allow. So "everything but the hidden paths" is spelled out: the siblings of each hidden path and of its
-parents are allowed one by one, as they are when the rules are built. `RuleCache` builds them anew when one of those
-folders has changed.
+Rules can only allow. "Everything but the hidden paths" is therefore expanded: the siblings of each hidden path and of
+its parents are allowed one by one, as of the time of building. `RuleCache` rebuilds the rules when such a folder has
+changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 import sys
 from collections.abc import Iterator
 
-from nexus_cli.sandbox.profile import Profile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.sandbox.syscalls import (
     LANDLOCK_ADD_RULE,
     LANDLOCK_CREATE_RULESET,
@@ -29,7 +29,7 @@ REFER, TRUNCATE, IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 WRITE = READ | WRITE_FILE | REMOVE | MAKE_OTHER | REFER | TRUNCATE | IOCTL_DEVICE
 OF_FILES = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE
-"""Rights that a rule for a single file may carry."""
+"""Rights that a rule for a single file may have."""
 _RIGHTS_BY_ABI = (0, (1 << 13) - 1, REFER, TRUNCATE, 0, IOCTL_DEVICE)
 """Rights that each version of Landlock added."""
 
@@ -38,13 +38,13 @@ _CREATE_RULESET_VERSION, _RULE_PATH_BENEATH = 1, 1
 
 READABLE_DEVICES = ("random", "urandom")
 WRITABLE_DEVICES = ("null", "zero", "full")
-"""Of `/dev` only these are opened: no disk, no terminal of the person's."""
+"""The only accessible devices: no disk, no terminal of the person."""
 SYSTEM_FACTS = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "swaps", "sys", "uptime", "version")
-"""Of `/proc` a command in the profile `read` opens these: no file of a process, its own among them."""
+"""The only readable entries of `/proc` in the profile `read`: no files of processes, not even its own."""
 
 
 def landlock_abi() -> int:
-    """Return the version of Landlock in this kernel, 0 if it has none or it is switched off."""
+    """Return the Landlock ABI version of this kernel, 0 if it has none or Landlock is disabled."""
     if sys.platform != "linux":
         return 0
     try:
@@ -54,9 +54,9 @@ def landlock_abi() -> int:
 
 
 def keep_signals_inside() -> None:
-    """Keep this thread, and all that it starts, from signalling others; nothing else (from version 6 on).
+    """Forbid this thread and its children to signal processes outside; needs ABI version 6.
 
-    Moving a file to another folder is denied by every layer that does not allow it, so by these walls too.
+    The rules also allow REFER everywhere: each Landlock layer that does not would forbid moving files between folders.
     """
     attributes = struct.pack("=QQQ", REFER, 0, _SCOPE_SIGNALS)
     rules = syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
@@ -69,16 +69,16 @@ def keep_signals_inside() -> None:
 
 
 class RuleCache:
-    """The rule set of one profile as a file descriptor, kept until a folder that it depends on has changed."""
+    """Caches the rule set of one profile until a folder that it depends on changes."""
 
-    def __init__(self, profile: Profile, abi: int) -> None:
+    def __init__(self, profile: SandboxProfile, abi: int) -> None:
         self._profile, self._abi = profile, abi
         self._rules = -1
         self._split: list[str] = []
         self._stamp: list[tuple[int, ...]] = []
 
     def open_rules(self) -> int:
-        """Return a descriptor of the rule set; it stays ours. Raises `OSError`."""
+        """Return a descriptor of the rule set, which the caller must not close. Raises `OSError`."""
         if self._rules >= 0 and self._stamp == self._read_stamp():
             return self._rules
         self.close()
@@ -92,7 +92,7 @@ class RuleCache:
             self._rules = -1
 
     def _read_stamp(self) -> list[tuple[int, ...]]:
-        """Return what has to be as it was: entries of folders that were taken apart, which files the others are."""
+        """Return the identities of all paths with rules, with the mtime of folders that were expanded."""
         found: list[tuple[int, ...]] = []
         for name in (*self._split, *map(str, (*self._profile.roots, *self._profile.shown))):
             try:
@@ -104,8 +104,8 @@ class RuleCache:
         return found
 
 
-def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
-    """Return a new rule set, and the folders whose entries it names one by one."""
+def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
+    """Build a rule set; return its descriptor, and the folders whose entries got a rule each."""
     handled = 0
     for rights in _RIGHTS_BY_ABI[: abi + 1]:
         handled |= rights
@@ -119,9 +119,9 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
     split: list[str] = []
     try:
         hidden = [os.path.realpath(path) for path in profile.hidden]
-        # Names may be listed everywhere: a rule for a folder alone does not exist, and `ls /` must work.
+        # Listing is allowed everywhere: Landlock rules always include subfolders, and `ls /` must work.
         _allow(rules, "/", READ_DIR & handled)
-        # Command lines of other processes are in /proc, and hold keys.
+        # /proc has the command lines of other processes, which may contain keys.
         closed = ["/dev", "/proc"] if profile.name == "read" else ["/dev"]
         for path in _cover("/", [*hidden, *closed], split):
             _allow(rules, path, READ & handled)
@@ -140,7 +140,7 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
             for path in [] if is_hidden else _cover(root, hidden, taken):
                 _allow(rules, path, WRITE & handled)
             for path in taken:
-                # A project with a denied file at its top stays one to work in; new files get their rule next time.
+                # A project with a denied file at its top stays writable; new files become readable at the next build.
                 if not any(is_below(one, [path]) for one in secret):
                     _allow(rules, path, WRITE & ~(READ_FILE | EXECUTE) & handled)
             split += taken
@@ -155,7 +155,7 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
 
 
 def _cover(path: str, hidden: list[str], split: list[str]) -> Iterator[str]:
-    """Yield paths that together cover all of `path` but what is hidden; `split` collects the folders taken apart."""
+    """Yield paths that together cover `path` except the hidden ones; add the expanded folders to `split`."""
     if path in hidden:
         return
     inside = path.rstrip("/") + "/"
@@ -169,13 +169,13 @@ def _cover(path: str, hidden: list[str], split: list[str]) -> Iterator[str]:
     except OSError:
         return
     for entry in entries:
-        # A link is judged by where it leads.
+        # Landlock checks the target of a link.
         if not entry.is_symlink():
             yield from _cover(entry.path, below, split)
 
 
 def _allow(rules: int, path: str, rights: int) -> None:
-    """Add a rule; a path that is gone or cannot be opened gets none."""
+    """Add a rule for `path`; do nothing if it cannot be opened."""
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

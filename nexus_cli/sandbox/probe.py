@@ -1,8 +1,7 @@
-"""Find the backend that holds, by trying: a small program inside the walls attempts what must fail and what must work.
+"""Find a working sandbox backend by testing it: a small program in the sandbox attempts allowed and forbidden actions.
 
-What is found is kept in the cache folder, once per boot, kernel, user and setting. The file can only say which backend
-is to be tried: each is found and set up anew, and refuses to start a command when it fails (`confinement`). That there
-is none is never kept.
+A success is cached per boot, kernel, user and setting. The cache only selects the backend: it is still set up for each
+command and refuses to start one if that fails (`confinement`). A failure is never cached.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.landlock import landlock_abi
-from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
 from nexus_cli.sandbox.seccomp import can_filter
 
 NEWEST_ABI = 7
-"""Later versions of Landlock are used as this one."""
+"""Landlock ABI versions above this are treated as this one."""
 WALLS = ("work inside", "read outside", "no write outside", "no read of hidden", "no sockets", "no other process")
 _SECONDS = 20
 _FILE = "sandbox.json"
@@ -63,10 +62,10 @@ print(json.dumps({
 def find_backend(
     setting: str, *, own: Places, project: Path | None = None, abi: int = NEWEST_ABI, keep: bool = True
 ) -> BackendProbe:
-    """Return the backend for `sandbox.backend = setting`, proven by walls that hold now or held since boot.
+    """Return the backend for `sandbox.backend = setting`, tested now or earlier since boot. Never raises.
 
-    `auto` and `required` take bwrap before Landlock; whoever needs `required` refuses a probe that found none. `abi`
-    masks newer versions of Landlock, `keep` False looks at no cache. Never raises.
+    `auto` and `required` prefer bwrap to Landlock; for `required` the caller must reject a result of `Backend.NONE`.
+    `abi` caps the Landlock version; `keep=False` neither reads nor writes the cache.
     """
     if setting == "off":
         return BackendProbe(Backend.NONE, 'the setting sandbox.backend is "off"')
@@ -88,7 +87,7 @@ def find_backend(
 
 
 def _candidates(project: Path | None, abi: int) -> list[BackendProbe]:
-    """Return what is there to be tried, the best first."""
+    """Return the available backends, untested, the best first."""
     if sys.platform == "darwin":
         return [BackendProbe(Backend.SEATBELT)] if os.path.exists(SANDBOX_EXEC) else []
     if not sys.platform.startswith("linux") or not can_filter():
@@ -111,7 +110,7 @@ def _why_none(setting: str) -> str:
     if not sys.platform.startswith("linux"):
         return f"there is none for {sys.platform}"
     if not can_filter():
-        return f"there is no network wall for {platform.machine()}"
+        return f"the network cannot be blocked on {platform.machine()}"
     what = {
         "bwrap": "no bwrap is on the PATH that only root or you can replace",
         "landlock": "the kernel has no Landlock",
@@ -121,7 +120,7 @@ def _why_none(setting: str) -> str:
 
 
 def _try_walls(candidate: BackendProbe) -> tuple[tuple[str, ...], str]:
-    """Return the walls that held, and what is wrong ("" if nothing is)."""
+    """Test a backend; return the enforced restrictions, and the error ("" if all are enforced)."""
     try:
         with tempfile.TemporaryDirectory(prefix="nexus-probe-") as name:
             done = _run_attempts(candidate, Path(os.path.realpath(name)))
@@ -142,7 +141,7 @@ def _run_attempts(candidate: BackendProbe, folder: Path) -> subprocess.Completed
         made.mkdir()
     (outside / "read").write_text("x")
     (secret / "key").write_text("x")
-    profile = Profile("write", inside, inside, writable=(inside,), hidden=(secret,))
+    profile = SandboxProfile("write", inside, inside, writable=(inside,), hidden=(secret,))
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as local:
         tcp.bind(("127.0.0.1", 0))
         local.bind(str(outside / "socket"))
@@ -172,7 +171,7 @@ def _run_attempts(candidate: BackendProbe, folder: Path) -> subprocess.Completed
 
 
 def _identity(candidate: BackendProbe) -> str:
-    """Return what must be as it was for a proof to count: boot, kernel, user, backend and its program."""
+    """Return the key for which a test result is valid: boot, kernel, user, backend and its program."""
     parts = [_boot(), platform.release(), str(os.getuid()), candidate.backend, str(candidate.abi)]
     if candidate.program is not None:
         about = candidate.program.stat()
@@ -188,7 +187,7 @@ def _boot() -> str:
 
 
 def _read_proven(own: Places, setting: str) -> str:
-    """Return the identity that was proven last for `setting`; "" if the file is not one that only we could write."""
+    """Return the identity of the last tested backend for `setting`; "" if others could have written the file."""
     try:
         with open(own.cache / _FILE, opener=lambda name, flags: os.open(name, flags | _UNFOLLOWED)) as file:
             about = os.fstat(file.fileno())

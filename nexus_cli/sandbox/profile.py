@@ -1,8 +1,8 @@
-"""Profiles: what a command may read, write and reach. Values, computed before anything is confined.
+"""Sandbox profiles: the files a command may read and write, and its network access.
 
-`read` sees the project, the system and tools alone, and writes nothing but a temporary folder of its own; `write` sees
-all but credentials, and writes the project and caches of its own; `net` adds the network; `none` has no walls. Backends
-turn a profile into rules, mounts or a policy.
+`read` sees only the project, the system and tools, and writes only its temporary folder. `write` sees all but
+credentials, and writes the project and caches of its own. `net` adds the network. `none` is not sandboxed. Backends
+translate a profile into rules, mounts or a policy.
 """
 
 from __future__ import annotations
@@ -52,48 +52,49 @@ _CACHES = (
     ("NUGET_PACKAGES", ".nuget/packages", False),
     ("MAVEN_OPTS", ".m2/repository", False),
 )
-"""Caches of build tools: the variable that moves one, where it is in the home folder, and whether the tool gives up if
-it may not write there."""
-
+"""Caches of build tools: the variable that moves the cache, its default place in the home folder, and whether the tool
+fails if it cannot write there."""
 _MOST_OF_GIT = 8192
-"""Bytes of a file that names a git folder."""
+"""Most bytes read of a file that names a git folder."""
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """The rights of one kind of command."""
+class SandboxProfile:
+    """The rights of a sandboxed command."""
 
     name: ProfileName
     project: Path
     cwd: Path
     writable: tuple[Path, ...] = ()
-    """Real paths of folders and files that may be written, besides `temp`: the project first."""
+    """Real paths of writable folders and files, besides `temp`; the project first."""
     hidden: tuple[Path, ...] = ()
     """Files and folders that cannot be read, existing or not."""
     denied: tuple[Path, ...] = ()
-    """What of `hidden` the person's deny rules name. Under Landlock what is beside it can still be made and removed."""
+    """The part of `hidden` from the person's deny rules. Landlock still allows creating and removing files beside
+    them."""
     shown: tuple[Path, ...] = ()
-    """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden. A
-    project that is a worktree of nexus is in one: what of it may be written is in `writable` too."""
+    """Existing paths inside hidden folders that may be read. A link does not reveal a hidden target. A project that is
+    a worktree of nexus is in a hidden folder; its writable paths are in `writable` too."""
     guarded: tuple[Path, ...] = ()
-    """The project and its folders down to `cwd`: their protected names (`config/protected_places.py`) stay as they are.
-    Those of further folders are found at each command (`guarded_places`)."""
+    """The project and its folders down to `cwd`, whose protected names (`config/protected_places.py`) are restored
+    after a command. Further folders are found before each command (`guarded_places`)."""
     git_folder: Path | None = None
-    """The git folder of a worktree, in that of its repository, outside the project."""
+    """The git folder of a worktree, inside its repository's git folder and outside the project."""
     records: Path | None = None
-    """Nexus's data folder: what is guarded is written there while a command runs."""
+    """Nexus's data folder, which stores the snapshot of guarded places while a command runs."""
     network: bool = False
     unix_sockets: bool = False
     temp: Path | None = None
-    """The private folder that `TMPDIR` names."""
+    """The private folder for `TMPDIR`."""
     caches: tuple[tuple[str, str], ...] = ()
-    """Variables that move caches of build tools to a folder of the project's own, which is in `writable`."""
+    """Environment variables that move caches of build tools to the project's own cache folder, which is in
+    `writable`."""
     notes: tuple[str, ...] = ()
-    """What a person should know of it, such as a project that cannot be written."""
+    """Warnings for the person, such as a project that cannot be written."""
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """Return all that may be written."""
+        """Return all writable paths, `temp` included."""
         return (*self.writable, *([self.temp] if self.temp else []))
 
 
@@ -109,22 +110,22 @@ def make_profile(
     denied: tuple[Path, ...] = (),
     make_caches: bool = True,
     environ: Mapping[str, str] = os.environ,
-) -> Profile:
-    """Return the profile `name` for commands of `project`; only folders and files that exist are writable.
+) -> SandboxProfile:
+    """Make the profile `name` for commands of `project`; only existing folders and files are writable.
 
-    `write` are the person's own additions (`sandbox.write`), `denied` what deny rules hide. A project that is the home
-    folder, or has it inside, is not writable, and a note says so.
+    `write` has the person's additions (`sandbox.write`), `denied` the files that deny rules hide. A project that is
+    or contains the home folder is not writable, which a note says.
     """
     project, cwd = Path(os.path.realpath(project)), Path(os.path.realpath(cwd))
     secret = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
     hidden = (*secret, *denied)
     if name == "none":
-        return Profile(name, project, cwd, unix_sockets=True, network=True)
+        return SandboxProfile(name, project, cwd, unix_sockets=True, network=True)
     shown = _find_shown(project, own)
     if name == "read":
         hidden, shown = _narrow(project, cwd, own, environ, hidden, shown)
         shown = (*shown, temp) if temp else shown
-        return Profile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
+        return SandboxProfile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     wanted = (project, *_personal_paths(write, home))
     writable = [one for one in wanted if one.parent != one and not home.is_relative_to(one)]
@@ -135,12 +136,12 @@ def make_profile(
         notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
     git_folder = find_worktree_folder(project)
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
-        # All of it, as in a project that is no worktree: git makes `packed-refs.lock` there for `rebase` and `stash`.
+        # The whole git folder, as in the main worktree: `rebase` and `stash` create `packed-refs.lock` in it.
         writable.append(git_folder.parent.parent)
     folder = _cache_folder(own, git_folder.parent.parent if git_folder else project / ".git", make_caches)
     inside = cwd.relative_to(project).parts if cwd.is_relative_to(project) else ()
     guarded = tuple(project.joinpath(*inside[:depth]) for depth in range(len(inside) + 1))
-    return Profile(
+    return SandboxProfile(
         name,
         project,
         cwd,
@@ -162,7 +163,7 @@ def make_profile(
 def _narrow(
     project: Path, cwd: Path, own: Places, environ: Mapping[str, str], secret: Paths, shown: Paths
 ) -> tuple[Paths, Paths]:
-    """Return what `read` hides and shows: beyond `secret` all that is neither the project nor the system nor a tool."""
+    """Return the hidden and shown paths of `read`: besides `secret`, it hides all but the project, system and tools."""
     closed = closed_places(project, environ)
     worktree = find_worktree_folder(project)
     git = worktree.parent.parent if worktree else None
@@ -175,7 +176,7 @@ def _narrow(
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
-    """True if `path` is one of `folders` or lies in one; all are real paths."""
+    """Return True if `path` is one of `folders` or inside one; all are real paths."""
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
 
 
@@ -192,7 +193,7 @@ def _has_above(path: str, folders: Collection[str]) -> bool:
 def _find_shown(project: Path, own: Places) -> tuple[Path, ...]:
     found = [Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path)]
     worktree = find_worktree(project, own)
-    # The record of a worktree says whose trust it has.
+    # The worktree's record names the project whose trust applies to it.
     return (*found, worktree.home / RECORD, project) if worktree else tuple(found)
 
 
@@ -204,11 +205,11 @@ def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
 def find_caches(
     folder: Path, home: Path, environ: Mapping[str, str], network: bool, writable: Collection[Path]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the variables that move caches into `folder`, the project's own, with their values.
+    """Yield the variables, with values, that move caches of build tools into `folder`, the project's cache folder.
 
-    The person's caches hold programs and sources that run later in other projects: they are read, never written. A tool
-    that cannot do so or finds none, and every tool where there is a network to fill one from, gets one below `folder`,
-    and keeps it. What the person made `writable` stays where it is.
+    The person's caches have programs and sources that run later in other projects: a command may read them, but not
+    write. A cache is moved if the tool needs to write it, if the person has none, or if there is a network to fill it
+    from; from then on it stays moved. Caches that the person made `writable` are not moved.
     """
     for variable, place, gives_up in _CACHES:
         is_option = variable == "MAVEN_OPTS"
@@ -222,7 +223,7 @@ def find_caches(
 
 
 def _cache_folder(own: Places, repository: Path, make: bool) -> tuple[Path, ...]:
-    """Return the folder for caches of the worktrees of one repository; () if it has to be made and cannot be."""
+    """Return the folder for caches that all worktrees of a repository share; () if it cannot be created."""
     name = hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]
     folder = own.cache / "sandbox" / name
     try:
@@ -232,10 +233,10 @@ def _cache_folder(own: Places, repository: Path, make: bool) -> tuple[Path, ...]
 
 
 def find_worktree_folder(project: Path) -> Path | None:
-    """Return the git folder of `project` if it is a worktree of a repository elsewhere, or None.
+    """Return the git folder of `project` if it is a linked worktree of a repository elsewhere, or None.
 
     Read from files, without git: `.git` must be a file that names a folder `REPOSITORY/.git/worktrees/NAME`, and that
-    folder must name this `.git` in turn. So a project cannot open another repository by naming it.
+    folder must name this `.git` in turn. A project therefore cannot get access to another repository by naming it.
     """
     try:
         kind, _, named = _read_text(project / ".git").partition(": ")
@@ -256,17 +257,17 @@ class TempFolder:
     """A private folder for temporary files of one session's commands; removed by `close`."""
 
     def __init__(self, own: Places) -> None:
-        """Create it. Raises `OSError` where no place can be written."""
+        """Create the folder. Raises `OSError` if no place for it is writable."""
         base = next((base for base in ("/tmp", "/var/tmp") if os.access(base, os.W_OK)), None)
         _remove_stale(base or str(private_dir(own.cache)))
         made = Path(os.path.realpath(tempfile.mkdtemp(prefix=_NEW, dir=base or own.cache)))
-        # Held as long as this process lives: others see by it that the folder is in use. It has its name only then.
+        # Locked while this process lives, so that others do not remove the folder. Renamed once it is locked.
         self._lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self.path = made.rename(made.with_name(_PREFIX + made.name.removeprefix(_NEW)))
 
     def close(self) -> None:
-        """Remove the folder; once or more often."""
+        """Remove the folder. May be called twice."""
         if self._lock >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._lock)
@@ -275,11 +276,11 @@ class TempFolder:
 
 _PREFIX, _NEW = "nexus-tmp-", "nexus-tmp-new-"
 _FRESH = 60.0
-"""Seconds in which a folder called `_NEW` may not be locked yet."""
+"""Seconds for which a folder named `_NEW...` may still be unlocked."""
 
 
 def _remove_stale(base: str) -> None:
-    """Remove the folders of processes that were killed."""
+    """Remove the temporary folders that killed processes left."""
     with suppress(OSError):
         for entry in list(os.scandir(base)):
             if not entry.name.startswith(_PREFIX) or not entry.is_dir(follow_symlinks=False):

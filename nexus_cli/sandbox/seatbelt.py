@@ -1,6 +1,6 @@
-"""macOS: a policy for `sandbox-exec`, built from public documentation and tested for its text only.
+"""Build a policy for macOS `sandbox-exec`, from public documentation. Only the text of the policy is tested.
 
-Known from others: programs in Go fail to check certificates inside, and some tools of Xcode do not start.
+Reported by users of similar policies: Go programs cannot verify certificates, and some Xcode tools do not start.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.profile import SandboxProfile
 
 PROGRAM = "/usr/bin/sandbox-exec"
-"""By its full path: nothing on the PATH takes its place."""
+"""An absolute path, so that nothing on the PATH can replace it."""
 
 _BASE = """(version 1)
 (deny default)
@@ -48,12 +48,11 @@ _NETWORK = """(allow network*)
 """
 
 
-def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequence[Path]) -> list[str]:
-    """Return the command line that runs `argv` in the walls of `profile`.
+def seatbelt_arguments(profile: SandboxProfile, argv: Sequence[str], read_only: Sequence[Path]) -> list[str]:
+    """Return the command line that runs `argv` in the sandbox of `profile`.
 
-    Paths are parameters: no character of a path is part of the policy. Later rules win: hidden paths and what is
-    shown of them come after what may be written, then carve-outs. Of a carve-out the parents cannot be removed or
-    renamed.
+    Paths are passed as parameters, so that no character of a path is parsed as policy. Later rules win: first writable
+    paths, then hidden and shown ones, then `read_only`, whose parents cannot be removed or renamed.
     """
     lines = [_BASE, _NETWORK if profile.network else ""]
     if profile.unix_sockets and not profile.network:
@@ -65,7 +64,7 @@ def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequen
         return f'(param "P{len(values) - 1}")'
 
     lines += [f"(allow file-write* (subpath {name(root)}))\n" for root in profile.roots]
-    # What is deeper comes later: a place may be shown in a hidden one, and hidden in that in turn.
+    # Sorted, parents first: a hidden place may contain a shown one, and that a hidden one in turn.
     for path, is_shown in sorted([*((one, False) for one in profile.hidden), *((one, True) for one in profile.shown)]):
         if not is_shown:
             lines.append(f"(deny file-read* file-write* (subpath {name(path)}))\n")
@@ -73,7 +72,7 @@ def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequen
         rights = "file-read* file-write*" if path in profile.roots else "file-read*"
         lines += [f"(allow file-read-metadata (literal {name(parent)}))\n" for parent in reversed(path.parents)]
         lines.append(f"(allow {rights} (subpath {name(path)}))\n")
-    for path in carve_outs:
+    for path in read_only:
         lines.append(f"(deny file-write* (subpath {name(path)}))\n")
         parents = [parent for parent in path.parents if any(map(parent.is_relative_to, profile.writable))]
         lines += [f"(deny file-write-unlink (literal {name(parent)}))\n" for parent in parents]

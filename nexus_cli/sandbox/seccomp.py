@@ -1,9 +1,9 @@
-"""The seccomp filter of a profile: BPF for x86_64 and aarch64, assembled here from a table of rules.
+"""Assemble the seccomp filter of a profile from a table of rules: BPF for x86_64 and aarch64.
 
-Refuses sockets by address family (numbers can be filtered, addresses cannot), the calls that lead around such a filter
-(io_uring), new user namespaces, kernel services that a build never needs, and set-id bits on files. Under Landlock,
-where all processes share one table, it also refuses what reaches another process; where a file system wall has a gap,
-changes of metadata and truncation. A call that is newer than this table does not exist.
+Refuses sockets by address family (a filter sees numbers, not addresses), calls that bypass a filter (io_uring), new
+user namespaces, kernel services that a build never needs, and set-id bits on files. Under Landlock, where processes
+share one pid namespace, it also refuses calls that reach other processes. It can refuse metadata changes and
+truncation, which Landlock does not control. Calls that are newer than this table fail with ENOSYS.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import NamedTuple
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 5, 0xF
 _CLONE_NEW_ANY = 0x7E020080
-"""All flags of `clone` and `unshare` that make a namespace."""
+"""All flags of `clone` and `unshare` that create a namespace."""
 _O_TRUNC, _O_ACCMODE, _CREATES_FILE = 0o1000, 0o3, 0o20000100
-"""Flags of `open`; the last are O_CREAT and the bit of O_TMPFILE: without them the mode does not count."""
+"""Flags of `open`; the last is O_CREAT and the bit of O_TMPFILE: without them `open` ignores the mode."""
 _SET_ID = 0o4000
 _SET_GROUP_ID = 0o2000
 
 _FAKE_INPUT = (0x5412, 0x541C)
-"""ioctl TIOCSTI and TIOCLINUX: typing into somebody's terminal."""
+"""ioctl TIOCSTI and TIOCLINUX: inject input into a terminal."""
 _FILE_FLAGS = (0x40086602, 0x40046602, 0x401C5820)
-"""ioctl FS_IOC_SETFLAGS (64 and 32 bit) and FS_IOC_FSSETXATTR: `chattr`, which asks for no right to write."""
+"""ioctl FS_IOC_SETFLAGS (64 and 32 bit) and FS_IOC_FSSETXATTR: `chattr`, which needs no write access."""
 
 _LD, _AND, _JEQ, _JGE, _RET = 0x20, 0x54, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
@@ -34,11 +34,10 @@ _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _REFUSED, _DENIED, _ABSENT = _ERRNO | errno.EPERM, _ERRNO | errno.EACCES, _ERRNO | errno.ENOSYS
 _PRETENDED = _ERRNO
 """The call returns 0 and does nothing."""
-
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""AUDIT_ARCH_*: calls that come by another interface (32 bit) carry another one."""
+"""AUDIT_ARCH_*; calls by a 32-bit interface have another value."""
 NEWEST = 469
-"""The newest system call of the table (Linux 6.17). The numbers of the x32 interface are higher, too."""
+"""The newest system call of the table (Linux 6.17). Numbers of the x32 interface are above it too."""
 CALLS = {
     "socket": (41, 198),
     "socketpair": (53, 199),
@@ -116,7 +115,7 @@ CALLS = {
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
 }
-"""Numbers of the system calls that a rule names, on x86_64 and aarch64; 0 where the machine has none."""
+"""Numbers of the system calls that a rule names, on x86_64 and aarch64; 0 if the architecture lacks the call."""
 
 _METADATA = tuple(
     """
@@ -124,23 +123,23 @@ _METADATA = tuple(
     lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr
     """.split()
 )
-"""Change mode, owner, times or attributes of a file."""
+"""Calls that change mode, owner, times or attributes of a file."""
 _OF_OTHERS = tuple(
     """
     process_vm_readv process_vm_writev process_madvise process_mrelease pidfd_getfd kcmp get_robust_list shmget
     shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv mq_open mq_unlink
     """.split()
 )
-"""Reach other processes: their memory and descriptors, System V IPC, message queues."""
+"""Calls that reach other processes: their memory and descriptors, System V IPC, message queues."""
 _OF_ONE = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setattr", "migrate_pages", "move_pages")
-"""Take the number of a process first; 0 is the caller."""
+"""Calls whose first argument is a pid; 0 is the caller."""
 _MODE_AT = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2, "creat": 1}
 _FLAGS_AT = {"open": 1, "openat": 2}
-"""Positions of arguments; the mode follows the flags."""
+"""Positions of the mode and of the flags among the arguments; a mode follows the flags."""
 
 
 class _Test(NamedTuple):
-    """A test of one argument: is it, or with `negated` is it not, one of `values`?"""
+    """Tests that one argument, masked, is one of `values`; with `negated`, that it is not."""
 
     position: int
     values: tuple[int, ...]
@@ -149,7 +148,7 @@ class _Test(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """The verdict on a call for which every test holds."""
+    """The verdict on a call that passes every test."""
 
     call: str
     verdict: int
@@ -157,7 +156,7 @@ class _Rule(NamedTuple):
 
 
 def can_filter(machine: str = "") -> bool:
-    """True if there is a filter for this processor; without one there is no network wall beside Landlock."""
+    """Return True if there is a filter for this processor; without one Landlock cannot block the network."""
     return (machine or platform.machine()) in _ARCHITECTURES
 
 
@@ -171,12 +170,12 @@ def assemble_filter(
     is_root: bool = False,
     machine: str = "",
 ) -> bytes:
-    """Return the filter that lets sockets of `families` be made, and connected pairs of Unix sockets.
+    """Assemble a filter that allows sockets of `families`, and connected pairs of Unix sockets.
 
-    `unix_sockets` allows these too. `keep_metadata` refuses chmod and its kind, `keep_sizes` truncation by those who
-    may not write the file (Landlock before its third version), `keep_others` what reaches a process beside the caller
-    (needed without a process table and IPC of its own). A command of root sets no group bit either. A 32-bit or foreign
-    interface ends the process.
+    `unix_sockets` allows Unix sockets in general. `keep_metadata` refuses chmod and the like. `keep_sizes` refuses
+    truncation without write access (needed for Landlock before ABI version 3). `keep_others` refuses calls that reach
+    another process (needed without a pid and IPC namespace). `is_root` also refuses setgid bits. Calls by a 32-bit or
+    foreign interface kill the process.
     """
     name = machine or platform.machine()
     column = list(_ARCHITECTURES).index(name)
@@ -184,7 +183,7 @@ def assemble_filter(
     if keep_metadata:
         rules += [_Rule("ioctl", _REFUSED, (_Test(1, _FILE_FLAGS),)), *(_Rule(call, _REFUSED) for call in _METADATA)]
     if keep_sizes:
-        # Read only, and yet truncating: what Landlock lets pass and no program wants.
+        # O_RDONLY with O_TRUNC: Landlock lets it pass, and no program needs it.
         truncates = {call: _Test(at, (_O_TRUNC,), mask=_O_TRUNC | _O_ACCMODE) for call, at in _FLAGS_AT.items()}
         rules += [_Rule("truncate", _DENIED), *(_Rule(call, _DENIED, (test,)) for call, test in truncates.items())]
     if keep_others:
@@ -205,15 +204,15 @@ def assemble_filter(
 
 
 def _common_rules(families: frozenset[int], unix_sockets: bool) -> list[_Rule]:
-    # The libraries that use the absent ones have another way where the kernel is too old for them. What `openat2` and
-    # `clone3` are asked for lies in memory, where no filter can look.
+    # Libraries that use the absent calls fall back to others, as on old kernels. `openat2` and `clone3` take their
+    # arguments in memory, which no filter can read.
     absent = ("clone3", "openat2", "io_uring_setup", "io_uring_enter", "io_uring_register")
     refused = ("setns", "keyctl", "add_key", "request_key", "bpf", "perf_event_open", "userfaultfd")
     allowed = families | {AF_UNIX} if unix_sockets else families
     rules = [_Rule(call, _ABSENT) for call in absent] + [_Rule(call, _REFUSED) for call in refused]
     rules.append(_Rule("socket", _REFUSED, (_Test(0, tuple(sorted(allowed)), negated=True),)))
     if not unix_sockets:
-        # A pair of datagram sockets can be sent to any address later; a connected stream stays as it is.
+        # A datagram socket of a pair can send to any address later; a connected stream cannot.
         streams = _Test(1, (_SOCK_STREAM, _SOCK_SEQPACKET), negated=True, mask=_SOCK_TYPE_MASK)
         rules += [_Rule("socketpair", _REFUSED, (test,)) for test in (_Test(0, (AF_UNIX,), negated=True), streams)]
     new = (_Test(0, (0,), negated=True, mask=_CLONE_NEW_ANY),)
@@ -222,7 +221,7 @@ def _common_rules(families: frozenset[int], unix_sockets: bool) -> list[_Rule]:
 
 
 def _set_id_rules(bits: int) -> list[_Rule]:
-    """Return what keeps a command from leaving a program that others run with the rights of the person."""
+    """Return rules against set-id bits: others could run such a file with the rights of the person."""
     rules = [_Rule(call, _REFUSED, (_Test(at, (0,), negated=True, mask=bits),)) for call, at in _MODE_AT.items()]
     for call, at in _FLAGS_AT.items():
         creates = _Test(at, (0,), negated=True, mask=_CREATES_FILE)
@@ -233,10 +232,10 @@ def _set_id_rules(bits: int) -> list[_Rule]:
 def _rules_for_others() -> list[_Rule]:
     other = _Test(0, (0,), negated=True)
     rules = [_Rule(call, _REFUSED) for call in _OF_OTHERS] + [_Rule(call, _REFUSED, (other,)) for call in _OF_ONE]
-    # Threads are placed on processors by their own numbers, which no filter can tell from those of others; a program
-    # that cannot do so gives up. It is a hint: none is placed.
+    # A filter cannot tell own thread ids from those of other processes, and some programs fail without
+    # sched_setaffinity. It is only a hint, so that ignoring it is safe.
     rules.append(_Rule("sched_setaffinity", _PRETENDED, (other,)))
-    # The caller and its group, not all processes of a user.
+    # Allow the caller and its group, not all processes of a user.
     for call, kinds in (("setpriority", (0, 1)), ("ioprio_set", (1, 2))):
         tests = (_Test(0, kinds, negated=True), _Test(1, (0,), negated=True))
         rules += [_Rule(call, _REFUSED, (test,)) for test in tests]
@@ -247,7 +246,7 @@ _Instruction = tuple[int, int, int, int]
 
 
 def _compile(number: int, rule: _Rule) -> list[_Instruction]:
-    """Return code that returns the verdict of `rule` where it applies to system call `number`, and else goes on."""
+    """Return BPF code that returns the verdict of `rule` if it applies to system call `number`, and else continues."""
     code: list[_Instruction] = [(_RET, 0, 0, rule.verdict)]
     for test in reversed(rule.tests):
         code = [(_LD, 0, 0, _ARGUMENTS + 8 * test.position), (_AND, 0, 0, test.mask), *_branch(test, code)]
@@ -255,7 +254,7 @@ def _compile(number: int, rule: _Rule) -> list[_Instruction]:
 
 
 def _branch(test: _Test, code: list[_Instruction]) -> list[_Instruction]:
-    """Return `code` behind jumps that lead to it where the loaded value passes `test`, and else to its end."""
+    """Prepend jumps to `code`: into it if the loaded value passes `test`, else past its end."""
     after, jumps = len(code), []
     for left in range(len(test.values) - 1, -1, -1):
         met = left + after if test.negated else left

@@ -1,4 +1,4 @@
-"""Linux system calls that Python has no function for. Each raises `OSError`; all act on the calling thread alone."""
+"""Linux system calls without a Python function. All raise `OSError` and act on the calling thread alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import struct
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
-"""Numbers of the three Landlock calls: the same on every machine."""
+"""Numbers of the Landlock calls, the same on every architecture."""
 
 _PR_GET_SECCOMP, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 21, 22, 38
 _SECCOMP_MODE_FILTER = 2
@@ -25,9 +25,9 @@ KEPT_CAPABILITIES = {
     "SETUID": 7,
     "NET_BIND_SERVICE": 10,
 }
-"""Capabilities that a command of root keeps: those over files and users that builds need. Without the others it
-cannot read another process's memory or environment, open a file by its handle, make a device, or write to a setuid
-program that stays one."""
+"""Capabilities that a command of root keeps: those over files and users that builds need. Without the others it cannot
+read another process's memory or environment, open a file by its handle, create a device, or write to a setuid program
+without clearing its bit."""
 
 
 class _FilterProgram(ctypes.Structure):
@@ -38,18 +38,18 @@ class _FilterProgram(ctypes.Structure):
 
 def syscall(number: int, *arguments: object) -> int:
     """Make one system call and return its result."""
-    # Every integer goes as a whole register: a narrower one would leave its upper half undefined.
+    # Pass every integer as a full register: a narrower one would leave its upper half undefined.
     whole = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
     return _checked(_LIBC.syscall(ctypes.c_long(number), *whole))
 
 
 def forbid_new_privileges() -> None:
-    """Give up for good what setuid programs and file capabilities would grant; walls of a normal user require it."""
+    """Irrevocably ignore setuid bits and file capabilities; Landlock and seccomp require it without root."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
-    """Give up every capability but `KEPT_CAPABILITIES`; root keeps no way around the walls."""
+    """Drop every capability but `KEPT_CAPABILITIES`, so that root cannot bypass the sandbox."""
     header = ctypes.create_string_buffer(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0))
     data = ctypes.create_string_buffer(24)
     _checked(_LIBC.capget(header, data))
@@ -65,7 +65,7 @@ def install_filter(program: bytes) -> None:
 
 
 def has_filter() -> bool:
-    """True if a seccomp filter is in force on this thread, and refuses a call that ours refuses."""
+    """Return True if a seccomp filter is active on this thread and refuses a call that ours refuses."""
     if _prctl(_PR_GET_SECCOMP) != _SECCOMP_MODE_FILTER:
         return False
     # Never succeeds in a process of several threads: EINVAL from the kernel, EPERM from the filter.

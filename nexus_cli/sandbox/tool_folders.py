@@ -1,5 +1,5 @@
-"""The programs of the person that the profile `read` shows: folders of the PATH and of toolchains, and where links in
-them lead. Settings in there that hold passwords of package registries stay hidden.
+"""Find the person's programs that the profile `read` shows: folders of the PATH and of toolchains, and targets of links
+in them. Settings in them with passwords of package registries stay hidden.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ _TOOLS = tuple(
     go/bin miniconda3 miniforge3
     """.split()
 )
-"""Folders of toolchains in a home folder: the programs on the PATH there are links into them."""
+"""Folders of toolchains in a home folder. Programs on the PATH are often links into them."""
 _PROGRAMS = frozenset({"bin", ".bin", "sbin", "shims", "Scripts"})
-"""Names of folders that hold programs alone. Another folder on the PATH may be one of work."""
+"""Names of folders with programs only. Another folder on the PATH may contain the person's work."""
 _OF_SYSTEM = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
-"""Links in these lead to the system itself."""
+"""System folders: links in them lead into the system."""
 _MOST_LINKS = 300
-"""Links that are followed, those first on the PATH before others; each is a mount of its own under bubblewrap."""
+"""Most links followed, in the order of the PATH; under bubblewrap each needs a mount."""
 _SETTINGS = re.compile(
     r"\.?(?:npmrc|yarnrc|yarnrc\.yml|condarc|condarc\.d|pip\.(?:conf|ini)|pypirc|gemrc|netrc|git-credentials|tokens?"
     r"|credentials(?:\.(?:json|toml|ya?ml|ini|xml|db))?|auth\.json)|\.env(?:\..+)?|uv\.toml|\.m2|bunfig\.toml"
 )
 """Files in toolchains that may hold passwords."""
 _DEEPEST = 5
-"""Levels below a toolchain that are looked at for them: `.volta/tools/image/node/VERSION/etc/npmrc`."""
+"""Levels below a toolchain that are searched for them: `.volta/tools/image/node/VERSION/etc/npmrc`."""
 _PLAIN = frozenset(
     """
     bin cache conda-meta doc docs include lib lib32 lib64 libexec locale man node_modules pkgs share site-packages src
     test tests .git
     """.split()
 )
-"""Folders below a toolchain that hold none."""
+"""Folders below a toolchain that have no such settings."""
 _MOST_FOLDERS = 1000
-"""Folders of one toolchain that are looked at, those near its top first."""
+"""Most folders of one toolchain that are searched, those near its top first."""
 
 
 def tool_folders(environ: Mapping[str, str]) -> list[Path]:
-    """Return the folders as the person names them, and the programs elsewhere that links in them lead to."""
+    """Return the folders of the PATH and of toolchains, unresolved, and the links in them to programs elsewhere."""
     homes = home_folders(environ.get("HOME", ""))
     real = [os.path.realpath(home) for home in homes]
     chains = [home / name for home in homes for name in _TOOLS if os.path.isdir(home / name)]
@@ -57,7 +57,7 @@ def tool_folders(environ: Mapping[str, str]) -> list[Path]:
     on_path = []
     for entry in dict.fromkeys(map(os.path.normpath, entries)):
         place = os.path.realpath(entry)
-        # A PATH may lead to the home folder itself, or to `/`: that is no folder of programs.
+        # A PATH entry may be the home folder itself, or `/`, which must not be shown.
         if place in _OF_SYSTEM or not os.path.isdir(place) or any(map(_is_below, real, [place] * len(real))):
             continue
         is_own = any(_is_below(path, home) for path in (entry, place) for home in (*real, *map(str, homes)))
@@ -77,7 +77,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _follow_links(folder: str) -> tuple[Path, ...]:
-    """Return the links in a folder of programs that lead to a program elsewhere."""
+    """Return the links in a folder of programs whose targets are programs elsewhere."""
     return _read_links(folder, _mtime(folder)) if os.path.basename(folder) in _PROGRAMS else ()
 
 
@@ -94,11 +94,11 @@ def _read_links(folder: str, _stamp: int) -> tuple[Path, ...]:
 
 
 _scanned: dict[str, tuple[dict[str, int], tuple[Path, ...]]] = {}
-"""By toolchain: the folders that were looked at, with their times, and the settings found."""
+"""By toolchain: the searched folders with their mtimes, and the settings found."""
 
 
 def hidden_settings(folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield the settings inside real `folders` that may hold passwords."""
+    """Yield the settings files below the real paths `folders` that may have passwords."""
     done: list[str] = []
     for folder in sorted(map(str, folders)):
         if any(_is_below(folder, one) for one in done):

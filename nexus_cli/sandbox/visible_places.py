@@ -1,7 +1,7 @@
-"""The places that a command in the profile `read` sees: the system, the project, and tools of the person.
+"""The places that a command in the profile `read` sees: the system, the project, and the person's tools.
 
-A list of what the system is, not of what is private: a folder at the top of the file system that is not on it is
-hidden whole, so that no path, however it came about, leads to other work of the person.
+An allowlist: a folder at the root of the file system that is not on it is hidden as a whole, so that no path leads to
+other work of the person.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SYSTEM = frozenset(
     bin boot dev etc gnu lib lib32 lib64 libx32 nix opt proc sbin snap sys usr Applications Library System private
     """.split()
 )
-"""Folders at the top of the file system that hold programs and settings of the system."""
+"""Folders at the root of the file system with programs and settings of the system."""
 _CLOSED = (
     *(
         f"/etc/{name}"
@@ -38,7 +38,7 @@ _CLOSED = (
     "/private/tmp",
     "/usr/home",
 )
-"""Places in folders of the system that are secret or of persons; root could read all of them."""
+"""Secret or personal places inside system folders, hidden because root could read them."""
 _NEEDED = (
     "/run/booted-system",
     "/run/current-system",
@@ -47,13 +47,13 @@ _NEEDED = (
     "/var/lib/sss/mc",
     "/home/linuxbrew/.linuxbrew",
 )
-"""What programs of the system need of folders that are hidden."""
+"""Places in hidden folders that programs of the system need."""
 _MOST_LINKS = 40
-"""Links on the way to a place; the system follows no more either."""
+"""Most links followed on one path, as in the kernel."""
 
 
 def closed_places(project: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the real paths that `read` hides besides credentials; not what holds the real path `project`."""
+    """Return the real paths that `read` hides besides credentials, but none inside the real path `project`."""
     found = [Path(path) for path in _CLOSED if os.path.lexists(path)]
     with suppress(OSError):
         tops = sorted(entry.path for entry in os.scandir("/") if not entry.is_symlink() and entry.name not in _SYSTEM)
@@ -66,22 +66,22 @@ def closed_places(project: Path, environ: Mapping[str, str]) -> tuple[Path, ...]
 def shown_places(
     project: Path, cwd: Path, git: Path | None, own: Places, environ: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    """Return what of hidden places is read all the same; a link and what it leads to are two of them.
+    """Return the readable paths inside hidden places, links as well as their targets.
 
-    `project` and `cwd` are real, `git` is the git folder of the repository that a worktree belongs to.
+    `project` and `cwd` are real paths, `git` is the git folder of the repository that a worktree belongs to.
     """
     tools = [*tool_folders(environ), *map(Path, _NEEDED), Path(sys.prefix), Path(sys.base_prefix), PACKAGE]
     skills = own.config / "skills"
     with suppress(OSError):
         tools += [skills, *(Path(entry.path) for entry in os.scandir(skills) if entry.is_symlink())]
     found = [*tools, defaults_dir(), *read_git_settings(environ, project).shown]
-    # The link to `nexus` may be made after the profile (`config/child_environment.add_own_program`).
+    # The link to `nexus` may be made after the profile (`config/host_environment.add_own_program`).
     always = [project, cwd, *([git] if git else []), _real(own.cache) / "bin"]
     return tuple(dict.fromkeys([*always, *_existing(found)]))
 
 
 def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> tuple[Path, ...]:
-    """Return settings with passwords inside what is `shown` of tools; none in `always`, where no tools are."""
+    """Return the settings files with passwords inside the `shown` folders, leaving out those in `always`."""
     kept = tuple(always)
     tools = (path for path in shown if not path.is_symlink() and path.is_dir())
     found = hidden_settings(path for path in tools if not any(map(path.is_relative_to, kept)))
@@ -89,7 +89,7 @@ def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> tuple[Path
 
 
 def _existing(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield what exists of `paths`: every link on the way, as it is named in its real folder, and where they lead."""
+    """Yield, for each existing path, every link on the way to it and its real path."""
     for path in paths:
         if os.path.exists(path):
             yield from _follow(str(path))

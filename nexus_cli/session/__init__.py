@@ -1,4 +1,4 @@
-"""Sessions: turn triggers into events. Its exports load what they need when they are asked for."""
+"""Sessions: turn triggers into events. The exports are loaded on access."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Assess a task before its turn by the model that `assess.model` names: the third layer of seed D. It only restricts.
+"""Assess a task before its turn with the model of `assess.model`: the third layer of seed D, which only restricts.
 
-Where the model fails or says nothing of use, nothing is restricted.
+If the model fails or gives no usable answer, nothing is restricted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from nexus_cli.session.acts.side_run import run_in_lane
 from nexus_cli.turn.dispatch import Dispatcher
 
 SHOWN = 4_000
-"""Characters of the task that the model gets."""
+"""Most characters of the task that are sent."""
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 async def assess(lane_state: LaneState, dispatcher: Dispatcher, words: str) -> Limits:
-    """Return the limits that the model recommends for a task; it is paid for by the turn."""
+    """Return the limits that the model recommends for a task; its cost counts for the turn."""
     name = lane_state.settings.assess.model
     try:
         model = other_model(lane_state.window, lane_state.settings, name)
@@ -40,7 +40,7 @@ async def assess(lane_state: LaneState, dispatcher: Dispatcher, words: str) -> L
 
 
 def parse_assessment(answer: str) -> Limits:
-    """Return what an answer restricts; unknown keys and wrong values restrict nothing."""
+    """Parse an answer to limits; ignore unknown keys and invalid values."""
     found = _OBJECT.search(answer)
     try:
         value: Any = json.loads(found[0]) if found else {}

@@ -40,8 +40,8 @@ class ContextToolService:
         }
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
-        """See `Assembly`. Forms are rendered again; if the section's text has changed since, only the whole is
-        available."""
+        """See `Assembly`. Shorter forms are rendered again; if the section has changed since, the whole text is
+        returned."""
         row = next((one for one in self._sections() if one["id"] == name), None)
         if row is None:
             return None
@@ -66,7 +66,7 @@ class ContextToolService:
         return [*json.loads(self.lane_state.lane.epoch.sections), *self._event_sections(1.0)]
 
     def _event_sections(self, scale: float) -> list[dict[str, Any]]:
-        """Return the event sections that the epoch sent last, with their tokens at `scale`.
+        """Return the event sections that the epoch sent last, with tokens scaled by `scale`.
 
         Sections sent together are scaled to a common total, as in the report.
         """
@@ -81,6 +81,6 @@ class ContextToolService:
 
 
 def in_form(section: Section, form: str) -> str:
-    """Return the text of a section in the form of this name, else in the next fuller one that it has."""
+    """Return the text of a section in the given form, or in the next fuller one that it has."""
     wanted = LADDERS[4][: LADDERS[4].index(form) + 1]
     return [text for name, text in zip(section.names, section.forms, strict=True) if name in wanted][-1]

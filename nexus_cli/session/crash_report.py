@@ -1,4 +1,4 @@
-"""Bugs of our own: the person gets one line, where it happened goes to the log file (law 9)."""
+"""Report bugs of nexus: one line for the person, the stack trace in the log file (law 9)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 
 LOG_BYTES = 1_000_000
-"""Beyond this size the log is set aside once, as `nexus.log.1`."""
+"""Size at which the log is renamed to `nexus.log.1`."""
 
 
 def report_bug(bug: BaseException) -> NexusError:
-    """Return the one line for an unforeseen exception. The log file gets its type and places, never the text of a
-    prompt. That nothing can be started any more is no bug."""
+    """Return the error for an unexpected exception, and log its type and stack trace, but never any message text.
+
+    "Can't start new thread" is reported as a limit of the system, not as a bug.
+    """
     if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
         why = "the limit of processes of this user, or of this machine, is reached"
         return NexusError("internal", "no thread can be started", why, "`ulimit -u` shows it; end other programs")

@@ -1,7 +1,7 @@
-"""The epoch that a request would begin, put together as it would be sent, and neither sent nor recorded: the first one
-of a session that has sent nothing yet, and the next one after a reload or a switch of model or effort.
+"""Draft the epoch that the next request would begin, without sending or recording it.
 
-The session that would send it drafts it. Where none runs, the factory opens one that is only looked at.
+That is the first epoch of a session that has sent nothing, and the next one after a reload or a switch of model or
+effort. The session that would send it drafts it; if none is running, the factory opens one for inspection.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class FirstEpoch:
     told: Sections
     """The event sections of its first request."""
     preamble: str
-    """Their text."""
+    """The text of these sections."""
 
 
 class _Unasked:
-    """The provider, and the person, of a session that is only looked at."""
+    """Provider and approver of a session opened for inspection."""
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
         """See `Provider`."""
@@ -67,8 +67,7 @@ class _Unasked:
 
 @contextmanager
 def new_session(options: Options, settings: Settings, services: ServiceMakers) -> Iterator[SessionState]:
-    """Open the session that `options` would begin, over a ledger in memory; what is known of the person is read from
-    theirs."""
+    """Open the session that `options` would begin, in a ledger in memory; facts are read from the person's ledger."""
     with readonly_ledger() as known, closing(Ledger.open(None)) as ledger:
         info = MODELLESS
         if options.model:
@@ -96,7 +95,7 @@ def look_at(
     info: ModelInfo,
     services: ServiceMakers,
 ) -> SessionState:
-    """Return the state that a session of `ledger` would be opened with; it is not locked, and nothing of it changes."""
+    """Return the state with which a session of `ledger` would be opened. Locks and changes nothing."""
     unasked, resumed = _Unasked(), ledger.log(made.id).current_epoch() is not None
     factory = SessionFactory(
         ledger, known, options, settings, local_now, [], recipe, info, made, resumed, unasked, services
@@ -105,7 +104,7 @@ def look_at(
 
 
 def draft_first(state: SessionState) -> FirstEpoch:
-    """Return the first epoch of a session that has sent nothing yet. Blocks."""
+    """Draft the first epoch of a session that has sent nothing yet. Blocks."""
     lane_state, notices = state.lane_state, list[str]()
     prompt, log = _drafting(state, notices.append)
 
@@ -118,7 +117,7 @@ def draft_first(state: SessionState) -> FirstEpoch:
 
 
 def draft_next(state: SessionState, before: Epoch, head: Sequence[WindowItem], effort: str) -> NextEpoch:
-    """Return the epoch after `before` with `head` as its window. Blocks."""
+    """Draft the epoch after `before` with the window `head`. Blocks."""
     notices = list[str]()
     prompt, log = _drafting(state, notices.append)
     planned = run_to_end(prompt.draft_epoch(state.lane_state.window))
@@ -128,7 +127,7 @@ def draft_next(state: SessionState, before: Epoch, head: Sequence[WindowItem], e
 
 
 def _drafting(state: SessionState, notify: Callable[[str], None]) -> tuple[PromptAssembly, MemoryLog]:
-    """Return what plans the sections of a session anew, and the log in memory that it notes in what is left out."""
+    """Return an assembly for the sections of a session, and the log in memory for the drops that it records."""
     prompt, record = state.lane_state.prompt, state.record
     assert isinstance(prompt, PromptAssembly) and record is not None, "a session of the factory has both"
     log = _Unwritten(record)
@@ -140,7 +139,7 @@ def _without_texts(drops: Sequence[Drop]) -> tuple[Drop, ...]:
 
 
 class _Unwritten(MemoryLog):
-    """Goes on after the log of a session, in memory: nothing that is noted here reaches the session."""
+    """Continues the log of a session in memory, without changing it."""
 
     def __init__(self, log: LaneLog) -> None:
         super().__init__(log.last_id(), log.last_drop(), log.next_epoch())
@@ -152,7 +151,7 @@ class _Unwritten(MemoryLog):
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` gives, also where the loop of this thread already runs."""
+    """Run `work` to its end and return its result, even inside a running event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -162,8 +161,10 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 def prepare_next_request(state: SessionState) -> NextRequest:
-    """Return the next request of a session that runs here; what it begins with is looked up where that is another
-    system text by then, and what a cache may hold where the session was not opened yet. Blocks, and sends nothing."""
+    """Return the next request of a session in this process, without sending it. Blocks.
+
+    Drafts a new epoch if the request would begin one, and loads the cache history if the session has not done so.
+    """
     lane_state, ledger = state.lane_state, state.ledger
     if ledger is None or state.options is None:
         return next_request(lane_state)

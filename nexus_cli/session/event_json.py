@@ -24,7 +24,7 @@ _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
 
 
 def to_json_value(value: Any) -> Any:
-    """Return `value` as JSON values: records become objects. A result's whole output is left out, it may be 64 MiB."""
+    """Convert `value` to JSON values: dataclasses become objects. `ToolResult.full` is omitted; it may be 64 MiB."""
     if is_dataclass(value) and not isinstance(value, type):
         made = {f.name: to_json_value(getattr(value, f.name)) for f in fields(value)}
         if isinstance(value, ToolResult):
@@ -44,9 +44,9 @@ _BY_ANSWER: Mapping[str, type] = {name: answer for answer, name in _ANSWERS.item
 
 
 def read_event(line: Mapping[str, Any]) -> Event | None:
-    """Return the event of an object that `event_value` and `EventNumbers` made; None for a type that is not known.
+    """Restore an event from a JSON line; return None for an unknown type.
 
-    Raises `KeyError`, `TypeError` or `ValueError` where fields are missing or of another kind.
+    Raises `KeyError`, `TypeError` or `ValueError` if fields are missing or invalid.
     """
     found = _KINDS.get(str(line["type"]))
     if found is None or found is AgentEvent:
@@ -58,7 +58,7 @@ def read_event(line: Mapping[str, Any]) -> Event | None:
 
 
 def _read_value(kind: Any, value: Any) -> Any:
-    """Return the value of type `kind` that `to_json_value` made `value` of."""
+    """Restore a value of type `kind` from the output of `to_json_value`."""
     parts = [part for part in get_args(kind) if part is not type(None)]
     if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
         hints = _field_types(kind)
@@ -81,7 +81,7 @@ def _field_types(kind: type) -> dict[str, Any]:
 
 
 def failure_result(error: NexusError) -> AskResult:
-    """Return the result object of a run that ended before there was a session."""
+    """Return the result object of a run that failed before it had a session."""
     return {
         "type": "result",
         "version": 1,
@@ -116,18 +116,18 @@ def event_value(event: Event) -> tuple[str, dict[str, Any]] | None:
 
 @dataclass
 class EventNumbers:
-    """Numbers the objects of one stream, from 0 without gaps."""
+    """Makes the lines of one stream, numbered from 0 without gaps."""
 
     clock: Callable[[], datetime] = local_now
     next: int = 0
 
     def event_line(self, event: Event) -> dict[str, Any] | None:
-        """Return the object of `event`; None if it has none."""
+        """Return the line of `event`, None if it has none."""
         found = event_value(event)
         return None if found is None else self.line(*found)
 
     def line(self, kind: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the next object of the stream, of type `kind` with the fields of `value`."""
+        """Return the next line of the stream, of type `kind` with the fields of `value`."""
         head = {"v": 1, "seq": self.next, "at": format_utc(self.clock()), "type": kind}
         self.next += 1
         return {**head, **{key: to_json_value(item) for key, item in value.items() if key not in head}}

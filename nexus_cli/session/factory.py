@@ -1,7 +1,7 @@
-"""The only place that knows every part: opens a session from options and settings.
+"""Open a session from options and settings. The only module that knows all parts of a session.
 
-Order: the ledger (in memory where it cannot be opened), the session (new, or the one to resume), model and budget,
-context, tools with their services, contributors. Nothing is sent and no model library is imported here.
+Order: the ledger (in memory if it cannot be opened), the session (new or resumed), model and budget, context, tools
+with their services, contributors. Sends nothing and imports no model library.
 """
 
 from __future__ import annotations
@@ -75,13 +75,12 @@ def open_session(
     ledger: Ledger | None = None,
     services: ServiceMakers = (),
 ) -> Session:
-    """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
+    """Open a session for its first trigger; raise `NexusError` if options, files or the ledger prevent it.
 
-    With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `services` are
-    what the rooms above register, see `nexus_cli.service_list`.
-
-    With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
-    in it if it is the same one; after an error the earlier one can go on as if nothing had been.
+    With `ledger` (and a `provider`) both are shared with other sessions and left open. `services` are the makers of
+    `nexus_cli.service_list`.
+    With `earlier` it takes over ledger and provider of that session, and its allowances if it is the same session;
+    after an error `earlier` remains usable.
     """
     notices = [] if earlier is not None else list(settings.notices)
 
@@ -109,7 +108,7 @@ def open_session(
 
 
 def make_provider(settings: Settings) -> Provider:
-    """Return the way to every model that litellm knows, with the person's retries."""
+    """Make the provider for all models that litellm knows, with the retries of the settings."""
     return RetryingProvider(
         LitellmBackend(info=lambda name: model_info(name, settings.models)),
         tries=settings.provider.retries + 1,
@@ -118,7 +117,7 @@ def make_provider(settings: Settings) -> Provider:
 
 
 def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
-    """A session after `earlier`, in the same process and ledger."""
+    """Open a session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
     made = opened(ledger)
     if made.id != earlier.id and earlier.workers is not None and (busy := earlier.workers.running()):
@@ -161,7 +160,7 @@ def _open(
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):
         resume = f"nexus -w {found.worktree} -r {found.id}"
-        notices.append(f"this session worked in worktree {found.worktree}; it goes on in {options.cwd} ({resume})")
+        notices.append(f"this session worked in worktree {found.worktree}; it continues in {options.cwd} ({resume})")
     made = found or ledger.create_session(
         folder=str(options.cwd),
         project=str(project_identity(options.cwd)),
@@ -192,9 +191,9 @@ def _open(
 
 
 def _settle(options: Options) -> list[str]:
-    """Undo the changes of a command that was cut short when its nexus process ended; return lines for the person.
+    """Undo changes to protected places by a command whose nexus process was killed; return lines for the person.
 
-    Nothing has read them by then. Raises `NexusError` if that fails: git or an editor could obey what was left.
+    Runs before anything reads the project. Raises `NexusError` on failure: git or an editor might obey these changes.
     """
     project, own = project_root(options.cwd), places()
     if not is_unchecked(project, own.data):
@@ -209,7 +208,7 @@ def _settle(options: Options) -> list[str]:
 
 
 def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
-    """Anchor the token estimate of a resumed lane; without an anchor where its record is damaged."""
+    """Anchor the token estimate of a resumed lane, unless its record is damaged."""
     from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
 
     with suppress(NexusError):
@@ -223,25 +222,25 @@ async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
 
 
 def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
-    """Raise `NexusError` where the session would run without the walls, rules or dollar limit that the person wants."""
+    """Raise `NexusError` if a required sandbox, the rules or the dollar limit could not be enforced."""
     permission, limits = session.state.dispatcher.permission, session.state.limits
     if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
         raise unknown_price(info.name)
     level = limits.allow or "read"
     if settings.sandbox.backend == "required":
-        permission.require_walls()
+        permission.require_sandbox()
     permission.check_rules(level)
     session.notices.extend(permission.take_problems(level))
 
 
 @dataclass
 class SessionFactory:
-    """Builds one session: one that runs, and one that is only looked at (`next_request.draft`)."""
+    """Builds a session, to run it or only to inspect it (`session/draft.py`)."""
 
     ledger: Ledger
-    """The ledger that the session is kept in."""
+    """The ledger of the session."""
     known: Ledger
-    """The ledger with what is known of the person: the same one, or theirs where the session is kept in memory."""
+    """The ledger with the person's facts: the same one, or theirs if the session's is in memory."""
     options: Options
     settings: Settings
     clock: Clock
@@ -255,13 +254,13 @@ class SessionFactory:
     control: Control = field(default_factory=Control)
 
     def session(self, approver: Approver | None) -> Session:
-        """Return the session. Records and sends nothing, and locks nothing."""
+        """Build the session. Records, sends and locks nothing."""
         services = offered_services(self.services, self.known, self.options, lambda: session)
         session = Session(self.provider, state=self._state(approver, services))
         return session
 
     def _state(self, approver: Approver | None, services: SessionServices) -> SessionState:
-        """Return the members, in the order in which each needs those before it."""
+        """Build the members, each after those that it needs."""
         options, info = self.options, self.info
         effort = sent_effort(info.name, options.effort)
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
@@ -335,7 +334,7 @@ class SessionFactory:
         services: SessionServices,
     ) -> Dispatcher:
         options, project = self.options, project_root(self.options.cwd)
-        # Nexus's own data are no file of a project, but a worktree lies there.
+        # Nexus's data folder is protected as a whole, unless the project is a worktree in it.
         own = (places().config,) if find_worktree(project) else (places().config, places().data)
         permission = CallPermission(options.cwd, project, own, self.settings.sandbox, answers=options.answers)
         return Dispatcher(
@@ -352,7 +351,7 @@ class SessionFactory:
         )
 
     def _warn(self, line: str) -> None:
-        """Show a line at once while a turn runs, else with the notices of the session."""
+        """Emit a line at once during a turn, else add it to the notices of the session."""
         if self.control.running:
             self.control.emit_notice(line)
         else:
@@ -370,8 +369,7 @@ class SessionFactory:
         return context
 
     def _root(self) -> SessionInfo:
-        """The session that this one's first lines come from, as far as it is still there: its forks share a cache key
-        and the time at which it all began."""
+        """Return the oldest existing ancestor of the session: its forks share its cache key and start time."""
         session = self.made
         try:
             while session.parent:

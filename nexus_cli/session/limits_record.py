@@ -1,8 +1,8 @@
 """Record the limits and the window of each request as a memo of the lane, once per change, and read them back.
 
 Also changes the permission level of an open session, and finds the limits of the next request of a session that does
-not run here. A report on an old request reads the memo: settings and recipes may have changed since. If the state of a
-run binds limits they can differ by request.
+not run here. A report on an old request reads the memo, because settings and recipes may have changed since. If signals
+bind, limits can differ by request.
 """
 
 from __future__ import annotations
@@ -31,19 +31,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CHANGED = "the limits have changed"
-"""How the line for the model begins."""
+"""Beginning of the notice for the model."""
 PLAN_ENDS = "Plan mode is over. The plan above holds, unless the next message changes it."
 LIMITS = "limits"
-"""Memo: `recipe`, its `section_budget`, `limits` as in `nexus docs json`, and the `window` and `max_output` of the
-model in tokens, as then known. It holds for the requests that were sent from then on."""
-
+"""Memo: `recipe`, its `section_budget`, `limits` as in `nexus docs json`, and the model's `window` and `max_output` in
+tokens as known then. Valid for all requests until the next such memo."""
 LEVEL_LAYER = "/permissions"
-"""Layer of the limits that names a permission level chosen during the session."""
+"""Layer of the limits with the permission level chosen during the session."""
 
 
 @dataclass
 class SessionLimits:
-    """The limits of one session's requests; records them before the next request, if others were recorded last."""
+    """Records the limits of one session's requests."""
 
     dispatcher: Dispatcher
     bounds: tuple[Bound, ...]
@@ -51,11 +50,11 @@ class SessionLimits:
     _recorded: dict[str, Any] | None = None
 
     def in_force(self, lane_state: LaneState) -> LimitsInForce:
-        """Return the limits of the next request, with what the state of the run binds."""
+        """Return the limits of the next request, including those of signals."""
         return self.dispatcher.in_force(lane_state, self.bounds)
 
     def record(self, lane_state: LaneState) -> None:
-        """Record recipe, limits and window in a memo of the lane, if others were recorded last."""
+        """Record recipe, limits and window in a memo of the lane, if they differ from the last one."""
         info, timeline = lane_state.model.info, lane_state.lane.timeline
         now = {
             "recipe": self.recipe.name,
@@ -73,9 +72,9 @@ class SessionLimits:
 
 
 def at_level(state: SessionState, level: str) -> SessionState:
-    """Return the state with permission `level` in force for its next call, as far as the other layers allow.
+    """Return the state with permission `level` in force from the next call on, as far as the other layers allow.
 
-    The model is told with its next request if that changes what it was told last.
+    The next request has a notice if other limits change with it.
     """
     lane_state, dispatcher = state.lane_state, state.dispatcher
     if state.options is None:  # a bare session has one layer
@@ -95,10 +94,10 @@ def at_level(state: SessionState, level: str) -> SessionState:
 
 
 def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], known: Collection[str] = ()) -> str:
-    """Return one line for the model on limits that differ from those of the last request; "" if none do.
+    """Return a notice for the model about limits that changed since the last request, "" if none did.
 
-    `bounds` are the present ones. Limits bound by the state of a run are ignored, and those whose names are `known`;
-    the permission level has a section of its own.
+    `bounds` are the current limits. Limits of signals, those named in `known`, and the permission level, which has its
+    own section, are ignored.
     """
     now = Limits(**{one.name: one.value for one in bounds})
     if not memos:
@@ -112,17 +111,16 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], know
 
 
 def permission_facts(dispatcher: Dispatcher) -> dict[str, Any]:
-    """Return what the section `permission` of the context says: whether commands are confined is assumed until the
-    sandbox was looked for."""
+    """Return the values of the context section `permission`; a sandbox is assumed until it was probed."""
     return {
         "level": dispatcher.limits.allow or LEVELS[0],
         "asked": dispatcher.approver is not None,
-        "confined": dispatcher.permission.may_have_walls,
+        "confined": dispatcher.permission.may_have_sandbox,
     }
 
 
 def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
-    """Return the limits that were noted, without what the state of the run added."""
+    """Return the recorded limits without those of signals."""
     made = Limits()
     for one in noted:
         name, said = str(one["name"]), one.get("said") or {"": one["value"]}
@@ -144,7 +142,7 @@ def _value_text(name: str, limits: Limits) -> str:
 
 
 def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
-    """Return what was noted for a request that was sent; None for one of before such notes were taken."""
+    """Return the memo that was valid for a sent request, None if there was none yet."""
     held = [memo.value for memo in memos if sent.is_newer_than(memo.entry, memo.at)]
     return dict(held[-1]) if held else None
 
@@ -157,23 +155,25 @@ class NextLimits:
     limits: Limits
     bounds: tuple[Bound, ...]
     lost: str = ""
-    """Why the session cannot go on in its recipe, and what is shown instead; "" where it can."""
+    """The reason why the session's recipe cannot be loaded, and what is shown instead; "" if it can."""
 
     def at(self, budget: TokenBudget) -> NextLimits:
-        """Return the same with the limits that signals bind in a turn begun by the person, if the recipe lets them."""
+        """Return the limits tightened by the signals of a turn that the person begins, if the recipe has signals."""
         if not self.recipe.signals:
             return self
         limits, bounds = tighten_by_signals(self.bounds, Signals(budget.pressure, event_class="communication"))
         return replace(self, limits=limits, bounds=bounds)
 
     def to_json(self) -> list[LimitObject]:
-        """Return the limits as `nexus docs json` has them."""
         return [bound.to_json() for bound in self.bounds]
 
 
 def load_next_limits(log: LaneLog, found: SessionInfo, options: Options, settings: Settings) -> NextLimits:
-    """Return what holds for the session `found`. Raises as `load_recipe` does for a recipe
-    that was named; where the session's own is gone or broken it is what its last request had."""
+    """Return the limits of the next request of the session `found`.
+
+    If its recipe is missing or invalid, returns those of its last request. Raises as `load_recipe` for a recipe named
+    in `options`.
+    """
     try:
         recipe = recipe_of(found, replace(options, front=""))[0]
     except NexusError as error:
@@ -185,7 +185,7 @@ def load_next_limits(log: LaneLog, found: SessionInfo, options: Options, setting
 
 
 def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
-    """Return what the newest request had, as far as it was recorded."""
+    """Return the limits recorded for the newest request."""
     noted = [memo.value for memo in log.memos(LIMITS)]
     last: Mapping[str, Any] = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}
     bounds = tuple(_bound(one) for one in last["limits"])
@@ -194,7 +194,7 @@ def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
 
 
 def _bound(one: Mapping[str, Any]) -> Bound:
-    """Return a limit as it was described."""
+    """Restore a limit from its JSON form."""
     name = str(one["name"])
     said = {layer: _value(name, value) for layer, value in one.get("said", {}).items()}
     return Bound(name, _value(name, one["value"]), str(one["bound_by"]), said)

@@ -1,4 +1,4 @@
-"""`SessionLogger`: the log of one session for who puts a `Session` together from parts."""
+"""`SessionLogger`: the log of a session, for callers that build a `Session` from parts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from nexus_cli.ledger import LaneLog, Ledger
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Place of a new session, and its initial fields."""
+    """Ledger and fields of a new session."""
 
     path: Path | None = None
-    """The ledger's file; None means the person's own."""
+    """The ledger's file; None for the person's ledger."""
     folder: Path = field(default_factory=Path.cwd)
     model: str = ""
     recipe: str = "chat"
     save: bool = True
-    """False: in memory, nothing is written."""
+    """False to keep the session in memory only."""
 
 
 class SessionLogger(LaneLog):
@@ -30,8 +30,7 @@ class SessionLogger(LaneLog):
     def __init__(
         self, config: LogConfig | None = None, *, session: str | None = None, clock: Clock = local_now
     ) -> None:
-        """Create and lock a session by `config`, or continue `session`; raise `NexusError` of kind `ledger` or
-        `usage`."""
+        """Create and lock a session by `config`, or open `session`; raise `NexusError` of kind `ledger` or `usage`."""
         config = config or LogConfig()
         self.ledger = ledger = Ledger.open((config.path or ledger_place()) if config.save else None)
         try:
@@ -51,5 +50,5 @@ class SessionLogger(LaneLog):
             raise
 
     def close(self) -> None:
-        """Close the ledger. Safe to call twice."""
+        """Close the ledger. May be called twice."""
         self.ledger.close()

@@ -1,7 +1,6 @@
-"""The outcome of a turn, from its last step and its figures: as a value, and as the object of `--json`.
+"""Make the outcome of a turn, as a value and as the object of `--json`.
 
-Explains to the person what refused a call and what lets it run; each front end names the permission level in its
-own way.
+Explains for each refused call what refused it and what would allow it; front ends name the permission level.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
 )
-"""Kinds of error after which the last text may be incomplete: no answer is printed, the session keeps it."""
+"""Kinds of error after which the last text may be incomplete: it is not printed, but kept in the session."""
 _LEFT_OUT = {"tools": "leaves {tool} out", "categories": "leaves out every tool of its kind"}
 _STEPS = "lets only {steps} of a turn call tools"
 _LAYERS = {
@@ -45,7 +44,7 @@ _PLAIN = {
 
 
 def outcome(state: SessionState, error: NexusError | None) -> Outcome:
-    """Return the outcome of the newest turn; `error` is what stopped it. Its text is that of the last step."""
+    """Return the outcome of the newest turn, with the text of its last step; `error` is what stopped it."""
     lane_state = state.lane_state
     return Outcome(
         ok=error is None,
@@ -62,17 +61,17 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
 
 
 def _denied(state: SessionState) -> Iterator[dict[str, str]]:
-    """Yield every refused call of the turn with what lets it run."""
+    """Yield every refused call of the turn with an explanation."""
     for row in state.dispatcher.denied:
         tool = state.dispatcher.registry.get(row["tool"])
         yield explain_denial(row, state.bounds, state.recipe.name, str(tool.effect) if tool else "")
 
 
 def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, str]:
-    """Return a refused call with `by`, what refused it, and `hint`, what lets it run.
+    """Add `by` (what refused the call) and `hint` (what would allow it) to a refused call.
 
-    `by` names layers, or is `rules`, `person` or `signals`; `effect` is that of its tool. If its `allow` names a
-    sufficient level, `hint` is empty: front ends name the level.
+    `by` names layers, or is `rules`, `person` or `signals`; `effect` is that of the tool. `hint` is empty if `allow`
+    names a sufficient level, which front ends show.
     """
     limit = row["limit"]
     if limit == SAID_NOTHING:
@@ -88,7 +87,7 @@ def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str,
 
 
 def _layers(bound: Bound, member: str) -> list[str]:
-    """Return all layers that have to change before the call can run."""
+    """Return the layers that must change before the call can run."""
     if bound.name in SETS:
         return [layer for layer, value in bound.said.items() if member not in value]
     return [layer for layer, value in bound.said.items() if value == bound.value]
@@ -114,7 +113,7 @@ def _hint(row: Mapping[str, str], bound: Bound | None, by: Sequence[str], recipe
 
 
 def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) -> AskResult:
-    """Return what `--json` prints at the end of a turn; `drops` are those of the turn."""
+    """Return the object that `--json` prints at the end of a turn; `drops` are those of the turn."""
     lane_state = state.lane_state
     request = next_request(lane_state)
     return {
@@ -145,7 +144,7 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
 
 
 def _usage(usage: Usage) -> UsageObject:
-    """Return usage with the keys of `nexus docs json`."""
+    """Return the JSON form of usage (`nexus docs json`)."""
     return {
         "input": usage.input,
         "output": usage.output,

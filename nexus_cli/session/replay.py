@@ -1,5 +1,7 @@
-"""Replay: rebuild every request of a session from the ledger alone, and compare it line by line with what was sent
-(law 8). Nothing outside the ledger is read: neither the defaults nor the working folder."""
+"""Replay: rebuild every request of a session from the ledger alone and compare each line with the one sent (law 8).
+
+Reads nothing outside the ledger, neither the defaults nor the working folder.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 
 Answer = dict[str, Any]
 AT_ONCE = 500
-"""Entries that are read together."""
+"""Entries read in one query."""
 
 
 def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
-    """Return `ok`, `requests` checked, and `first_difference` in one line or None.
+    """Return `ok`, the number of `requests` checked, and `first_difference` in one line or None.
 
-    Without `step` check the requests of every lane and the rest of the session, with it one request of the main lane.
-    Raise `NexusError("usage", ...)` if it does not exist.
+    Without `step` checks the requests of every lane and the rest of the session, with it one request of the main lane.
+    Raises `NexusError("usage", ...)` if that does not exist.
     """
     info = ledger.session(session)
     logs = [ledger.log(session)] if step is not None else ledger.logs(session)
@@ -40,7 +42,7 @@ def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
 
 
 def _check_unsent(logs: list[LaneLog]) -> str:
-    """Return damage outside of requests, "" for none: unsent entries and epochs, the texts of drops."""
+    """Return the first damage outside requests (unsent entries and epochs, texts of drops), "" for none."""
     try:
         for number in range(logs[0].next_epoch()):
             _look_at(logs[0], number)
@@ -57,7 +59,7 @@ def _check_unsent(logs: list[LaneLog]) -> str:
 
 
 def _look_at(log: LaneLog, epoch: int) -> None:
-    """Read an epoch; a forked session has gaps where its source went on by itself."""
+    """Read an epoch if it exists: a forked session lacks those that its source began after the fork."""
     try:
         log.epoch(epoch)
     except NexusError as error:
@@ -66,7 +68,7 @@ def _look_at(log: LaneLog, epoch: int) -> None:
 
 
 def _check_lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
-    """Return the first difference among the requests of one lane, and the number compared."""
+    """Return the first difference in the requests of one lane, and the number of requests compared."""
     epoch: Epoch | None = None
     wire: Wire | None = None
     reached = 0
@@ -108,7 +110,7 @@ def _tail(log: LaneLog, epoch: Epoch, wire: Wire, reached: int, last: int) -> st
 
 
 def _unreadable(log: LaneLog, numbers: range, line: int) -> str:
-    """Return the first unreadable entry with its line; `line` is that of the first entry."""
+    """Describe the first unreadable entry and its line; `line` is that of the first entry."""
     for number in numbers:
         try:
             log.read(number, number)

@@ -1,7 +1,7 @@
-"""Replay down to the bytes: the requests of a session go through litellm again, to a catcher on loopback, and the
-bodies are compared with what was sent. Only the same version of litellm can make the same bytes; another one is named.
+"""Replay to the byte: send the requests of a session through litellm to a server on loopback, and compare the bodies.
 
-The requests themselves are rebuilt from the ledger as `replay` does; nothing is sent to a provider.
+Only the same version of litellm makes the same bytes; bodies of another version are skipped. The requests are rebuilt
+from the ledger as by `replay`; nothing is sent to a provider.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from nexus_cli.provider.rebuild_body import BodyCatcher, hash_rebuilt_body
 
 NOBODY = "a key for nobody"
 SECONDS = 30.0
-"""For importing litellm, which may lie on a disk that hangs."""
+"""Time limit of the import of litellm."""
 UNLOADED = "litellm could not be loaded here in time"
 
 
 async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
-    """Return how many bodies of the main lane are `equal`, which `differ` (by step), and why others were `skipped`.
+    """Compare the bodies of the main lane: the number that is `equal`, the steps that `differ`, those `skipped` by
+    reason.
 
-    `beside` has the same of every side lane that sent something, with its `lane` and `agent`; empty with `step`. Raise
+    `beside` has the same for every side lane with requests, with its `lane` and `agent`; empty with `step`. Raises
     `NexusError("usage", ...)` if the request does not exist.
     """
     logs = [ledger.log(session)] if step is not None else ledger.logs(session)
@@ -66,25 +67,25 @@ async def _compare_bodies(again: _Again, requests: Iterator[tuple[RequestRow, Re
 
 @dataclass
 class _Again:
-    """Makes bodies again; the model library is loaded when the first is wanted."""
+    """Makes bodies again; imports the model library for the first one."""
 
     catcher: BodyCatcher
     backend: LitellmBackend
     _loaded: bool | None = None
 
     async def unable(self) -> str:
-        """Return why no body can be made, or ""."""
+        """Return the reason why no body can be made, or ""."""
         if self._loaded is None:
             self._loaded = await _load_library(self.backend)
         return "" if self._loaded else UNLOADED
 
     async def body(self, request: Request) -> str:
-        """Return the hash of the body of a request; "" if there is none."""
+        """Return the hash of a request's body, "" if litellm made none."""
         return await hash_rebuilt_body(request, self.catcher, self.backend)
 
 
 async def _load_library(backend: LitellmBackend) -> bool:
-    """True if the model library was loaded, or failed to, in time."""
+    """Import the model library; return False if that has not ended in time."""
     loading = DaemonTask(backend.prepare, SECONDS)
     await run_tasks([loading])
     return loading.ended
@@ -99,7 +100,7 @@ def _not_comparable(row: RequestRow, made_by: str) -> str:
 
 
 def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Request]]:
-    """Yield every request of the lane as it was given to the provider, rebuilt from the ledger."""
+    """Yield every request of the lane, rebuilt from the ledger as it was passed to the provider."""
     rows = log.requests()
     if step is not None:
         pick_request(rows, step)

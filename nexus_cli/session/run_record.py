@@ -1,4 +1,4 @@
-"""Describe a session that begins to wait and has no run yet, so that others can open it to go on."""
+"""Describe a session that begins to wait and has no run yet, so that another process can resume it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nexus_cli.ledger import RUN
 from nexus_cli.session.session_state import SessionState
 
 LONGEST = 1000
-"""Characters of the request that are repeated."""
+"""Most characters of the person's request in the record."""
 
 
 def describe_run(state: SessionState) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a session knows of its workers. What runs them is above this room, and is made when the first one is wanted."""
+"""The protocol of a session's workers. The implementation is above this room, and made for the first worker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from nexus_cli.core.services import Workers
 
 H_contra = TypeVar("H_contra", contravariant=True)
 WORKER = "worker"
-"""Memo of a session's lane: one of its workers as it is, written before it starts, when it has a session of its own
-and when it ends."""
+"""Memo with the state of a worker, written before it starts, when it gets its session, and when it ends."""
 WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
     "waiting",
     "running",
@@ -21,55 +20,56 @@ WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
     "stopped",
     "unknown",
 )
-"""States of a worker. `unknown`: the process of an earlier run ended while it worked."""
+"""States of a worker. `unknown`: its process ended before it did."""
 AT_WORK = (WAITING, RUNNING, ASKING)
-"""Those of one that has not ended."""
+"""States of a worker that has not ended."""
 
 
 class RunningWorker(Protocol):
-    """One worker, as those see it who do not run it."""
+    """A worker."""
 
     @property
     def report(self) -> str:
-        """Its last words; "" before it has ended."""
+        """The text of its last reply; "" before it has ended."""
         ...
 
 
 class RunningWorkers(Workers, Protocol[H_contra]):
-    """The workers of a session, as the session itself needs them; `H_contra` is the session."""
+    """The workers of a session; `H_contra` is the type of the session."""
 
     def work_for(self, session: H_contra) -> None:
-        """Go on for `session`, which has taken the place of the one before."""
+        """Continue for `session`, which has replaced the previous one."""
 
     def running(self) -> list[str]:
-        """Return the ids of those that have not ended."""
+        """Return the ids of workers that have not ended."""
         ...
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return each worker as a value, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
-        `tokens`, `cost_usd`, `changed`, `worktree`, `left`, `to_review`, `error`, and the id of
-        the `call` that it came from."""
+        """Return each worker as JSON, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
+        `tokens`, `cost_usd`, `changed`, `worktree`, `left`, `to_review`, `error`, and the id of its `call`."""
         ...
 
     def find(self, name: str) -> RunningWorker | None:
-        """Return the worker of this id or session."""
+        """Return the worker with this id or session, None if there is none."""
 
     async def steer(self, name: str, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
-        """Say something to the worker of this id: to one that runs; let one go on that has ended, and return its
-        report, or with `wait` False that it goes on in the background. `source` is whose words they are: `person` only
-        where they typed them."""
+        """Send a message to a running worker, or continue one that has ended with it.
+
+        Returns the report of a continued worker, or with `wait=False` a note that it runs in the background. `source`
+        is the author: `person` only if they typed the text.
+        """
         ...
 
     def set_level(self, level: str) -> None:
-        """Let the calls of running workers be decided at `level`."""
+        """Set the permission level of running workers."""
 
     def end_after_step(self) -> list[asyncio.Task[None]]:
-        """Let all workers finish their step and begin no other; return the tasks of those that have not ended."""
+        """Let all workers end after their current step; return the tasks of those still running."""
         ...
 
     async def next_report(self) -> str:
-        """Wait for a worker in the background and return what the model should know of it; "" if none runs."""
+        """Wait for a background worker to end and return its report for the model; "" if none runs."""
         ...
 
     async def aclose(self) -> None:
-        """Stop all workers; what they did is kept."""
+        """Stop all workers; their completed work is kept."""

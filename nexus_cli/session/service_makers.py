@@ -1,6 +1,5 @@
-"""`ServiceMaker`: how a service is registered. Those that every session has are listed here, those of the rooms above
-in
-`nexus_cli.service_list`."""
+"""`ServiceMaker`: the registration of a service. Lists the services of every session; `nexus_cli.service_list` has
+those of the rooms above."""
 
 from __future__ import annotations
 
@@ -29,12 +28,12 @@ class ServiceMaker(Generic[S_co]):
     """A service that sessions may have."""
 
     protocol: type[S_co]
-    """A session with it has the tools that need this protocol, or one that it extends."""
+    """Tools that need this protocol, or a base of it, are available in sessions with the service."""
     make: Callable[[Session], S_co]
-    """Called when the service is first used; imports what only then is needed."""
+    """Makes the service at its first use; should import its modules only then."""
     is_offered: Callable[[Ledger, Options], bool] | None = None
-    """False for a session that does not have it, by its options and by what the person's ledger knows; None: every
-    session has it. Cheap: every start of a session asks."""
+    """Returns False if a session does not have the service, by the person's ledger and the options; None: every session
+    has it. Must be cheap: it is called whenever a session is opened."""
 
 
 def _log(session: Session) -> FailoverLog:
@@ -76,14 +75,16 @@ OWN_SERVICES: ServiceMakers = (
     ServiceMaker(SessionFacts, _facts),
     ServiceMaker(SessionWaits, _waits),
 )
-"""What every session has, whoever opens it."""
+"""The services of every session."""
 
 
 def offered_services(
     makers: ServiceMakers, known: Ledger, options: Options, session: Callable[[], Session]
 ) -> SessionServices:
-    """Return the services of a session with `options`: its own and those of `makers`, of which a later one of the same
-    protocol wins. `session` is not called before one is used."""
+    """Return the services of a session with `options`: `OWN_SERVICES` and `makers`; for equal protocols the last wins.
+
+    `session` is called when the first service is used.
+    """
     found = [one for one in (*OWN_SERVICES, *makers) if one.is_offered is None or one.is_offered(known, options)]
     return SessionServices({one.protocol: partial(_make, one, session) for one in found})
 

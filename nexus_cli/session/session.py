@@ -1,8 +1,8 @@
-"""`Session`: one conversation. A trigger goes in, events come out; the turn loop does what happens between.
+"""`Session`: one conversation. Takes triggers and emits events; the turn loop does the work.
 
-Every front end is `async for event in session.run(trigger)`. The work runs in a task of its own, so that `cancel` and a
-time limit reach it at any moment; what was done by then is settled and kept. One thing is done to the lane at a time:
-turns and acts that are asked for meanwhile wait in the order in which they came, and change nothing before their turn.
+Every front end is `async for event in session.run(trigger)`. The work runs in its own task, so that `cancel` and a time
+limit can stop it at any moment; completed work is kept. Turns and acts are queued and run one at a time; a queued one
+changes nothing.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from nexus_cli.session.status import Status
 
 CYCLE = ("read", "edit", "run", PLAN)
-"""Levels that one key goes round."""
+"""Permission levels that Shift+Tab cycles through."""
 ENDS = 16
-"""Turns that may end before the result of the first one is read."""
+"""Most outcomes kept until their results are read."""
 
 
 class Session:
@@ -76,14 +76,15 @@ class Session:
         *,
         state: SessionState | None = None,
     ) -> None:
-        """Seed A's form takes a provider, a context, a logger and a registry; `state` is what the factory makes."""
+        """Without `state`, which the factory makes, this is seed A's session of provider, context, logger and
+        registry."""
         self.state = state or bare_state(provider, context, logger, registry)
         self._control = self.state.lane_state.control
         self._opened = False
         self._before_plan = CYCLE[0]
-        """The level that was in force before plan mode."""
+        """The level before plan mode."""
         self._work_tasks: list[asyncio.Task[None]] = []
-        """Turns and acts that run or wait, in order."""
+        """Running and queued turns and acts, in order."""
         self._ends: deque[tuple[Outcome, Sequence[Drop]]] = deque(maxlen=ENDS)
         """Outcomes of the newest turns, with the drops of each."""
 
@@ -99,22 +100,20 @@ class Session:
 
     @property
     def model(self) -> str:
-        """The model's name."""
         return self.state.lane_state.model.info.name
 
     @property
     def folder(self) -> Path:
-        """The working folder."""
         return self.state.dispatcher.cwd
 
     @property
     def notices(self) -> list[str]:
-        """Lines for the person that came up while the session was opened."""
+        """Notices for the person from outside a turn."""
         return self.state.notices
 
     @property
     def ledger(self) -> Ledger | None:
-        """The ledger that the session is kept in; one in memory where nothing is saved, None for a bare session."""
+        """The ledger of the session, in memory if nothing is saved; None for a bare session."""
         return self.state.ledger
 
     @property
@@ -124,7 +123,6 @@ class Session:
 
     @property
     def provider(self) -> Provider:
-        """The provider of the main lane."""
         return self.state.lane_state.model.provider
 
     def refuse_to_leave(self) -> None:
@@ -134,29 +132,27 @@ class Session:
             raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
 
     def inherit_from(self, other: Session) -> None:
-        """Copy from `other`, which this session follows, the memos of texts that the next message may take along, and
-        what is known of the system."""
+        """Copy the memos of texts that wait for the next message, and the sandbox probe, from the previous session."""
         self.state.dispatcher.permission.share_probe(other.state.dispatcher.permission)
         self._control.attachment_memos |= other._control.attachment_memos
 
     def continue_from(self, other: Session) -> None:
-        """Continue `other`, which was this session until now: copy what the person allowed, and move what waits."""
+        """Take over allowances, pending notices and messages, and workers of `other`, the same session until now."""
         self.state.dispatcher.always |= other.state.dispatcher.always
-        self.state.dispatcher.permission.take_over(other.state.dispatcher.permission)
+        self.state.dispatcher.permission.continue_from(other.state.dispatcher.permission)
         mine, theirs = self.state.lane_state.upcoming, other.state.lane_state.upcoming
         mine.pending = mine.pending or theirs.pending
         mine.notices.extend(theirs.notices)
-        self.state.services.take_over(Workers, other.state.services)
+        self.state.services.continue_from(Workers, other.state.services)
         if self.workers is not None:
             self.workers.work_for(self)
         self._control.steering.extend(other._control.steering)
         other._control.steering.clear()
 
     def set_level(self, level: str) -> None:
-        """Let calls up to `level` (one of `LEVELS`) run without asking from now on, as far as recipe and settings let
-        it; also those that the person is being asked about.
+        """Set the permission level, as far as recipe and settings allow; decides open questions again.
 
-        Raises `NexusError("config", ...)` for `all` if a deny rule cannot be read.
+        Raises `NexusError("config", ...)` for `all` if a deny rule cannot be parsed.
         """
         self.state.dispatcher.permission.refuse_unguarded(level)
         if (now := self.status().allow) != PLAN:
@@ -167,12 +163,12 @@ class Session:
             self.workers.set_level(level)
 
     def leave_plan(self) -> str:
-        """Go back from plan mode to the level before it; return the level in force."""
+        """Return from plan mode to the level before it; return the level in force."""
         self.set_level(self._before_plan)
         return self.status().allow
 
     def cycle_level(self) -> str:
-        """Go to the next of `CYCLE` and return it; `all` is only reached by its name."""
+        """Switch to the next level of `CYCLE` and return it; `all` must be named explicitly."""
         now = self.status().allow
         level = CYCLE[(CYCLE.index(now) + 1) % len(CYCLE)] if now in CYCLE else CYCLE[0]
         self.set_level(level)
@@ -180,12 +176,12 @@ class Session:
 
     @property
     def workers(self) -> RunningWorkers[Session] | None:
-        """The workers of this session, once it had one."""
+        """The workers of this session, None if it never had one."""
         return self.state.services.made(RunningWorkers)
 
     @property
     def undelivered(self) -> tuple[str, ...]:
-        """Words for the running turn that were not delivered yet."""
+        """Messages for the running turn that were not delivered yet."""
         return tuple(words.text for words in self._control.steering)
 
     def status(self) -> Status:
@@ -195,34 +191,33 @@ class Session:
         return status(self.state)
 
     def tools(self) -> list[Tool]:
-        """Return the tools that the model is offered."""
+        """Return the tools of the model."""
         return self.state.dispatcher.registry.tools()
 
     def is_open(self) -> bool:
-        """True if the window ends in open work: calls without results, or a message without an answer."""
+        """Return True if the window ends with open work: calls without results, or a message without an answer."""
         lane = self.state.lane_state.lane
         return bool(lane.items) and not isinstance(lane.next_step(), Done)
 
     def take_notices(self) -> list[str]:
-        """Return notices for the person since the last call, outside of turns."""
+        """Return the notices from outside turns since the last call."""
         notices = list(self.state.notices)
         self.state.notices.clear()
         return notices
 
     @property
     def record(self) -> LaneLog | None:
-        """The log of the session, also after the ledger has failed; None for a bare session."""
+        """The log of the session, even after the ledger has failed; None for a bare session."""
         return self.state.record
 
     @property
     def context(self) -> ContextManager:
-        """The context of the main lane."""
         return self.state.lane_state.window.context
 
     async def run(self, trigger: Trigger | str) -> AsyncGenerator[Event, None]:
-        """Run one turn after those that run or wait. Without text it resumes from the end of the window.
+        """Run one turn after those in the queue, and yield its events, the last of which is `TurnEnd`.
 
-        Always ends with `TurnEnd`.
+        Without text the turn resumes from the end of the window.
         """
         trigger = Trigger(trigger) if isinstance(trigger, str) else trigger
         ended = False
@@ -230,7 +225,7 @@ class Session:
             async for event_ in events:
                 ended = ended or isinstance(event_, event.TurnEnd)
                 yield event_
-        if not ended:  # stopped before its first step, or while it waited
+        if not ended:  # stopped before its first step, or in the queue
             from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (as below)
 
             stopped = outcome(self.state, self._stopped())
@@ -239,7 +234,7 @@ class Session:
             yield event.TurnEnd(nothing)
 
     async def _stream(self, work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event, None]:
-        """Yield the events of `work`, run after all earlier work in a task that `cancel` and the time limit reach."""
+        """Run `work` in a task after all queued work, and yield its events."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         ahead = [task for task in self._work_tasks if not task.done()]
         task = asyncio.create_task(self._in_turn(ahead, events, work))
@@ -261,7 +256,7 @@ class Session:
         events: asyncio.Queue[Event | None],
         work: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """Do `work` when all that is `ahead` has ended; its events go to `events`."""
+        """Run `work` when all tasks of `ahead` have ended, with its events in `events`."""
         if ahead:
             await asyncio.wait(ahead)
             self._control.task, self._control.stopped = asyncio.current_task(), ""
@@ -278,7 +273,7 @@ class Session:
                 timer.cancel()
 
     def _stop(self, task: asyncio.Task[None]) -> None:
-        """Stop a turn or an act that runs or waits."""
+        """Stop a running or queued turn or act."""
         if task is self._control.task:
             self._control.stop("cancel")
         else:
@@ -287,39 +282,41 @@ class Session:
     def steer(
         self, text: str, pasted: Sequence[str] = (), *, files: Sequence[AttachedFile] = (), source: str = "person"
     ) -> None:
-        """Say something to the running turn: delivered after the current batch of tool calls. `files` are records of
-        those in the text, `source` is whose words they are: `person` only where they typed them."""
+        """Send a message to the running turn, delivered after the current batch of tool calls.
+
+        `files` are records of the files in the text; `source` is the author: `person` only if they typed it.
+        """
         if text.strip():
             self._control.steering.append(SteeringWords(text, tuple(pasted), tuple(files), source))
 
     def take_back(self) -> list[str]:
-        """Take the words back that were not delivered to the running turn yet, oldest first."""
+        """Withdraw and return the messages that were not delivered to the running turn yet, oldest first."""
         words = [one.text for one in self._control.steering]
         self._control.steering.clear()
         return words
 
     def take_newest(self) -> str:
-        """Take the newest of these words back; "" if there are none."""
+        """Withdraw and return the newest of these messages, "" if there are none."""
         return self._control.steering.pop().text if self._control.steering else ""
 
     def reload(self) -> None:
-        """Read instructions and the other inputs of an epoch again with the next request."""
+        """Reload instructions and the other inputs of an epoch with the next request."""
         lane_state = self.state.lane_state
         lane_state.upcoming.pending, lane_state.upcoming.draft = lane_state.upcoming.pending or "reload", None
 
     async def share(self, text: str, what: str) -> str:
-        """Return `text` for the next message, clipped to the size of one tool result; the rest becomes a drop."""
+        """Clip `text` for the next message to the cap of a tool result; the rest becomes a drop."""
         lane_state = self.state.lane_state
         return (
             await clip_with_drop(lane_state.window, text, lane_state.window.budget.output_cap, what, Cause.OUTPUT_CAP)
         )[0].text
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return `text` with `[NAME]` for the value of each variable that holds a key, and the names."""
+        """Replace the values of variables with keys in `text` by `[NAME]`; return the text and the names."""
         return self.state.dispatcher.permission.mask_secrets(text)
 
     def note_command(self, attached: str, command: str, output: str) -> None:
-        """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
+        """Note the result of a `!` command; the work record has it once a message includes `attached`."""
         if run := read_run(command, output, 0):
             self._control.attachment_memos[attached] = {COMMAND: command_values(run)}
 
@@ -328,7 +325,8 @@ class Session:
         self._control.attachment_memos[attached] = {RECALLED: {"drop": drop_id}}
 
     def store_attachments(self, texts: Sequence[tuple[str, str]]) -> bool:
-        """Store what waits for the next message, text and title each; False if the session cannot be resumed."""
+        """Store the texts that wait for the next message, each with its title; return False if the session cannot be
+        resumed."""
         timeline = self.state.lane_state.lane.timeline
         if not self.saved or not timeline.last:
             return False
@@ -339,7 +337,7 @@ class Session:
         return True
 
     def load_attachments(self) -> list[tuple[str, str]]:
-        """Return what was stored when the session was left, text and title each."""
+        """Return the texts that were stored when the session was left, each with its title."""
         stored = self._stored_texts()
         for one in stored:
             memos = {kind: one[kind] for kind in (COMMAND, RECALLED) if one.get(kind)}
@@ -348,38 +346,38 @@ class Session:
 
     def _stored_texts(self) -> list[dict[str, Any]]:
         memos = self.state.lane_state.lane.timeline.memos(ATTACHED)
-        own = [memo for memo in memos if memo.value["session"] == self.id]  # a fork has those of its source too
+        own = [memo for memo in memos if memo.value["session"] == self.id]  # a fork also has memos of its source
         return list(own[-1].value["texts"]) if own else []
 
     def count_pending_texts(self, texts: Callable[[], Sequence[str]]) -> None:
-        """Count what `texts` returns, to be sent with the next message, as part of the next request."""
+        """Count the result of `texts`, which waits for the next message, as part of the next request."""
         self._control.waiting_texts = texts
 
     def listen(self, listener: Callable[[Event], None]) -> None:
-        """Hand `listener` what workers do while no turn runs."""
+        """Pass events of workers to `listener` while no turn runs."""
         self._control.listener = listener
 
-    def has_walls(self) -> bool:
-        """True if commands can be confined here; blocks until that was tried. Safe to call from a thread."""
-        return self.state.dispatcher.permission.has_walls()
+    def has_sandbox(self) -> bool:
+        """Return True if commands can be sandboxed here. Blocks while the sandbox is tested; thread-safe."""
+        return self.state.dispatcher.permission.has_sandbox()
 
     def prepare(self) -> None:
-        """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""
+        """Import the libraries of the first request (seconds of CPU). Thread-safe; may be called repeatedly."""
         prepare = getattr(self.provider, "prepare", None)
         if prepare is not None:
             prepare()
 
     def cancel(self) -> None:
-        """Stop the running turn or act; finished work is kept, open calls are settled, and what waits comes next."""
+        """Stop the running turn or act; completed work is kept, open calls get results, and the queue continues."""
         self._control.stop("cancel")
 
     def end_after_step(self) -> list[asyncio.Task[None]]:
-        """Let the running turn and its workers finish their step, and none begin another; return the workers' tasks."""
+        """Let the running turn and its workers end after their current step; return the workers' tasks."""
         self._control.is_ending = True
         return self.workers.end_after_step() if self.workers else []
 
     def passed_limit(self) -> NexusError | None:
-        """Return the error of a time limit that has passed while the turn still runs. For any thread."""
+        """Return the error if the running turn has exceeded its time limit, else None. Thread-safe."""
         deadline = self._control.deadline
         late = deadline is not None and self._control.running and time.monotonic() > deadline
         return self._timed_out() if late else None
@@ -389,13 +387,12 @@ class Session:
         self._control.break_in(why)
 
     async def act(self, act: Act) -> AsyncIterator[Event]:
-        """Do something to the session that is no turn (`nexus_cli.session.acts`), after what runs or waits; the events
-        say how it goes.
+        """Run an act (`nexus_cli.session.acts`) after the work in the queue, and yield its events.
 
-        Like a turn it is stopped by `cancel` and bounded by the limits. Ends in `NexusError` where it failed; kind
-        `aborted` when it was stopped, with the window as it was.
+        Like a turn it is stopped by `cancel` and bounded by the limits. Raises `NexusError` at the end if it failed,
+        kind `aborted` if it was stopped, with the window unchanged.
         """
-        problem = [self._stopped()]  # where it is stopped while it waits
+        problem = [self._stopped()]  # if it is stopped in the queue
 
         async def work() -> None:
             problem.clear()
@@ -406,7 +403,7 @@ class Session:
                 problem.append(error)
             except asyncio.CancelledError:
                 problem.append(self._stopped())
-            except Exception as bug:  # the last seam, as in `_work`
+            except Exception as bug:  # as in `_work`
                 problem.append(report_bug(bug))
 
         async with aclosing(self._stream(work)) as events:
@@ -416,7 +413,7 @@ class Session:
             raise problem[0]
 
     async def compact(self, instructions: str = "") -> list[Event]:
-        """Compact on command; the events say how it went. `cancel` stops it and leaves the window as it was."""
+        """Compact and return the events, errors included. `cancel` stops it and leaves the window unchanged."""
         from nexus_cli.session.acts.compaction import compaction  # noqa: PLC0415  (on command only)
 
         events: list[Event] = []
@@ -430,7 +427,7 @@ class Session:
         return events
 
     def result(self, outcome: Outcome) -> AskResult:
-        """Return the object of `nexus docs json`."""
+        """Return the JSON result of a turn (`nexus docs json`)."""
         newest = self._ends[-1][1] if self._ends else ()
         drops = next((drops for ended, drops in self._ends if ended is outcome), newest)
         from nexus_cli.session.outcome import result_object  # noqa: PLC0415  (a turn has ended)
@@ -438,7 +435,7 @@ class Session:
         return result_object(self.state, outcome, drops)
 
     async def aclose(self) -> None:
-        """Stop what runs or waits, and release what the session holds. Safe to call twice."""
+        """Stop running and queued work, and release the resources of the session. May be called twice."""
         tasks = [task for task in self._work_tasks if not task.done()]
         for task in tasks:
             self._stop(task)
@@ -482,7 +479,7 @@ class Session:
         except NexusError as problem:
             error = error or problem
         if error is not None and self.workers is not None and not self.state.has_more_turns:
-            with suppress(asyncio.CancelledError):  # it ends anyway, with the sum of all
+            with suppress(asyncio.CancelledError):  # the turn ends anyway, with all costs counted
                 await run_shielded(self.workers.aclose())
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
@@ -491,7 +488,7 @@ class Session:
         lane_state.emit(event.TurnEnd(ended))
 
     async def _assess(self, trigger: Trigger) -> Limits:
-        """Return what an assessment of the task restricts, where the settings name a model for it."""
+        """Return the limits from an assessment of the task, if `assess.model` is set."""
         if not self.state.lane_state.settings.assess.model or not trigger.text:
             return Limits()
         from nexus_cli.session.assessment import assess  # noqa: PLC0415  (only where it is switched on)
@@ -499,7 +496,7 @@ class Session:
         return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
 
     async def _next_report(self) -> str:
-        """Wait for a worker in the background where the session ends with its turn; "" without one."""
+        """If the session ends with its turn, wait for a background worker and return its report; "" without one."""
         return "" if self.workers is None or self.state.has_more_turns else await self.workers.next_report()
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:

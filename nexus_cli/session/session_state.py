@@ -1,4 +1,4 @@
-"""The members of a `Session`; the factory makes the full set, `bare_state` seed A's small one."""
+"""The members of a `Session`. The factory makes all of them, `bare_state` those of seed A's session."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ class SessionState:
     session_id: str = ""
     resumed: bool = False
     notices: list[str] = field(default_factory=list)
-    """Lines for the person that came up outside a turn."""
+    """Notices for the person from outside a turn."""
     record: FailoverLog | None = None
     """The log of the main lane; None for a bare session."""
     ledger: Ledger | None = None
     options: Options | None = None
-    """Options with which the session was opened."""
+    """The options of the session; None for a bare session."""
     services: SessionServices = field(default_factory=SessionServices)
     shares: bool = False
-    """True if ledger and provider belong to others as well: they stay open."""
+    """True if other sessions share ledger and provider, so that `close` leaves them open."""
 
     def drops(self) -> Sequence[Drop]:
-        """Return everything left out in the session so far."""
+        """Return all drops of the session so far."""
         return self.record.drops() if self.record is not None else ()
 
     def is_saved(self) -> bool:
@@ -69,11 +69,11 @@ class SessionState:
 
     @property
     def has_more_turns(self) -> bool:
-        """True if a person goes on with the session: a turn need not wait for workers in the background."""
+        """True if the session is interactive: a turn need not wait for background workers."""
         return self.options is not None and self.options.interactive and not self.options.one_turn
 
     def costs(self) -> tuple[float | None, float]:
-        """Return the dollars of all requests of the session so far (None if a price is unknown), and the known part."""
+        """Return the cost of the session in US dollars (None if a price is unknown), and the known part of it."""
         if self.ledger is None:
             return None, 0.0
         try:
@@ -84,7 +84,7 @@ class SessionState:
         return info.cost_usd, info.known_usd
 
     async def close(self) -> None:
-        """Release walls, provider, the session's lock and the ledger. A bare session has opened none of them."""
+        """Release sandbox, provider, the session's lock and the ledger, as far as the session has opened them."""
         self.dispatcher.permission.close()
         if self.ledger is None or self.record is None:
             return
@@ -99,11 +99,11 @@ class SessionState:
 
 
 Act: TypeAlias = Callable[[SessionState], Awaitable[None]]
-"""Raises `NexusError` for what the person can mend; emits through `state.lane_state`."""
+"""Raises `NexusError` for errors that the person can fix; emits events through `state.lane_state`."""
 
 
 class MemoryStartLog:
-    """A `StartLog` in memory: the calls that began in this process."""
+    """Implements `StartLog` in memory, for this process only."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
@@ -119,7 +119,7 @@ class MemoryStartLog:
 
 @dataclass
 class _BarePrompt:
-    """Assembles what a session without contributors adds: the notices."""
+    """Implements `PromptSource` for a session without contributors, which adds notices only."""
 
     context: ContextManager
 
@@ -138,7 +138,7 @@ class _BarePrompt:
 def bare_state(
     provider: Provider, context: ContextManager | None, logger: Log | None, registry: ToolRegistry | None
 ) -> SessionState:
-    """Seed A's session: its context manager as it is, no contributors, the limits of the package."""
+    """Make the state of seed A's session: the given context manager, no contributors, default limits."""
     context = context or ContextManager(logger=logger)
     registry = registry or ToolRegistry(())
     config = context.config

@@ -1,4 +1,4 @@
-"""Before the first turn of a process: the first epoch of a new session, or what a resumed one sent last."""
+"""Start the main lane before the first turn of a process: begin its first epoch, or resume from its last request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nexus_cli.session.session_state import SessionState
 
 
 async def start_lane(state: SessionState) -> None:
-    """Begin the main lane, or take it up where an earlier process left it; nothing to do in a bare session."""
+    """Begin the main lane, or resume it where an earlier process left it; do nothing for a bare session."""
     if state.record is None:
         return
     if state.record.current_epoch() is None:
@@ -54,8 +54,8 @@ async def _resume(state: SessionState) -> None:
     await replan_sections(lane_state)
     if log.session.folder != str(options.cwd):
         lane_state.upcoming.notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
-    spent = {"max_cost"} if RunFacts in state.services else ()  # a run has what is left of its dollars
+    spent = {"max_cost"} if RunFacts in state.services else ()  # the cap of a run shrinks with its cost
     if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds, spent):
         lane_state.upcoming.notices.append(changed)
     if lane.timeline.memos(WORKER):
-        state.services.find(Workers)  # tells of those whose report was not read
+        state.services.find(Workers)  # reports workers whose result was not read

@@ -1,4 +1,4 @@
-"""The figures of a session's status line. Reading them costs no request."""
+"""Collect the figures of a session's status line, without any request."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from nexus_cli.session.session_state import SessionState
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One look at a session."""
+    """The figures of a session at one moment."""
 
     session: str
     model: str
     effort: str
     allow: str
-    """Level that runs without asking: one of `LEVELS`, or `PLAN`."""
+    """Permission level: one of `LEVELS`, or `PLAN`."""
     recipe: str
     folder: str
     used: int
-    """Tokens of the next request as far as it is known, see `basis`; 0 before the first one."""
+    """Tokens of the next request, see `basis`; 0 before the first one."""
     budget: int
-    """Tokens that a request may take."""
+    """Most tokens of a request."""
     basis: str
     """`reported`, `estimate` or `reported+estimate`."""
     drops: int
-    """Drops, without those that are back in the window."""
+    """Number of drops that are not back in the window."""
     recalled: int
-    """Drops among them that were asked for again."""
+    """Number of these drops that were recalled."""
     cached: float | None
-    """Share of the newest request's input that the provider read from its cache; None before the first report."""
+    """Share of the newest request's input that was read from the cache; None before the first report."""
     cost_usd: float | None
-    """Dollars of the whole session; None when a price is unknown."""
+    """Cost of the whole session in US dollars; None if a price is unknown."""
     known_usd: float
-    """Dollars of its requests with a known price."""
+    """Cost of its requests with a known price."""
     saved: bool
     """True if another process can resume the session."""
     waiting: int = 0
-    """Tokens by our count that wait to be sent with the next message; they are among those that are used."""
+    """Part of `used` that waits for the next message, by our counter."""
     settled: bool = True
-    """False if the system text of the next request was not read yet."""
-    has_walls: bool = True
-    """False if it is known that commands cannot be confined here, and the level needs it."""
+    """False if the system text of the next request has not been read yet."""
+    has_sandbox: bool = True
+    """False if the level needs a sandbox and there is none."""
     workers: int = 0
-    """Workers that run in the background, from who follows their events."""
+    """Number of background workers, set by callers that follow their events."""
     waits: str = ""
-    """What the run of the session waits for, from who watches it; "" for nothing."""
+    """What the session's run waits for, set by callers that watch it; "" for nothing."""
 
 
 def status(state: SessionState) -> Status:
-    """Return the present status of the session."""
+    """Return the current status of the session."""
     lane_state, request = state.lane_state, next_request(state.lane_state)
     drops = state.drops()
     lane = lane_state.lane
@@ -77,7 +77,7 @@ def status(state: SessionState) -> Status:
         known_usd=known,
         saved=state.is_saved(),
         waiting=sum(item.tokens for item in request.waiting),
-        has_walls=level == LEVELS[-1] or probe is None or probe.backend != "none",
+        has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",
         settled=lane.is_recorded
         and (
             is_drafted(lane_state.window, lane_state.upcoming)

@@ -1,6 +1,6 @@
-"""Replace a file in one step: the old content or the new, never a part.
+"""Replace a file atomically.
 
-To read, change and replace a file, hold `locked_folder`: then no process of ours loses the change of another.
+Hold `locked_folder` to read, change and replace a file, so that no process of nexus loses the change of another.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from nexus_cli.tools.files import ToolError, read_file_at
 
 _DRAFT = re.compile(r"\.nexus-[0-9a-f]{16}")
 _STALE = 60.0
-"""Seconds after which no process writes a draft any more."""
+"""Seconds after which a temporary file is no longer in use."""
 _WAIT = 10.0
-"""Seconds that a change waits for another one in its folder."""
+"""Seconds to wait for another change in the same folder."""
 _POLL = 0.005
 
 
 @contextmanager
 def locked_folder(folder: Path, stop: StopFlag, *, create: bool = False) -> Iterator[None]:
-    """Hold the lock under which files of `folder` (a real path) are changed, by one thread of one process at a time.
+    """Lock `folder` (a real path) for changes of its files; with `create` make it first.
 
-    With `create` it is made where it is missing. The lock is on the folder itself: it leaves no file behind and ends
-    with its process. Raises `ToolError` if another process holds it for `_WAIT` seconds, and `ThreadStopped`. There is
-    no lock in a folder that cannot be read, or on a file system that cannot lock folders: there `replace_file` alone
-    notices a change.
+    The lock is on the folder itself: it leaves no file behind, and ends with its process. A folder that cannot be read,
+    or that is on a file system without locks, is not locked: then only `replace_file` notices a change.
+    Raises `ToolError` if another process holds the lock for `_WAIT` seconds, and `ThreadStopped`.
     """
     with ExitStack() as held:
         handle = held.enter_context(open_folder(folder, create=create))
@@ -60,23 +59,23 @@ def _take_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        # This file system does not lock folders.
+        # The file system cannot lock folders.
         return True
     return True
 
 
 def is_draft(name: str) -> bool:
-    """Return True for the name of a temporary file of ours: in the making, or left by a killed process."""
+    """Return True for the name of a temporary file of `replace_file`, in use or left by a killed process."""
     return _DRAFT.fullmatch(name) is not None
 
 
 def replace_file(path: Path, data: bytes, stop: StopFlag, *, expected: str | None) -> None:
-    """Write `data` to the real path `path` through a synced temporary file in the same folder, through no link.
+    """Write `data` to a synced temporary file beside the real path `path`, and rename it. Follows no link.
 
-    `expected` is the digest of the content that is replaced, None for a file that must not exist yet; anything else
-    found there at the last moment raises `ToolError`. An existing file keeps its mode and, if allowed, its owner.
-    Temporary files that killed processes left in the folder are removed. Raises `OSError`, and `ThreadStopped` if
-    cancelled before the rename; then nothing has changed.
+    `expected` is the digest of the content to replace, None for a new file; raises `ToolError` if the file has another
+    one just before the rename. An existing file keeps its mode and, if allowed, its owner. Temporary files that killed
+    processes left in the folder are removed.
+    Raises `OSError`, and `ThreadStopped` if cancelled before the rename; the file is unchanged then.
     """
     with open_folder(path.parent) as folder:
         _replace_at(folder, path.name, data, stop, expected)
@@ -89,7 +88,7 @@ def _replace_at(folder: int, name: str, data: bytes, stop: StopFlag, expected: s
     except FileNotFoundError:
         old = None
     if old is not None and not stat.S_ISREG(old.st_mode):
-        raise ToolError("is no regular file")
+        raise ToolError("is not a regular file")
     if old is not None and not os.access(name, os.W_OK, dir_fd=folder):
         raise PermissionError(13, "is read-only")
     _remove_stale(folder)
@@ -110,14 +109,14 @@ def _replace_at(folder: int, name: str, data: bytes, stop: StopFlag, expected: s
             raise ToolError("changed on disk meanwhile: read it again")
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        # Also on a keyboard interrupt: the draft must not stay behind.
+        # BaseException, to remove the temporary file on a keyboard interrupt too.
         with suppress(FileNotFoundError):
             os.unlink(draft, dir_fd=folder)
         raise
 
 
 def _file_state(folder: int, name: str) -> tuple[int, ...]:
-    """Return what changes with every write to the file or its replacement; () where there is none."""
+    """Return device, inode, size and times of a file, to notice a change; () if it does not exist."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -126,12 +125,12 @@ def _file_state(folder: int, name: str) -> tuple[int, ...]:
 
 
 def _remove_stale(folder: int) -> None:
-    """Remove the drafts that killed processes of this user left in `folder`."""
+    """Remove the temporary files that killed processes of this user left in `folder`."""
     try:
         with open_listable(folder) as listed, os.scandir(listed) as entries:
             drafts = [entry.name for entry in entries if is_draft(entry.name)]
     except OSError:
-        # A folder may be written to and not be readable.
+        # A folder may be writable but not readable.
         return
     for name in drafts:
         try:
@@ -154,6 +153,6 @@ def _same_owner(descriptor: int, old: os.stat_result) -> None:
 
 
 def _sync_folder(folder: int) -> None:
-    # Some file systems cannot sync a folder, and some folders cannot be read; the rename itself has happened.
+    # Some file systems cannot sync a folder, and some folders cannot be read; the rename is done in any case.
     with suppress(OSError), open_listable(folder) as descriptor:
         os.fsync(descriptor)

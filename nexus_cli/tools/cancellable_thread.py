@@ -1,4 +1,4 @@
-"""Run blocking work in a thread, so that a cancelled call has really ended when the cancellation continues."""
+"""Run blocking work in a thread; a cancellation waits until the work has ended."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ T = TypeVar("T")
 
 
 class ThreadStopped(Exception):
-    """The exception raised in the thread by `StopFlag.check` after its caller was cancelled."""
+    """Raised in the thread by `StopFlag.raise_if_pressed` after its caller was cancelled."""
 
 
 class StopFlag:
-    """A flag that tells a thread that its caller was cancelled; set again when the caller cannot wait."""
+    """Tells a thread that its caller was cancelled; pressed again if the caller is in a hurry."""
 
     def __init__(self) -> None:
         self._presses = 0
         self._changed = threading.Event()
 
     def press(self) -> None:
-        """Request a stop (once more)."""
+        """Request a stop, or an urgent one if already requested."""
         self._presses += 1
         self._changed.set()
 
     @property
     def is_pressed(self) -> bool:
-        """True if work that is not yet committed should be given up."""
+        """True if uncommitted work should be abandoned."""
         return self._presses > 0
 
     @property
@@ -37,7 +37,7 @@ class StopFlag:
         return self._presses > 1
 
     def raise_if_pressed(self) -> None:
-        """Raise `ThreadStopped` when pressed."""
+        """Raise `ThreadStopped` if pressed."""
         if self.is_pressed:
             raise ThreadStopped
 
@@ -47,10 +47,10 @@ def _ignore(_: object) -> None:
 
 
 async def run_in_thread(work: Callable[[StopFlag], T], after: Callable[[T], object] = _ignore) -> T:
-    """Run `work(stop)` in a thread, then `after(result)` here on the loop, even if cancelled meanwhile.
+    """Run `work(stop)` in a thread, then `after(result)` on the event loop, even if cancelled meanwhile.
 
-    A cancellation presses `stop`, waits until the thread is done, and only then continues; so no thread writes or runs
-    a child after its call has ended. Raises what `work` raises.
+    A cancellation presses `stop` and waits for the thread, so that no thread writes or runs a child after its call has
+    ended. Raises what `work` raises.
     """
     stop = StopFlag()
     future = asyncio.get_running_loop().run_in_executor(None, work, stop)

@@ -1,6 +1,6 @@
-"""Unified diffs of files: of a change, of a call that waits for approval, and a short one for the model.
+"""Make diffs of files: of a change, of a call that waits for approval, and a short one for the model.
 
-The work is bounded however large and however different the two texts are.
+Time is bounded for any size and difference of the two texts.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from nexus_cli.tools.files import (
 )
 
 LARGEST = 1 << 20
-"""Characters of a text above which no diff of two texts is made."""
+"""Most characters of a text for which a diff is made."""
 MOST = 200_000
-"""Characters of a diff that are kept."""
+"""Most characters of a diff; the rest is cut."""
 _COMPARED = 4_000_000
-"""Lines before times lines after that are matched one by one: more are first parted at lines that occur once."""
+"""Most lines before times lines after that are compared directly: more are first split at unique lines."""
 _CONTEXT, _SHORT_CONTEXT = 3, 2
 """Unchanged lines around each change, for the person and for the model."""
 _LONGEST_RUN = 12
-"""Added or removed lines in a row that a short diff repeats: the model has just written them."""
+"""Most consecutive added or removed lines that a short diff shows; longer runs, which the model wrote, are counted."""
 _MOST_SHORT = 400
-"""Lines of a short diff."""
+"""Most lines of a short diff."""
 
 
 def unified_diff(before: str | None, after: str, name: str) -> str:
-    """Return the change of the file `name` from `before` (None: no file); "" without one, or above `LARGEST`.
+    """Return the change of the file `name` from `before` (None: no file) in the form of `diff -u`, without times.
 
-    In the form of `diff -u`, without times. Where line ends change or are of several kinds (a new file is compared
-    with `\\n`), a line that ends in `\\r\\n` has `^M` behind it. A byte order mark that one of the two texts holds is
-    shown as `<U+FEFF>`. A diff longer than `MOST` ends in a line that counts what is missing.
+    If line ends change or are mixed (a new file is compared with `\\n`), lines with `\\r\\n` end in `^M`. A byte order
+    mark is shown as `<U+FEFF>`. A diff longer than `MOST` is cut, with a line that counts the missing ones. Returns ""
+    without a change, or above `LARGEST`.
     """
     if before == after or (before is not None and max(len(before), len(after)) > LARGEST):
         return ""
@@ -59,10 +59,10 @@ def unified_diff(before: str | None, after: str, name: str) -> str:
 
 
 def short_diff(before: str, after: str) -> str:
-    """Return the changed lines as the model is shown them, with two lines around each place; "" when there are none.
+    """Return the changed lines for the model, with two lines of context; "" if there are none.
 
-    A line has its number in the new text in front, a removed one only its sign; `...` stands between places. A last
-    line without an end is marked as a diff marks it. Line ends are not compared.
+    Lines begin with their number in the new text, removed ones with `-` only; `...` separates hunks. A missing last
+    newline is marked as in a diff. Line ends are not compared.
     """
     old, new = _lines(to_lf(before), False), _lines(to_lf(after), False)
     if old == new:
@@ -77,9 +77,9 @@ def short_diff(before: str, after: str) -> str:
 
 
 def preview_change(path: str, context: ToolContext, change: Callable[[DecodedText | None], str]) -> EditPreview:
-    """Return what `change` makes of the text of the file at `path` (None: there is no file).
+    """Preview the text that `change` makes of that of the file at `path` (None: no file).
 
-    The diff is "" if it is unknown: binary or over `LARGEST`, unreadable, or `change` raises `ToolError`.
+    The diff is "" if the file is binary, larger than `LARGEST` or unreadable, or if `change` raises `ToolError`.
     """
     digest: str | None = None
     try:
@@ -98,7 +98,7 @@ def preview_change(path: str, context: ToolContext, change: Callable[[DecodedTex
 
 
 def check_before(context: ToolContext, digest: str) -> None:
-    """Raise `ToolError` if the person was shown other content than that with `digest` ("": no file)."""
+    """Raise `ToolError` if the person approved a change of other content than that with `digest` ("": no file)."""
     if context.before is not None and context.before != digest:
         raise ToolError("changed since the person was asked: read it again")
 
@@ -109,9 +109,9 @@ def _kinds(text: str) -> set[str]:
 
 
 def _lines(text: str, marked: bool) -> list[str]:
-    """Return the lines of a text, `marked` with `^M` for each `\\r` at their end.
+    """Return the lines of a text, if `marked` with `^M` for each `\\r` at their end.
 
-    A last one without an end is marked as a diff marks it.
+    A missing last newline is marked as in a diff.
     """
     lines = []
     for body, end in split_lines(text):
@@ -123,7 +123,7 @@ def _lines(text: str, marked: bool) -> list[str]:
 
 
 def _common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
-    """Return how many lines both begin with, and how many both end with besides."""
+    """Count the common lines at the beginning, and those at the end."""
     shortest = min(len(old), len(new))
     first = next((at for at in range(shortest) if old[at] != new[at]), shortest)
     tail = 0
@@ -143,7 +143,7 @@ class _Change:
 
 
 def _hunks(old: list[str], new: list[str], context: int) -> list[list[_Change]]:
-    """Return the changes in order, grouped so that the lines around two groups do not touch."""
+    """Return the changes in order, grouped so that the context lines of two groups do not touch."""
     hunks: list[list[_Change]] = []
     for change in _changes(old, new):
         if hunks and change.old_start - hunks[-1][-1].old_end <= 2 * context:
@@ -154,7 +154,7 @@ def _hunks(old: list[str], new: list[str], context: int) -> list[list[_Change]]:
 
 
 def _changes(old: list[str], new: list[str]) -> Iterator[_Change]:
-    """Yield what changed. Of long texts, lines that occur once in both are matched first, then what lies between."""
+    """Yield the changes. In long texts, lines unique in both are matched first, then the lines between them."""
     first, tail = _common_ends(old, new)
     last, end = len(old) - tail, len(new) - tail
     anchors = [(last, end)]
@@ -174,13 +174,13 @@ def _changes(old: list[str], new: list[str]) -> Iterator[_Change]:
 
 
 def _unique_pairs(old: list[str], new: list[str], offset: int) -> list[tuple[int, int]]:
-    """Return the places of lines that occur once in both texts, as many as have the same order in both (patience)."""
+    """Return the positions of the longest sequence of unique lines in the same order in both texts (patience diff)."""
     once = {line for line, count in Counter(old).items() if count == 1}
     places = {line: at for at, line in enumerate(new) if line in once}
     twice = {line for line, count in Counter(line for line in new if line in once).items() if count > 1}
     ends: list[int] = []
     links: list[tuple[int, int, int]] = []
-    """Place in the old text, in the new one, and the link before it (-1: none)."""
+    """Position in the old text, in the new one, and index of the previous link (-1: none)."""
     chain: list[int] = []
     for at, line in enumerate(old):
         to = places.get(line, -1)
@@ -210,7 +210,7 @@ def _hunk_lines(hunk: list[_Change], old: list[str], new: list[str], context: in
 
 
 def _unified_hunk(hunk: list[_Change], old: list[str], new: list[str]) -> list[str]:
-    """Return a hunk as `diff -u` writes it."""
+    """Format a hunk as `diff -u` does."""
     rows = list(_hunk_lines(hunk, old, new, _CONTEXT))
     spans = []
     for sign, before in (("-", hunk[0].old_start), ("+", hunk[0].new_start)):
@@ -221,7 +221,7 @@ def _unified_hunk(hunk: list[_Change], old: list[str], new: list[str]) -> list[s
 
 
 def _short_hunk(hunk: list[_Change], old: list[str], new: list[str]) -> list[str]:
-    """Return a hunk with the new numbers of its lines; a long run of added or removed lines is only counted."""
+    """Format a hunk with new line numbers; a long run of added or removed lines is only counted."""
     lines: list[str] = []
     for sign, rows in groupby(_hunk_lines(hunk, old, new, _SHORT_CONTEXT), key=itemgetter(0)):
         run = list(rows)

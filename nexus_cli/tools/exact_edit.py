@@ -1,7 +1,7 @@
-"""Exact replacement in a text: find what is to be replaced, keep line ends, and name what keeps it from being found.
+"""Apply exact replacements to a text, keep line ends, and explain why a text to replace is not found.
 
-Look-alikes are characters that a person reads as the same (quotes, dashes, accents, blanks, invisible signs): an error
-names them, and nothing is ever replaced by them.
+Look-alikes are characters that a person reads as the same (quotes, dashes, accents, blanks, invisible characters): an
+error names them; they never match.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from nexus_cli.tools.files import ToolError, keep_line_ends, near_line_end, to_l
 from nexus_cli.tools.omission import find_new_omission
 
 _LARGEST = 4_000_000
-"""Characters of a text that are searched."""
+"""Most characters of a text that are searched."""
 _MOST_NAMED = 8
 
 
 def name_lookalikes(text: str, old: str) -> str:
-    """Return the characters by which the first place that looks like `old` differs from it, with their lines.
+    """Name the characters in which `old` differs from the first passage of `text` that looks the same, with lines.
 
-    "" where no place of `text` looks like `old`. Each difference reads as `U+2019 (right single quotation mark) for '`:
-    first what the text has, then what `old` has.
+    A difference reads `U+2019 (right single quotation mark) for '`: first the character in the text, then that in
+    `old`. Returns "" if no passage looks the same.
     """
     old = re.sub(r"(?<!\r)\r*+\n", "\n", old)
     wanted = _fold(old)
@@ -39,7 +39,7 @@ def name_lookalikes(text: str, old: str) -> str:
     joined = "\n".join(folded)
     place = joined.find(wanted)
     while place >= 0 and unicodedata.combining(joined[place + len(wanted) : place + len(wanted) + 1] or " "):
-        # The last letter has a mark there that `old` does not have.
+        # The last letter has a combining mark in the text that `old` lacks.
         place = joined.find(wanted, place + 1)
     if place < 0:
         return ""
@@ -51,7 +51,7 @@ def name_lookalikes(text: str, old: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Return `text` with one form for all characters that look alike."""
+    """Replace each character of `text` by one form for all its look-alikes."""
     if text.isascii():
         bare = re.sub(r"[\x00-\x08\r\x0e-\x1f\x7f]", "", text)
         return re.sub(r"[ \t\v\f]+", " ", bare)
@@ -59,7 +59,7 @@ def _fold(text: str) -> str:
 
 
 def _pieces(text: str) -> list[tuple[str, str]]:
-    """Return the pieces of `text` that change their form as one, each with its form; blanks in a row are one."""
+    """Split `text` into pieces that are folded as one, each with its form; consecutive blanks are one piece."""
     found: list[tuple[str, str]] = []
     for char in text:
         form = _form(char)
@@ -69,7 +69,7 @@ def _pieces(text: str) -> list[tuple[str, str]]:
         elif found and form == found[-1][1] == " ":
             found[-1] = (found[-1][0] + char, " ")
         elif found and not form:
-            # What cannot be seen belongs to what comes before it.
+            # An invisible character belongs to the piece before it.
             found[-1] = (found[-1][0] + char, found[-1][1])
         else:
             found.append((char, form))
@@ -77,13 +77,13 @@ def _pieces(text: str) -> list[tuple[str, str]]:
 
 
 def _normal(cluster: str) -> str:
-    """Return the form of a letter with its marks; they have one order."""
+    """Return the form of a letter with combining marks, in canonical order."""
     return unicodedata.normalize("NFD", "".join(_form(char) for char in cluster))
 
 
 @lru_cache(4096)
 def _form(char: str) -> str:
-    """Return what a character looks like, "" if it cannot be seen."""
+    """Return the form of a character, "" if it is invisible."""
     if char in "\n ":
         return char
     category, name = unicodedata.category(char), unicodedata.name(char, "")
@@ -131,7 +131,7 @@ def _differences(region: str, old: str, offset: int, line: int) -> dict[tuple[st
 
 
 def _unequal_part(one: str, other: str) -> tuple[str, str]:
-    """Return two different pieces without the characters that both begin with, where something is left of them."""
+    """Strip the common prefix of two different pieces, unless both are blank or the rest has combining marks."""
     shared = 0
     while shared < min(len(one), len(other)) and one[shared] == other[shared]:
         shared += 1
@@ -151,7 +151,7 @@ def _describe(found: dict[tuple[str, str], list[int]]) -> str:
 
 
 def _name(piece: str) -> str:
-    """Return a piece as a person can read it: an ASCII sign as it is, blanks counted, all else by code point."""
+    """Describe a piece: ASCII characters as they are, blanks counted, others by code point."""
     if not piece:
         return "nothing"
     parts: list[str] = []
@@ -173,26 +173,26 @@ _MOST_COUNTED = 100_000
 _BOM = "\ufeff"
 _CANDIDATES = 3
 _COMPARED = 400
-"""Characters of a place or a line that are compared: how long that takes grows with the square or more."""
+"""Most characters of a passage or line that are compared: the time is at least quadratic."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditedText:
-    """A text after edits, and what the model has to know of them."""
+    """A text after edits, with notes for the model."""
 
     text: str
     notes: tuple[str, ...] = ()
-    """How many places `all` replaced, and which edits were skipped."""
+    """The number of places that `all` replaced, and skipped edits."""
 
 
 def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: StopFlag) -> EditedText:
-    """Apply the edits in order, each to the result of the one before.
+    """Apply the edits in order, each to the result of the previous one.
 
-    An edit is `old`, `new` and perhaps `all`. `old` must occur exactly once, or with `all` at least once; an empty one
-    stands for the end of the text. Every line keeps its own end, and an added one takes that of its neighbours,
-    whatever line ends `old` and `new` are written in. A byte order mark in front of `new` is not text. Nothing outside
-    the matches changes. An edit whose `old` and `new` are the same is skipped, unless all are. Raises `ToolError` with
-    the nearest candidates, and `ThreadStopped`; then no edit is applied.
+    An edit has `old`, `new` and optionally `all`. `old` must occur exactly once, or with `all` at least once; an empty
+    one means the end of the text. Every line keeps its own end and an added one takes that of its neighbours, for any
+    line ends in `old` and `new`. A byte order mark at the beginning of `new` is ignored. An edit with equal `old` and
+    `new` is skipped, unless all are.
+    Raises `ToolError` with the nearest candidates, and `ThreadStopped`; no edit is applied then.
     """
     notes: list[str] = []
     skipped = [_describe_no_change(edit["old"], edit["new"]) for edit in edits]
@@ -214,14 +214,14 @@ def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: StopFlag) -
 
 
 def _describe_no_change(old: str, new: str) -> str:
-    """Return why an edit changes nothing, "" if it may."""
+    """Return the reason why an edit changes nothing, "" if it changes something."""
     if to_lf(old) != to_lf(new):
         return ""
     return "`old` and `new` are the same" + (" but for line ends, which an edit keeps" * (old != new))
 
 
 def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> tuple[str, int]:
-    """Return the text after one edit, and the number of places that were replaced."""
+    """Apply one edit; return the text and the number of replacements."""
     omitted = find_new_omission(old, new)
     if omitted:
         raise ToolError(
@@ -251,7 +251,7 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> t
 
 
 def _append(text: str, new: str) -> str:
-    """Return `text` with `new` as further lines, in its line ends, with an end of the last line as it had one."""
+    """Append `new` as further lines, with the line ends of `text`; the last line has an end if that of `text` had."""
     end = near_line_end(text, len(text), len(text))
     ended = not text or text.endswith(end)
     added = keep_line_ends("", new, end)
@@ -259,20 +259,20 @@ def _append(text: str, new: str) -> str:
 
 
 def _find_places(text: str, old: str, every: bool, stop: StopFlag) -> list[re.Match[str]]:
-    """Return the places of `old`: all that do not overlap if `every`, else also overlapping ones, up to a bound."""
+    """Find `old`: without overlaps if `every`, else with overlaps, at most `_MOST_COUNTED` times."""
     lenient = re.compile(_any_line_end(old, "\n" not in text))
     places: list[re.Match[str]] = []
     found = lenient.search(text)
     while found is not None and (every or len(places) < _MOST_COUNTED):
         stop.raise_if_pressed()
         places.append(found)
-        # For one replacement overlapping places count: each of them could have been meant.
+        # Overlapping matches count for a single replacement, because each of them could be meant.
         found = lenient.search(text, found.end() if every else found.start() + 1)
     return places
 
 
 def _any_line_end(old: str, lone_cr: bool) -> str:
-    """Return a pattern for `old` as it was shown: a line end of either kind matches the end of any line.
+    """Return a pattern for `old` in which `\\n` and `\\r\\n` match any line end.
 
     With `lone_cr` the lines of the text end in `\\r`.
     """
@@ -290,7 +290,7 @@ def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
 
 
 def _describe_nearest(text: str, old: str, stop: StopFlag) -> str:
-    """Return what keeps `old` from being found: look-alike characters, and the places that it most likely means."""
+    """Explain why `old` is not found: white space, look-alike characters, and the most similar passages."""
     alike = name_lookalikes(text, old)
     blanks, places = _find_candidates(text, old, stop)
     why = " (only white space differs)" if blanks else ""
@@ -302,7 +302,7 @@ def _describe_nearest(text: str, old: str, stop: StopFlag) -> str:
 
 
 def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tuple[int, list[str]]]]:
-    """Return whether only white space differs, and the likeliest places: index of the first line, and the lines.
+    """Return True if only white space differs, and the most similar passages: index of the first line, and lines.
 
     No two of them overlap.
     """
@@ -330,8 +330,7 @@ def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tu
 
 
 def _find_similar(lines: Sequence[str], key: str, stop: StopFlag) -> list[tuple[float, int]]:
-    """Return likeness and negative index of the lines that resemble `key`, with a cheap bound before each is
-    measured."""
+    """Return similarity and negative index of the lines similar to `key`, after a cheap check of each length."""
     matcher = difflib.SequenceMatcher(None, "", key[:_COMPARED], False)
     found = []
     for index, line in enumerate(lines):

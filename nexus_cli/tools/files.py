@@ -1,6 +1,6 @@
-"""Files as a tool sees them: paths, bytes within the hard limit, text or binary, and line ends.
+"""Read files for tools: paths, bytes up to the hard limit, text or binary, and line ends.
 
-`permission` decides what may be touched; `nexus_cli.core.decode` guesses encodings.
+`permission` decides on the paths; `nexus_cli.core.decode` guesses encodings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nexus_cli.core.real_files import is_there, open_at, open_folder, status_at
 from nexus_cli.core.tool import ToolContext
 
 HARD_LIMIT = 64 * 1024 * 1024
-"""Bytes of one file or one output that are kept (law 5); what lies beyond is counted."""
+"""Most bytes kept of a file or an output; bytes beyond are counted (law 5)."""
 
 _KINDS = (
     (stat.S_ISFIFO, "a FIFO"),
@@ -30,46 +30,46 @@ _KINDS = (
 
 
 class ToolError(Exception):
-    """A call that cannot be carried out; its text is for the model."""
+    """A call cannot be executed; the text is for the model."""
 
 
 def resolve_path(path: str, cwd: Path) -> Path:
-    """Return the real path of `path` as the model wrote it: `~` expanded, relative to `cwd`, links and `..` resolved.
+    """Return the real path of `path`: `~` expanded, relative to `cwd`, links and `..` resolved.
 
-    Also for files that do not exist yet, unless one differs only in its spelling (`core/file_names`): then that one.
-    Raises `ToolError` for what is no path.
+    The file need not exist; an existing one with another spelling (`core/file_names`) is preferred. Raises `ToolError`
+    for an invalid path.
     """
     if not path.strip() or "\0" in path:
-        raise ToolError("a path must not be empty or hold a NUL")
+        raise ToolError("a path must not be empty or contain a NUL")
     from nexus_cli.core.file_names import resolve_spelling  # noqa: PLC0415  (a call names a path)
 
     try:
         return Path(os.path.realpath(resolve_spelling(str(cwd), path)))
-    except OSError as error:  # a link that was there is gone, or is none any more
+    except OSError as error:  # a link was removed or replaced meanwhile
         raise ToolError("changed while it was looked up: try again") from error
 
 
 def project_relative(path: Path, project: Path) -> str:
-    """Return `path` relative to the project where it lies in it, else absolute; with `/`."""
+    """Return `path` relative to the project if it is inside, else absolute; with `/`."""
     root = Path(os.path.realpath(project))
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
 def decided_path(path: str, context: ToolContext) -> Path:
-    """Return the real path that permission decided on for `path`, else where it leads now; `ToolError` as above."""
+    """Return the real path that permission decided on for `path`, else resolve it; raise as `resolve_path`."""
     decided = context.targets.get(path)
     return decided or resolve_path(path, context.cwd)
 
 
 def describe_problem(path: str, error: OSError | ValueError | ToolError, context: ToolContext) -> str:
-    """Return a line for the model about an unusable path, with the nearest one where it does not exist."""
+    """Return a line for the model about an unusable path, with the nearest name if it does not exist."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     return f"{path}: {why}{_suggest_path(path, context) if missing else ''}"
 
 
 def _suggest_path(path: str, context: ToolContext) -> str:
-    """Return `. Did you mean src/app.py?`, or "": nothing is named that lies elsewhere than what was decided on."""
+    """Return `. Did you mean src/app.py?` if there is a similar existing path, else ""."""
     folder = os.path.realpath(context.cwd)
     from nexus_cli.core.file_names import nearest_path  # noqa: PLC0415  (a path is wrong)
 
@@ -88,34 +88,33 @@ class FileContent:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 in hex; of the whole file only where nothing lies beyond."""
+        """Return the SHA-256 in hex of `data`, which is the whole file only if `beyond` is 0."""
         return sha256_hex(self.data)
 
 
 def sha256_hex(data: bytes) -> str:
-    """Return the SHA-256 in hex, the form that `SeenFileStore` stores."""
+    """Return the SHA-256 in hex, as `SeenFileStore` stores it."""
     return hashlib.sha256(data).hexdigest()
 
 
 def read_regular_file(path: Path, limit: int = HARD_LIMIT) -> FileContent:
-    """Return at most `limit` bytes of a regular file, links followed.
+    """Read at most `limit` bytes of a regular file, following links.
 
-    Raises `ToolError` for a FIFO, socket or device (never opened, so nothing can block), `IsADirectoryError` for a
-    folder, and the `OSError` of what else failed.
+    Raises `ToolError` for a FIFO, socket or device (which are not opened, so that nothing blocks), `IsADirectoryError`
+    for a folder, and `OSError`.
     """
     _check_regular(os.stat(path).st_mode)
     return _read_descriptor(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), limit)
 
 
 def read_real_file(path: Path, limit: int = HARD_LIMIT) -> FileContent:
-    """Return the same of the file at a real path, through no link: one that was put there meanwhile is an
-    `OSError`."""
+    """Read the file at a real path as `read_regular_file` does, but raise `OSError` for a link on the way."""
     with open_folder(path.parent) as folder:
         return read_file_at(folder, path.name, limit)
 
 
 def read_file_at(folder: int, name: str, limit: int = HARD_LIMIT) -> FileContent:
-    """Return the same of `name` in the folder with this handle."""
+    """Read `name` in the folder with this descriptor, as `read_real_file` does."""
     _check_regular(status_at(folder, name).st_mode)
     return _read_descriptor(open_at(folder, name), limit)
 
@@ -136,7 +135,7 @@ def _read_descriptor(descriptor: int, limit: int) -> FileContent:
 
 
 def encode_text(form: DecodedText | None, text: str) -> bytes:
-    """Encode `text` as `form` is (None: UTF-8); raise `ToolError` if a letter is missing there, or above the limit."""
+    """Encode `text` like `form` (None: UTF-8); raise `ToolError` if that lacks a character, or above the limit."""
     try:
         data = text.encode("utf-8") if form is None else form.encode(text)
     except UnicodeEncodeError as error:
@@ -155,20 +154,20 @@ def _check_regular(mode: int) -> None:
 
 
 _SAMPLE = 64 * 1024
-"""Bytes of a stream by which it is judged."""
+"""First bytes of a stream that decide whether it is binary."""
 _LEAST = 16
-"""Bytes from which on UTF-16 is looked for without a mark."""
+"""Least bytes for the detection of UTF-16 without a byte order mark."""
 _CONTROLS = bytes(set(range(1, 32)) - set(b"\t\n\v\f\r\b\a\x1a\x1b\x1c\x1d\x1e\x1f"))
-"""Control characters that no text has many of. The separators are those of data that is text."""
+"""Control characters that are rare in text. Separators (0x1c to 0x1f) are not: data in text form uses them."""
 NUL = "\u2400"
 """Replacement for a NUL in a text that is shown or sent."""
 
 
 def decode_file(data: bytes) -> DecodedText | None:
-    """Return the text of `data`, which encodes back to exactly these bytes, or None when it is binary.
+    """Decode a file; the text encodes back to exactly these bytes. Return None if it is binary.
 
-    Binary is a NUL near the beginning without a mark, a mark with unsound text behind it, and what is neither mostly
-    UTF-8 nor anything else and has stray bytes for more than a tenth of it.
+    Binary are a NUL near the beginning without a byte order mark, invalid text after such a mark, and text of which
+    more than a tenth are stray bytes that outnumber its valid UTF-8 characters.
     """
     read = decode(data)
     if read is None or read.errors == "replace" or (not read.bom and b"\0" in data[:HEAD]):
@@ -177,15 +176,15 @@ def decode_file(data: bytes) -> DecodedText | None:
 
 
 def decode_stream(data: bytes, *, cut: bool = False) -> DecodedText | None:
-    """Return the text of what is piped, or None when it is binary. With `cut` its end may be torn.
+    """Decode piped input; return None if it is binary. `cut`: the last character may be incomplete.
 
-    Unlike in a file some NULs are no sign of binary (`find -print0`), and UTF-16 needs no mark (programs for Windows).
+    Unlike in a file, some NULs are allowed (`find -print0`), and UTF-16 needs no byte order mark (Windows programs).
     """
     return _utf_16(data) or decode(data, cut=cut)
 
 
 def decode_output(data: bytes, *, cut: bool = False) -> DecodedText | None:
-    """Return the same of a command, whose output nobody chose to be text: much noise and many controls are binary
+    """Decode the output of a command as `decode_stream` does; many stray bytes or control characters are binary
     too."""
     read = decode_stream(data, cut=cut)
     if read is None or _is_noise(read):
@@ -197,7 +196,7 @@ def decode_output(data: bytes, *, cut: bool = False) -> DecodedText | None:
 
 
 def _utf_16(data: bytes) -> DecodedText | None:
-    """Return the text of UTF-16 without a mark: nearly every second byte is NUL, and none between them."""
+    """Decode UTF-16 without a byte order mark: at least 90 % of every second byte are NUL, none of the others."""
     head = data[:_SAMPLE]
     if len(data) < _LEAST or len(data) % 2 or data.startswith(tuple(bom for bom, _ in MARKS)):
         return None
@@ -209,24 +208,24 @@ def _utf_16(data: bytes) -> DecodedText | None:
 
 
 def _is_noise(read: DecodedText) -> bool:
-    """True if more than a tenth are stray bytes, and the rest does not make up for it."""
+    """Return True if more than a tenth are stray bytes and the text is not mostly UTF-8."""
     return read.stray_bytes * 10 > len(read.text) and not _mostly_utf_8(read)
 
 
 def _mostly_utf_8(read: DecodedText) -> bool:
-    """Return True if there are as many UTF-8 characters as stray bytes."""
+    """Return True if there are at least as many non-ASCII UTF-8 characters as stray bytes."""
     return read.stray_bytes * 2 <= len(read.text) - len(read.text.encode("ascii", "ignore"))
 
 
 _COMPARED = 4_000_000
-"""Lines before times lines after up to which the lines of a mixed text are matched one by one."""
+"""Most lines before times lines after of a text with mixed line ends that are compared directly."""
 _NAMES = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
 
 
 def split_lines(text: str) -> list[tuple[str, str]]:
-    """Return body and end of every line; a last line without an end has the end "".
+    """Split a text into lines, each with its end ("" for a last line without one).
 
-    An end is `\\n` with all `\\r` before it. A lone `\\r` ends a line only in a text that has no `\\n`.
+    An end is `\\n` with all `\\r` before it. A lone `\\r` ends a line only in a text without `\\n`.
     """
     if "\r" in text and "\n" not in text:
         *ended, last = text.split("\r")
@@ -239,20 +238,20 @@ def split_lines(text: str) -> list[tuple[str, str]]:
 
 
 def count_lines(text: str) -> int:
-    """Return the number of lines; the last one may have no end."""
+    """Count the lines; the last one may have no end."""
     return text.count("\n") + (text != "" and not text.endswith("\n"))
 
 
 def to_lf(text: str) -> str:
-    """Return `text` with every `\\r\\n` as `\\n`."""
+    """Replace every `\\r\\n` by `\\n`."""
     return text.replace("\r\n", "\n")
 
 
 def keep_line_ends(old: str, new: str, default: str) -> str:
     """Return `new` (line ends `\\n` or `\\r\\n`) with the line ends of `old`, the text that it replaces.
 
-    A line that stays keeps its own end, a changed one takes that of the line it replaces, an added one that of the
-    line before it. `default` is for lines whose part of `old` has no end.
+    An unchanged line keeps its end, a changed one takes that of the line it replaces, an added one that of the previous
+    line. `default` is used for lines without an end in `old`.
     """
     if "\n" not in new:
         return new
@@ -266,7 +265,7 @@ def keep_line_ends(old: str, new: str, default: str) -> str:
 
 
 def _aligned_ends(olds: list[tuple[str, str]], news: list[tuple[str, str]], default: str) -> list[str]:
-    """Return for each new line the end of the old line that it is, replaces or follows."""
+    """Return for each new line the end of the old line that it equals, replaces or follows."""
     before, after = [body for body, _ in olds], [body for body, _ in news]
     shortest = min(len(before), len(after))
     head = next((at for at in range(shortest) if before[at] != after[at]), shortest)
@@ -287,7 +286,7 @@ def _aligned_ends(olds: list[tuple[str, str]], news: list[tuple[str, str]], defa
 
 
 def near_line_end(text: str, start: int, end: int) -> str:
-    """Return the end of the line in which `text[start:end]` ends, else of the line before it, else of any line."""
+    """Return the line end after `text[start:end]`, else the one before it, else any."""
     if "\n" not in text:
         return "\r" if "\r" in text else "\n"
     after = text.find("\n", end)
@@ -298,13 +297,13 @@ def near_line_end(text: str, start: int, end: int) -> str:
 
 
 def main_line_end(text: str) -> str:
-    """Return the end of most lines, `\\n` where there is none."""
+    """Return the most frequent line end, `\\n` if there is none."""
     counted = Counter(end for _, end in split_lines(text) if end)
     return counted.most_common(1)[0][0] if counted else "\n"
 
 
 def describe_line_ends(text: str) -> str:
-    """Return the kinds of line ends with their counts where there are several, as in `CRLF` or `3 CRLF, 1 LF`."""
+    """Describe the line ends: `CRLF`, or with counts if they are mixed: `3 CRLF, 1 LF`."""
     counted = Counter(_NAMES.get(end, "CR CRLF") for _, end in split_lines(text) if end)
     if len(counted) < 2:
         return next(iter(counted), "none")

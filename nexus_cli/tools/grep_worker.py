@@ -1,7 +1,7 @@
-"""The search of `grep`, as a program: one job on stdin, the finished text on stdout. Standard library only, but for
-files that are not UTF-8: then `nexus_cli.core.decode` is loaded from where the job says.
+"""The search of `grep`, as a program: one job on stdin, the answer on stdout.
 
-A process, because a regular expression can take for ever and a thread that runs one cannot be stopped.
+Imports the standard library only; for files that are not UTF-8 also `nexus_cli.core.decode`, from the folders in the
+job. It is a process because a regular expression can run forever and its thread could not be stopped.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any, BinaryIO
 HARD_LIMIT = 64 * 1024 * 1024
 LONGEST_LINE = 400
 MOST_CONTEXT = 1000
-"""Lines around a match that are kept at most."""
+"""Most context lines before a match."""
 BAD_PATTERN, NO_FOLDER = 3, 4
-"""Exit status of a search that did not begin; the answer says why."""
+"""Exit status if the search did not begin; the answer has the reason."""
 _CHUNK = 32 * 1024
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -39,19 +39,19 @@ class SearchJob:
     context: int
     limit: int
     prefix: str
-    """Prefix of every path that is shown."""
+    """Prefix of every path in the answer."""
     alone: bool = False
-    """The one file was named: that it could not be searched is the answer."""
+    """True if the path is a file: if it cannot be searched, that is the answer."""
     libraries: tuple[str, ...] = ()
-    """Folders of the packages that decoding needs."""
+    """Folders with the packages needed for decoding."""
 
 
 class BinaryFileError(Exception):
-    """The file is no text."""
+    """The file is binary."""
 
 
 class NormalizedPattern:
-    """A regular expression that finds a letter composed or decomposed, however the pattern has it."""
+    """A regular expression that matches composed and decomposed letters, in whichever form the pattern is written."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._plain = re.compile(pattern, flags)
@@ -68,7 +68,7 @@ class NormalizedPattern:
 
 
 def _open_without_links(path: bytes) -> int:
-    """Open the file through no link: one could have been put there since it was listed."""
+    """Open the file, following no link: one may have been created since the file was listed."""
     *folders, name = path.split(b"/")
     if not path.startswith(b"/"):
         folders.insert(0, b".")
@@ -86,7 +86,7 @@ def _open_without_links(path: bytes) -> int:
 
 
 def _enter_folder(path: bytes) -> None:
-    """Make the folder at a real path the working folder, through no link."""
+    """Change the working folder to a real path, following no link."""
     place = os.open(b"/", _FOLDER)
     for name in filter(None, path.split(b"/")):
         inner = os.open(name, _FOLDER, dir_fd=place)
@@ -97,8 +97,7 @@ def _enter_folder(path: bytes) -> None:
 
 
 def lines_of(path: bytes) -> Iterator[str]:
-    """Yield the lines of a regular file one by one, without their ends. `BinaryFileError`, or `OSError` if it cannot be
-    read."""
+    """Yield the lines of a regular file, without their ends; raise `BinaryFileError`, or `OSError` if unreadable."""
     with open(_open_without_links(path), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > HARD_LIMIT:
@@ -126,7 +125,7 @@ def _is_utf_8(file: BinaryIO) -> bool:
 
 
 def _decode(data: bytes) -> str:
-    """Return the text as `read_file` shows it; raises `BinaryFileError`."""
+    """Decode a file as `read_file` does; raise `BinaryFileError` if it is binary."""
     read = importlib.import_module("nexus_cli.core.decode").decode(data)
     if read is None:
         raise BinaryFileError
@@ -134,17 +133,17 @@ def _decode(data: bytes) -> str:
 
 
 class FileHits:
-    """The rows to show of one file: `12:` a match, `13-` around it, `--` where lines are passed over."""
+    """The output rows of one file: `12:` for a match, `13-` for context, `--` for skipped lines."""
 
     def __init__(self, context: int, limit: int) -> None:
         self._limit = limit
         self._before: deque[tuple[int, str]] = deque(maxlen=min(context, MOST_CONTEXT))
         self.matches = 0
         self.more = False
-        """There is a match beyond the limit."""
+        """True if there is a match beyond the limit."""
 
     def rows(self, lines: Iterable[str], regex: NormalizedPattern | re.Pattern[str]) -> Iterator[str]:
-        """Yield the rows; reads no further than needed and keeps only the lines that the next match may need."""
+        """Yield the rows; read no further than needed, and keep only possible context lines."""
         context = self._before.maxlen or 0
         after = last = 0
         for number, line in enumerate(lines, 1):
@@ -169,7 +168,7 @@ class FileHits:
 
 
 def _shorten_line(line: str, match: re.Match[str] | None) -> str:
-    """Return a very long line as the part around the match, with marks that count what is hidden."""
+    """Shorten a long line to the part around the match, with the number of hidden characters."""
     if len(line) <= LONGEST_LINE:
         return line
     start = max(0, min(match.start() - 100 if match else 0, len(line) - LONGEST_LINE))
@@ -180,23 +179,22 @@ def _shorten_line(line: str, match: re.Match[str] | None) -> str:
 
 @dataclass
 class SearchCounts:
-    """Results of a search so far."""
+    """The counts of a search so far."""
 
     matches: int = 0
     files: int = 0
     more: bool = False
-    """It stopped at its limit."""
+    """True if the search stopped at its limit."""
     unknown: bool = False
-    """The one file that was named could not be searched."""
+    """True if the named file could not be searched."""
 
     def values(self) -> dict[str, int]:
-        """Return the counts as the result of `grep` has them."""
+        """Return the counts for the result of `grep`."""
         return {} if self.unknown else {"matches": self.matches, "files": self.files, "more": self.more}
 
 
 def search(job: SearchJob, paths: Sequence[bytes], counts: SearchCounts | None = None) -> Iterator[str]:
-    """Return the answer, piece by piece, and keep `counts`. Raises at once what `re.compile` raises for a pattern that
-    is none."""
+    """Yield the answer in pieces and update `counts`. Raises as `re.compile` at once for an invalid pattern."""
     regex = NormalizedPattern(job.pattern, re.IGNORECASE if job.ignore_case else 0)
     return _search_files(job, paths, regex, counts or SearchCounts())
 
@@ -244,12 +242,14 @@ def _display_path(job: SearchJob, path: bytes) -> str:
 
 
 def main() -> int:
-    """Read the job (a JSON line, then paths ended by NUL), write the answer, a NUL and the counts as JSON; return the
-    exit status."""
+    """Read the job (a line of JSON, then NUL-terminated paths), write the answer, a NUL and the counts as JSON.
+
+    Returns the exit status.
+    """
     with open(0, "rb", closefd=False) as source:
         head, _, rest = source.read().partition(b"\n")
     values: dict[str, Any] = json.loads(head)
-    sys.path += values.get("libraries", ())  # last: nothing there shadows the standard library
+    sys.path += values.get("libraries", ())  # last, so that nothing shadows the standard library
     with open(1, "wb", closefd=False) as sink:
         try:
             if "root" in values:
@@ -261,7 +261,7 @@ def main() -> int:
             counts = SearchCounts()
             answer = search(SearchJob(**values), [path for path in rest.split(b"\0") if path], counts)
         except (re.error, RecursionError, OverflowError) as error:
-            sink.write(f"`pattern` is no Python regular expression: {error}".encode("utf-8", "replace"))
+            sink.write(f"`pattern` is not a Python regular expression: {error}".encode("utf-8", "replace"))
             return BAD_PATTERN
         for piece in answer:
             sink.write(piece.encode("utf-8", "replace"))

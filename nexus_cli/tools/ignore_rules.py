@@ -1,4 +1,4 @@
-"""The rules of one `.gitignore`, read as git reads it."""
+"""Parse the rules of a `.gitignore` as git does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from nexus_cli.core.path_globs import ONE, GlobPart, compile_parts
 
 MOST_RULES = 10_000
-"""Rules of one file that count."""
+"""Most rules of one file; later ones are ignored."""
 LONGEST_RULE = 1024
 _CLASSES = {
     "alpha": "a-zA-Z",
@@ -29,17 +29,17 @@ _CLASSES = {
 
 
 class UnmatchableRule(Exception):
-    """The pattern can name nothing: brackets or a backslash in it are not complete."""
+    """The pattern cannot match: it has incomplete brackets or a trailing backslash."""
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRule:
-    """One line."""
+    """The rule of one line."""
 
     expression: re.Pattern[str]
-    """For `match`, of a path relative to the folder of the file; one character for each byte, as git matches."""
+    """For `match` on a path relative to the file's folder, with one character per byte, as git matches."""
     ignores: bool
-    """False: it takes back what rules before it ignore."""
+    """False for a negated rule (`!`)."""
     only_folders: bool
 
 
@@ -48,12 +48,12 @@ class IgnoreRules:
     """All rules of one file."""
 
     rules: tuple[IgnoreRule, ...]
-    """The last one first: it decides."""
+    """In reverse order: the last matching rule of a file decides."""
 
     def decide(self, path: str, is_folder: bool) -> bool | None:
-        """Return whether the file ignores `path`, which is relative to its folder; None if it says nothing.
+        """Return True if the rules ignore `path` (relative to their folder), None if no rule matches.
 
-        A path in an ignored folder is ignored, which is the caller's to see.
+        The caller must check the folders above: all paths in an ignored folder are ignored.
         """
         name = os.fsencode(path).decode("latin-1")
         for rule in self.rules:
@@ -63,7 +63,7 @@ class IgnoreRules:
 
 
 def read_ignore_rules(data: bytes, step: Callable[[], None]) -> IgnoreRules:
-    """Return the rules that a `.gitignore` holds; `step` is called before each and may raise."""
+    """Parse the content of a `.gitignore`; `step` is called before each line and may raise."""
     rules: list[IgnoreRule] = []
     for line in data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n"):
         step()
@@ -126,7 +126,7 @@ def _read_parts(pattern: str) -> Iterator[GlobPart]:
 
 
 def _read_brackets(pattern: str, place: int) -> tuple[str, int]:
-    """Return the expression of the brackets whose content begins at `place`, and where they end."""
+    """Return the expression for brackets whose content begins at `place`, and the position after them."""
     negated = pattern[place : place + 1] in ("!", "^")
     place += negated
     first, found = place, ""
@@ -145,7 +145,7 @@ def _read_brackets(pattern: str, place: int) -> tuple[str, int]:
 
 
 def _read_item(pattern: str, place: int) -> tuple[str, int]:
-    """Return one letter, escaped, or a named class within brackets, and where it ends."""
+    """Return an escaped character or named class in brackets, and the position after it."""
     end = pattern.find(":]", place + 2) if pattern.startswith("[:", place) else -1
     if end >= 0:
         if pattern[place + 2 : end] not in _CLASSES:

@@ -1,6 +1,6 @@
-"""List the files below a folder: those that git would track, else those that `.gitignore` files leave.
+"""List the files below a folder: those that git would track, else those that no `.gitignore` ignores.
 
-Symbolic links are listed, never followed, even where git still knows files below a name that became one.
+Symbolic links are listed, never followed, even if git's index still has files below a name that became a link.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ _SUBMODULES = 8
 
 
 def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
-    """Return the files and links below the real path `root`, relative to it, with `/`, sorted by letters; blocking.
+    """Return the files and links below the real path `root`, relative to it, with `/`, sorted by code point. Blocks.
 
-    A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it. Links
-    are followed nowhere, also not where a folder becomes one meanwhile. Credentials are left out: the project may be
-    the person's home.
+    If all files of `root` are ignored they are listed nevertheless, as `rg` does. Links are never followed, not even if
+    a folder becomes one meanwhile. Credentials are left out, because the project may be the home folder.
     """
     try:
         with open_folder(root) as handle:
@@ -55,13 +54,13 @@ def check_folder(target: Path) -> None:
     """Raise `ToolError` if the real path `target` is no folder, `OSError` if it cannot be listed."""
     with open_folder(target.parent) as parent:
         if not stat.S_ISDIR(status_at(parent, target.name).st_mode):
-            raise ToolError("is no folder")
+            raise ToolError("is not a folder")
         with open_folder(target.name, inside=parent) as folder, open_listable(folder):
-            return  # a folder that cannot be read has not "no files"
+            return  # an unreadable folder raised here, so that it is not reported as "no files"
 
 
 def is_regular_file(root: Path, path: str) -> bool:
-    """Return True if a listed path is a regular file and no link."""
+    """Return True if a listed path is a regular file, not a link."""
     try:
         return stat.S_ISREG(os.lstat(root / path).st_mode)
     except OSError:
@@ -69,7 +68,7 @@ def is_regular_file(root: Path, path: str) -> bool:
 
 
 def _list_by_git(git: str | None, root: int, stop: StopFlag, depth: int) -> list[str]:
-    """Return the files that git lists below the folder `root`, with nested repositories; empty if git does not know."""
+    """Return the files that git lists below the folder `root`, including nested repositories; [] if git cannot."""
     if git is None or depth > _SUBMODULES:
         return []
     try:
@@ -88,7 +87,7 @@ def _list_by_git(git: str | None, root: int, stop: StopFlag, depth: int) -> list
         parent, _, last = name.rpartition("/")
         folders.setdefault(parent, []).append(last)
     for parent, names in folders.items():
-        # git may have followed what became a link: only what is in the folder itself counts.
+        # git may have followed a new link: only files in the real folder count.
         with suppress(OSError), open_folder(parent, inside=root) as folder:
             for last in names:
                 name = f"{parent}/{last}" if parent else last
@@ -104,7 +103,7 @@ def _is_file(folder: int, name: str) -> bool:
 
 
 def _list_nested(git: str, folder: int, last: str, name: str, stop: StopFlag, depth: int) -> list[str]:
-    """Return the files of the repository `last` in `folder`, each behind `name`; none where it is no folder."""
+    """Return the files of the repository `last` in `folder`, each prefixed by `name`; [] if it is no folder."""
     try:
         with open_folder(last, inside=folder) as nested:
             return [f"{name}/{inner}" for inner in _list_by_git(git, nested, stop, depth + 1)]
@@ -113,7 +112,7 @@ def _list_nested(git: str, folder: int, last: str, name: str, stop: StopFlag, de
 
 
 def _handle_path(folder: int) -> Path:
-    """Return a path by which a child gets into the folder that is open here, whatever its name leads to now."""
+    """Return a path by which a child can enter the open folder, even if its name was replaced by a link."""
     told = getattr(fcntl, "F_GETPATH", None)  # macOS, which has no /proc
     if told is None:
         return Path(f"/proc/self/fd/{folder}")
@@ -121,11 +120,11 @@ def _handle_path(folder: int) -> Path:
 
 
 Rules: TypeAlias = "Sequence[tuple[str, IgnoreRules]]"
-"""Ignore files with the prefix that leads from their folder to the root of the walk, outermost first."""
+"""Rules of each ignore file, with the prefix from its folder to the root of the walk; outermost first."""
 
 
 def _inherited_rules(root: Path, project: Path, stop: StopFlag) -> Rules:
-    """Return the rules of the folders above `root`, up to the project; none if they ignore `root`."""
+    """Return the rules of the folders above `root`, up to the project; [] if they ignore `root`."""
     top = Path(os.path.realpath(project))
     found: list[tuple[str, IgnoreRules]] = []
     if root == top or not root.is_relative_to(top):
@@ -170,7 +169,7 @@ def _walk(root: int, inherited: Rules, stop: StopFlag) -> Iterator[str]:
 
 
 def _is_ignored(path: str, is_folder: bool, rules: Rules) -> bool:
-    """Return whether `path` is ignored; the innermost file that has a rule for it decides."""
+    """Return True if `path` is ignored; the innermost file with a matching rule decides."""
     for prefix, spec in reversed(rules):
         relative = path[len(prefix) - 1 :] if prefix.startswith("\0") else prefix + path
         ignored = spec.decide(relative.rstrip("/"), is_folder)

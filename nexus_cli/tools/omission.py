@@ -1,5 +1,6 @@
-"""Detect placeholders for omitted text, as in `// ... existing code`, by their wording, in any language whose comments
-are marked by punctuation.
+"""Detect placeholders for omitted text, such as `// ... existing code`, by their wording.
+
+Works for any language whose comments are marked by punctuation.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ _PART = rf"{_LEAD}(?:remaining|existing|unchanged|previous|original|same|other|o
 _PLAIN = re.compile(
     rf"{_REST}(?: {_STATE})?|{_LEAD}(?:rest|remainder) {_STATE}|{_PART} {_STATE}|{_NOUN} omitted for brevity"
 )
-"""Means an omission by itself."""
+"""An omission by itself."""
 _DOTTED = re.compile(rf"(?:{_REST}|{_PART})(?: {_STATE})?|{_NOUN} {_STATE}")
-"""Means one with an ellipsis on one of its sides."""
+"""An omission with an ellipsis on either side."""
 _APART = re.compile(
     rf"{_LEAD}(?:rest|remainder|remaining|existing|unchanged|omitted)(?: \w+){{0,3}}(?: {_STATE})?"
     rf"|{_LEAD}(?:more|additional|further) {_NOUN}(?: {_STATE})?|(?:\w+ ){{0,3}}{_KEPT}|snip"
 )
-"""Means one in a comment, with an ellipsis before or apart from the words (no end of a sentence)."""
+"""An omission in a comment, with an ellipsis before the words or separated from them (not a sentence's end)."""
 _BETWEEN = re.compile(rf"{_LEAD}{_NOUN}")
-"""Means one in a comment between two ellipses."""
+"""An omission in a comment between two ellipses."""
 
 
 def find_new_omission(old: str, new: str) -> str:
-    """Return the first placeholder line for omitted text in `new` that `old` does not have; "" if there is none."""
+    """Return the first placeholder line in `new` that is not in `old`, "" if there is none."""
     known = {line.strip() for line in old.split("\n")}
     for line in new.split("\n"):
         bare = line.strip()

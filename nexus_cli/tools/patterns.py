@@ -1,4 +1,4 @@
-"""Path patterns of `glob` and of the filter of `grep`."""
+"""Match the path patterns of `glob` and of `grep`'s filter."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from nexus_cli.tools.files import ToolError
 
 _MOST = 256
 _MOST_TEXT = 64_000
-"""Characters of all patterns that braces stand for."""
+"""Most characters of all patterns that braces expand to."""
 _LONGEST_NAME = 1000
-"""Characters of the pattern of one name; no file system has a name that needs more."""
+"""Most characters of the pattern of one name."""
 _NEVER = "(?!)"
-"""The expression of `fnmatch` for brackets that no letter fits."""
+"""The expression of `fnmatch` for brackets that match no character."""
 
 
 class PathPattern:
-    """`*`, `?` and `[...]` stay within one name, `**` stands for any number of folders, `{a,b}` for either.
+    """`*`, `?` and `[...]` match within one name, `**` any number of folders, `{a,b}` either.
 
-    A pattern without `/` is matched against the name at any depth, one with `/` against the whole relative path. Names
-    that have the signs of patterns are meant literally where they are there (`app/[slug]/*.tsx`). Several patterns may
-    be listed with `,`, `;`, `|` or spaces between them. Matching takes time in proportion to the lengths.
+    A pattern without `/` is matched against the name at any depth, one with `/` against the whole relative path.
+    Brackets and braces match literally if such paths exist (`app/[slug]/*.tsx`). A list of patterns may be separated by
+    `,`, `;`, `|` or spaces. Matching takes linear time.
     """
 
     def __init__(self, pattern: str) -> None:
-        """Parse; `ToolError` for a pattern that is empty, leaves its folder, or expands to too many."""
+        """Parse; raise `ToolError` for a pattern that is empty, leaves its folder, or expands to too many."""
         parts = list(dict.fromkeys(_split_list(pattern)))
         if not any(part.strip("{}") for part in parts):
             raise ToolError("the pattern must not be empty")
@@ -45,8 +45,10 @@ class PathPattern:
         return bool(self.select([path]))
 
     def select(self, paths: Sequence[str], step: Callable[[], None] = lambda: None) -> list[str]:
-        """Return those of `paths`, relative and with `/`, that are meant. `ToolError` where the pattern can match
-        none; `step` is called now and then and may raise."""
+        """Return those of `paths` (relative, with `/`) that match.
+
+        `step` is called repeatedly and may raise. Raises `ToolError` if the pattern cannot match any name.
+        """
         found = self._whole.select(paths, step) or {path for part in self._parts for path in part.select(paths, step)}
         if not found and all(reading.impossible for reading in self._parts or [self._whole]):
             raise ToolError("the pattern can match no name: a range in its brackets is empty")
@@ -54,7 +56,7 @@ class PathPattern:
 
 
 class _PatternChoice:
-    """One pattern, with its braces and its brackets literal and not."""
+    """One pattern; its brackets are tried literally and as classes."""
 
     def __init__(self, pattern: str) -> None:
         pattern = unicodedata.normalize("NFC", pattern)
@@ -68,7 +70,7 @@ class _PatternChoice:
         return all(any(name and _NEVER in name.pattern for name in loose) for _, loose in self.choices)
 
     def select(self, paths: Sequence[str], step: Callable[[], None]) -> set[str]:
-        """Return the path that is spelled so; else those that fit, of each choice the literal ones if there are any."""
+        """Return the path equal to the pattern, else the matching ones; for each choice literal matches come first."""
         step()
         names = {path: unicodedata.normalize("NFC", path).split("/") for path in paths}
         same = {path for path in paths if "/".join(names[path]) == self._exact}
@@ -83,7 +85,7 @@ class _PatternChoice:
 
 
 def _split_list(pattern: str) -> list[str]:
-    """Return the patterns of a list with `,`, `;`, `|` or white space between them, those within braces apart."""
+    """Split a list of patterns at `,`, `;`, `|` or white space outside braces."""
     parts, start, depth = [], 0, 0
     closing = pattern.count("}")
     for at, letter in enumerate(pattern):
@@ -99,7 +101,7 @@ def _split_list(pattern: str) -> list[str]:
 
 
 def _segments(pattern: str, *, literal: bool = False) -> list[re.Pattern[str] | None]:
-    """Return one regular expression per name; None means `**`. With `literal` brackets are letters."""
+    """Return one regular expression per name, None for `**`. With `literal` brackets match themselves."""
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
         raise ToolError("the pattern is relative: name its folder in `path`")
     names = [name for name in pattern.split("/") if name not in ("", ".")]
@@ -115,7 +117,7 @@ def _segments(pattern: str, *, literal: bool = False) -> list[re.Pattern[str] | 
 
 @lru_cache(4096)
 def _compile_name(name: str) -> re.Pattern[str]:
-    """Return the expression of one name; `fnmatch` writes one that never goes back to a star."""
+    """Compile the pattern of one name; the expressions of `fnmatch` never backtrack into a star."""
     if len(name) > _LONGEST_NAME:
         return re.compile(r"\b\B")
     return re.compile(fnmatch.translate(name))
@@ -134,7 +136,7 @@ def _fits(segments: list[re.Pattern[str] | None], names: list[str]) -> bool:
 
 
 def _expand_braces(pattern: str) -> list[str]:
-    """Return the patterns that braces stand for; a brace without a partner or a comma is a letter."""
+    """Expand braces; a brace without a partner or a comma matches itself."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:
@@ -152,7 +154,7 @@ def _expand_braces(pattern: str) -> list[str]:
 
 
 def _first_choice(pattern: str) -> tuple[int, int, list[str]] | None:
-    """Return the first braces with a comma: where they begin and end, and what they hold; one pass."""
+    """Return start, end and choices of the first braces with a comma, in one pass; None if there are none."""
     first: tuple[int, int, list[int]] | None = None
     waiting: list[tuple[int, list[int]]] = []
     for place, letter in enumerate(pattern):

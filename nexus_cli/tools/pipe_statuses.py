@@ -1,8 +1,8 @@
-"""Learn how each part of a command's last pipe ended, without a change of what the command does or prints.
+"""Record the exit statuses of all parts of a command's last pipe, without changing the command's behavior or output.
 
-Bash reads the file that `BASH_ENV` names before a command: a file in memory, which sets an EXIT trap that appends
-`PIPESTATUS` to the same file. Nothing is recorded where the shell is not bash, the system has no such files, the person
-uses `BASH_ENV` themselves, or the command sets an EXIT trap of its own.
+Bash executes the file in `BASH_ENV` before a command: a file in memory, which sets an EXIT trap that appends
+`PIPESTATUS` to the same file. Nothing is recorded if the shell is not bash, the system has no files in memory, the
+person uses `BASH_ENV`, or the command sets its own EXIT trap.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 LEAST = 100
-"""The lowest descriptor of the file: commands use low ones for themselves."""
+"""Lowest descriptor of the file, out of the range that commands use themselves."""
 MOST = 100
-"""Parts of a pipe that are recorded."""
+"""Most parts of a recorded pipe."""
 _BASH_ENV = "BASH_ENV"
 _PIPE = re.compile(r"(?<![|>])\|(?!\|)")
 _TRAP = """\
@@ -28,25 +28,25 @@ trap '{{ builtin printf " %s" "${{PIPESTATUS[@]}}" >&{0} || :; }} 2>/dev/null' E
 
 @dataclass(frozen=True, slots=True)
 class PipeStatuses:
-    """What a command is started with, and what it left."""
+    """The file in memory for one command."""
 
     handle: int = -1
-    """The file; -1 for none."""
+    """Its descriptor; -1 for none."""
     start: int = 0
-    """Where the statuses begin in it."""
+    """Offset of the statuses in it."""
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The variables that the command is started with."""
+        """The environment variables to start the command with."""
         return {_BASH_ENV: f"/dev/fd/{self.handle}"} if self.handle >= 0 else {}
 
     @property
     def pass_fds(self) -> tuple[int, ...]:
-        """The descriptors that the command inherits."""
+        """The descriptors that the command must inherit."""
         return (self.handle,) if self.handle >= 0 else ()
 
     def read(self) -> tuple[int, ...]:
-        """Return the statuses of the last pipe of the command, in its order; none where it ended in no pipe."""
+        """Return the exit statuses of the command's last pipe, in order; () if it did not end in a pipe."""
         if self.handle < 0:
             return ()
         told = os.pread(self.handle, 4 * MOST, self.start).split()
@@ -56,7 +56,7 @@ class PipeStatuses:
 
 @contextmanager
 def record_pipe_statuses(shell: str, command: str, env: Mapping[str, str]) -> Iterator[PipeStatuses]:
-    """Record the statuses for one command; nothing is set up for one without a pipe."""
+    """Set up recording for one command, unless it has no pipe."""
     handle = -1
     if os.path.basename(shell) == "bash" and _PIPE.search(command) and _BASH_ENV not in env:
         handle = _open_file()
@@ -71,7 +71,7 @@ def record_pipe_statuses(shell: str, command: str, env: Mapping[str, str]) -> It
 
 
 def _open_file() -> int:
-    """Return the descriptor of a new file in memory, -1 where there is none."""
+    """Return the descriptor of a new file in memory, -1 if the system has none."""
     if not hasattr(os, "memfd_create"):
         return -1
     try:

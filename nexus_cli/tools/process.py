@@ -1,6 +1,6 @@
-"""Run one child in a session of its own, bounded in time and memory, and end its whole tree.
+"""Run a child in its own session, bounded in time and memory, and kill its whole process tree.
 
-`process_tree` finds the processes of a tree, and ends them when this process is killed.
+`process_tree` finds the processes of a tree, and kills them if this process is killed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from nexus_cli.config.child_environment import child_environment
+from nexus_cli.config.host_environment import host_environment
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import HARD_LIMIT
 from nexus_cli.tools.process_tree import RUNNING, OrphanGuard, find_remaining, find_tree, send_signal, still_running
 
 
 class BoundedOutput:
-    """A collector of output: all of it up to a limit, then the first half and the newest half."""
+    """Collects output: all of it up to a limit, then the first and the last half of the limit."""
 
     def __init__(self, limit: int = HARD_LIMIT) -> None:
         self._half = limit // 2
@@ -37,11 +37,11 @@ class BoundedOutput:
 
     @property
     def uncounted(self) -> int:
-        """Return the number of bytes that came and are not kept."""
+        """Return the number of bytes that were not kept."""
         return self._dropped + max(0, len(self._tail) - self._half)
 
     def add(self, data: bytes) -> None:
-        """Add a piece, in time linear in its length, however small the pieces are."""
+        """Append a piece, in amortized linear time even for small pieces."""
         room = self._half - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -51,7 +51,7 @@ class BoundedOutput:
             self._trim()
 
     def join(self) -> bytes:
-        """Return the kept bytes, with a line where the hole is."""
+        """Return the kept bytes, with a line in place of the others."""
         self._trim()
         hole = f"\n[... {self.uncounted} bytes beyond the hard limit, not kept ...]\n" if self.uncounted else ""
         return b"".join((self._head, hole.encode(), self._tail))
@@ -63,43 +63,43 @@ class BoundedOutput:
 
 
 _LOOK = 0.05
-"""Seconds between two looks at a child that says nothing."""
+"""Seconds between two checks of a child without output."""
 _GRACE = 0.3
-"""Seconds that what a finished command left running gets to finish too (a `tee` behind it)."""
+"""Seconds for processes that a finished command left running to end too (such as a `tee`)."""
 _TERM = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 _DRAIN = 1.0
-"""Seconds for reading what is still in the pipe, should somebody go on writing."""
-
+"""Most seconds for reading the rest of the pipe, in case a process keeps writing."""
 _MARK = "NEXUS_CHILD_OF"
-"""Variable that the processes of one run inherit; a run within a run adds its own value to it."""
+"""Environment variable that marks the processes of one child; a nested child appends its own value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """The end of a child."""
+    """The result of a child."""
 
     output: bytes
-    """Its output; beyond the hard limit its beginning and its end with a line between."""
+    """Its output; beyond the hard limit only beginning and end, with a line between."""
     status: int
     """Exit status as in a shell: 128 + N after signal N."""
     uncounted: int = 0
-    """Bytes of output that were counted and not kept."""
+    """Bytes of output that were counted but not kept."""
     timed_out: bool = False
     left: int = 0
-    """Processes of the tree that were still running afterwards and were ended."""
-    put_back: tuple[str, ...] = ()
-    """Protected places that the child had changed inside its walls, and what was done about each."""
+    """Number of processes that were still running after the child and were killed."""
+    restored: tuple[str, ...] = ()
+    """A line for each protected place that the child had changed, with the outcome."""
 
 
-class Walls(Protocol):
-    """The way to start a child with fewer rights than ours: `sandbox/confinement.Confinement`."""
+class ChildSandbox(Protocol):
+    """Starts a child in a sandbox: `sandbox/confinement.Confinement`."""
 
     def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start `argv` as `Popen(argv, **options)` would, inside the walls; raise `OSError` if they do not stand."""
+        """Start `argv` as `Popen(argv, **options)` in the sandbox; raise `OSError` if that cannot be set up."""
 
     def watch_command(self) -> AbstractContextManager[Sequence[str]]:
-        """End what a child left running and put back what it changed; the lines are complete when the context ends."""
+        """Kill what a child left running and restore protected places; the lines are complete when the context
+        ends."""
 
 
 def run_process(
@@ -112,24 +112,24 @@ def run_process(
     stdin: bytes = b"",
     merge: bool = True,
     show: Callable[[bytes], None] | None = None,
-    confinement: Walls | None = None,
+    confinement: ChildSandbox | None = None,
     pass_fds: Sequence[int] = (),
 ) -> ProcessResult:
-    """Run `argv` and wait for it, blocking: call it through `run_in_thread`.
+    """Run `argv` to its end. Blocks: call it through `run_in_thread`.
 
-    Nothing in its environment leads to nexus's own Python (`child_environment`). No terminal, stdin is `stdin` or
-    empty; stderr joins stdout or (`merge` False) is dropped. After `seconds`, or when `stop` is pressed, the tree gets
-    SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps nothing waiting. With `confinement`
-    it is started inside these walls. It inherits `pass_fds`. Raises `OSError` or `ValueError` when the child cannot be
-    started.
+    The child has no terminal, its environment no trace of nexus's own Python (`host_environment`); stdin is `stdin`,
+    stderr joins stdout or (`merge=False`) is dropped. After `seconds`, or when `stop` is pressed, its process tree gets
+    SIGTERM and two seconds later SIGKILL. A descendant that keeps the pipe open does not delay the result. The child is
+    started in the sandbox of `confinement`, and inherits `pass_fds`.
+    Raises `OSError` or `ValueError` if it cannot be started.
     """
     stop.raise_if_pressed()
-    own = child_environment(env, cwd)
+    own = host_environment(env, cwd)
     if confinement is None:
         return _run(subprocess.Popen, argv, cwd, own, stop, seconds, stdin, merge, show, pass_fds)
-    with confinement.watch_command() as put_back:
+    with confinement.watch_command() as restored:
         result = _run(confinement.start, argv, cwd, own, stop, seconds, stdin, merge, show, pass_fds)
-    return replace(result, put_back=tuple(put_back))
+    return replace(result, restored=tuple(restored))
 
 
 def _run(
@@ -175,7 +175,7 @@ def _run(
 
 
 class _Pipe:
-    """The reading end of a child's output."""
+    """The read end of a child's output."""
 
     def __init__(self, file: IO[bytes], kept: BoundedOutput, show: Callable[[bytes], None] | None) -> None:
         self._file, self._kept, self._show = file, kept, show
@@ -192,7 +192,7 @@ class _Pipe:
         self._file.close()
 
     def pump(self, seconds: float) -> bool:
-        """Wait at most so long for output and keep it; return False when none came."""
+        """Wait at most `seconds` for output and collect it; return False if there was none."""
         if not self.is_open:
             time.sleep(seconds)
             return False
@@ -225,7 +225,7 @@ def _await_child(
         if pipe.is_open:
             pipe.pump(patience)
         else:
-            # Its output has ended, so it is about to: wait for just that.
+            # The pipe is closed, so the child is about to end: wait for that.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(patience)
     left = 0
@@ -246,7 +246,7 @@ def _await_child(
 
 
 def _end_tree(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: StopFlag) -> None:
-    """Send SIGTERM to the tree, and SIGKILL to the rest of it after two seconds; return when the child is gone."""
+    """Send SIGTERM to the tree, SIGKILL to the remaining processes after two seconds, and wait for the child."""
     found = find_tree(child.pid, mark)
     send_signal(child.pid, found, signal.SIGTERM)
     limit = time.monotonic() + _TERM

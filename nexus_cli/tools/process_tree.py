@@ -1,7 +1,7 @@
-"""Find and end the processes that belong to a child: its group, its descendants, and those that inherited its mark.
+"""Find and kill the processes of a child: its group, its descendants, and those that inherited its mark.
 
-A mark is an environment variable with a unique value: it identifies a process that left the group and whose parents
-are gone, where /proc shows environments (Linux) and it was not started with another one. Zombies do not count as
+A mark is an environment variable with a unique value. It identifies a process that left the group and whose parents
+have ended, if /proc shows environments (Linux) and the process was not started with a new one. Zombies do not count as
 running.
 """
 
@@ -19,17 +19,17 @@ from types import TracebackType
 from nexus_cli.config.programs import run_program, start_program
 
 RUNNING: set[tuple[int, str]] = set()
-"""The children of this process that run, with their marks."""
+"""Pid and mark of each running child of this process."""
 _PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One running process; equal only to itself, not to a later one with the same number (where /proc exists)."""
+    """A running process; not equal to a later one with the same pid (if there is /proc)."""
 
     pid: int
     born: str = ""
-    """When it started, in the system's own ticks; "" where that is not known."""
+    """Start time in the system's clock ticks; "" if unknown."""
 
 
 def find_tree(pid: int, mark: str = "") -> set[Process]:
@@ -46,7 +46,7 @@ def find_tree(pid: int, mark: str = "") -> set[Process]:
 
 
 def find_remaining(pid: int, mark: str) -> set[Process]:
-    """Return the running processes of the group that `pid` led, and those with `mark`. Cheap when there are none."""
+    """Return the running processes of the group that `pid` led, and those with `mark`. Cheap if there are none."""
     marked = _find_marked(mark)
     if not marked:
         return find_group(pid)
@@ -54,27 +54,27 @@ def find_remaining(pid: int, mark: str) -> set[Process]:
 
 
 def find_group(pid: int) -> set[Process]:
-    """Return the running processes of the group that `pid` led. Cheap when there are none."""
+    """Return the running processes of the group that `pid` led. Cheap if there are none."""
     try:
         os.killpg(pid, 0)
     except ProcessLookupError:
         return set()
     except PermissionError:
-        # macOS says so of a group that has only zombies left.
+        # macOS raises this for a group with only zombies.
         pass
     return {process for process, _, leader in _read_table().values() if leader == pid}
 
 
 def still_running(processes: Iterable[Process]) -> set[Process]:
-    """Return those that still run."""
+    """Return the processes that still run."""
     table = _read_table()
     return {process for process in processes if process.pid in table and table[process.pid][0] == process}
 
 
 def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) -> None:
-    """Send a signal to the group that `pid` leads, at once, and to each of `processes`; absent ones are skipped.
+    """Send a signal to the group that `pid` leads, and to each of `processes` that still exists.
 
-    The leader comes first: a shell that outlives its children for a moment would take their end for its own success.
+    The leader comes first: a shell that briefly outlives its children might treat their end as success.
     """
     if find_group(pid):
         try:
@@ -89,13 +89,13 @@ def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) 
 
 
 def kill_all() -> None:
-    """Send SIGKILL to the tree of every running child, for a program that must end at once."""
+    """Kill the process tree of every running child, before an immediate exit."""
     for pid, mark in tuple(RUNNING):
         send_signal(pid, find_tree(pid, mark), signal.SIGKILL)
 
 
 def _find_marked(mark: str) -> set[int]:
-    """Return the processes started with `mark` in the environment, as far as they are readable."""
+    """Return the pids of processes with `mark` in their environment, as far as that is readable."""
     found: set[int] = set()
     if not mark or not (_PROC / "self/environ").exists():
         return found
@@ -113,7 +113,7 @@ def _find_marked(mark: str) -> set[int]:
 
 
 def _read_table() -> dict[int, tuple[Process, int, int]]:
-    """Return every running process with its parent and group."""
+    """Return every running process by pid, with its parent and group."""
     return _from_proc() if (_PROC / "self/stat").exists() else _from_ps()
 
 
@@ -123,7 +123,7 @@ def _from_proc() -> dict[int, tuple[Process, int, int]]:
         if not name.isdigit():
             continue
         try:
-            # The command is in brackets and may hold anything, brackets too.
+            # The command is in parentheses and may contain parentheses itself.
             fields = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
             continue
@@ -154,7 +154,8 @@ done
 
 
 class OrphanGuard:
-    """A context manager around the life of the processes with one mark. Raises `OSError` when no shell starts."""
+    """Kills the processes with a mark if this process is killed within the context. Raises `OSError` if its shell
+    cannot be started."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
@@ -177,7 +178,7 @@ class OrphanGuard:
         """Set the process group that the child leads; call it once."""
         assert self._shell.stdin is not None
         self._end = b"\n"
-        # Should somebody have ended the shell, the child continues without it.
+        # If somebody has killed the shell, the child continues without it.
         with contextlib.suppress(BrokenPipeError):
             self._shell.stdin.write(b"%d\n" % group)
 

@@ -1,7 +1,7 @@
-"""Find the tools and return their definitions. Dispatch (`session`) runs them.
+"""Load the tools and their definitions. `turn/dispatch` runs them.
 
-A built-in tool is a definition, `builtin/NAME.json`, and the module beside it, which is imported at the first call:
-most runs call few tools or none.
+A built-in tool is a definition, `builtin/NAME.json`, and the module beside it, which is imported at the first call,
+because most runs call few tools.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from nexus_cli.tools import builtin
 
 
 def discover_tools() -> dict[str, Tool]:
-    """Return the built-in tools by name, sorted. No module of theirs is imported."""
+    """Return the built-in tools by name, sorted, without importing their modules."""
     return dict(_tools_in(tuple(builtin.__path__)))
 
 
 def find_tool(name: str) -> Tool | None:
-    """Return the built-in tool of exactly this name, or None."""
+    """Return the built-in tool with this exact name, or None."""
     return _tools_in(tuple(builtin.__path__)).get(name)
 
 
 def tells_person(name: str) -> bool:
-    """Return True if the result of a built-in tool is one line that the person reads."""
+    """Return True if the result of a built-in tool is one line for the person (`Tool.tells`)."""
     tool = find_tool(name)
     return tool is not None and tool.tells
 
@@ -43,7 +43,7 @@ def _tools_in(folders: tuple[str, ...]) -> Mapping[str, Tool]:
 
 
 def _read_definition(path: Path) -> Tool:
-    """Return the tool that `path` defines: its fields are listed in `tools/README.md`."""
+    """Load a tool from its definition, whose fields are listed in `tools/README.md`."""
     found = json.loads(path.read_text(encoding="utf-8"))
     module = f"{builtin.__name__}.{path.stem}"
 
@@ -54,7 +54,7 @@ def _read_definition(path: Path) -> Tool:
     def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
         try:
             loaded = import_module(module)
-        except Exception:  # an upgrade has replaced it on the disk: the call itself says so
+        except Exception:  # an upgrade may have replaced the module: the call itself reports it
             return EditPreview()
         made: EditPreview = loaded.preview(arguments, context)
         return made
@@ -90,12 +90,12 @@ def _find_protocol(name: str) -> type:
 
 
 class ToolRegistry:
-    """The tools of one session: those whose needs the given services meet, in the order of their names."""
+    """The tools of one session whose needs the given services meet, sorted by name."""
 
     def __init__(self, tools: Iterable[Tool] | None = None, services: Mapping[type, Any] | None = None) -> None:
-        """Offer `tools`, None for the built-in ones. Raise `ValueError` when two have one name."""
+        """Offer `tools` (default: the built-in ones). Raises `ValueError` if two have the same name."""
         self.services: Mapping[type, Any] = {} if services is None else services
-        """By protocol, as a `ToolContext` wants them."""
+        """Services by protocol, see `ToolContext.services`."""
         offered = list(discover_tools().values() if tools is None else tools)
         self._tools: dict[str, Tool] = {}
         for tool in sorted(offered, key=lambda tool: tool.name):
@@ -105,19 +105,17 @@ class ToolRegistry:
                 self._tools[tool.name] = tool
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of exactly this name, or None."""
+        """Return the tool with this exact name, or None."""
         return self._tools.get(name)
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, sorted."""
         return tuple(self._tools)
 
     def tools(self) -> list[Tool]:
-        """Return all tools, by name."""
         return list(self._tools.values())
 
     def nearest(self, name: str) -> str | None:
-        """Return the name that a misspelt one most likely means, or None."""
+        """Return the name most similar to a misspelt one, or None."""
         plain = {_letters(known): known for known in self._tools}
         wanted = _letters(name)
         if wanted in plain:
@@ -129,8 +127,7 @@ class ToolRegistry:
         return inside[0] if inside else None
 
     def get_definitions(self) -> list[dict[str, Any]]:
-        """Return the tools as Chat Completions wants them: the same bytes in every process, a fresh copy at every
-        call."""
+        """Return a fresh copy of the definitions for Chat Completions, identical in every process."""
         return [
             {
                 "type": "function",

@@ -1,7 +1,7 @@
-"""Check a call's arguments against a tool's JSON Schema, and repair what a model often gets slightly wrong.
+"""Check a call's arguments against a tool's JSON Schema, and repair common mistakes of models.
 
-Supports the subset that tools here use: `type`, `required`, `properties`, `enum`, `items`, `minimum`, `maximum`,
-`additionalProperties`. Unknown keywords are ignored, as JSON Schema says.
+Supports the subset that tools use: `type`, `required`, `properties`, `enum`, `items`, `minimum`, `maximum`,
+`additionalProperties`. Unknown keywords are ignored, as JSON Schema requires.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _LONGEST_QUOTE = 60
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the arguments after harmless mending, and what is still wrong with them (empty: nothing).
+    """Return the repaired arguments, and a sentence for each remaining error.
 
-    Repaired: `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string, JSON
-    text for an array or object, and null for an optional argument (left out).
+    Repaired are `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string,
+    JSON text for an array or object, and null for an optional argument (which is removed).
     """
     repaired = _repair(dict(arguments), schema)
     return repaired, validate_arguments(repaired, schema)
 
 
 def validate_arguments(arguments: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return one sentence per fault, naming the argument and what it must be; empty when there is none."""
+    """Return a sentence for each error, with the argument and the expected value."""
     return _faults(arguments, schema, "")
 
 

@@ -1,7 +1,7 @@
-"""Conditions outside nexus that a run may wait for: a file, a process, a server's answer. Looks, changes nothing.
+"""Check the conditions outside nexus that a run may wait for: a file, a process, a server's answer.
 
-The value of a wait says how things were when it began, so that a change is seen whoever looks, from whatever folder,
-also after a reboot.
+The value of a wait has the state at its beginning, so that any process can notice a change, from any folder, even
+after a reboot.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
 SECONDS = 10.0
 """Time limit of one request."""
 POLLED = {"file": (1.0, 5.0), "process": (1.0, 5.0), "url": (15.0, 60.0)}
-"""By kind: seconds between two looks, at first and after a while."""
+"""By kind: seconds between two checks, at first and later."""
 
 
 def look(kind: str, value: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what came where the condition of a wait holds, None while it does not. Blocks; a request takes seconds."""
+    """Check the condition of a wait; return the event if it holds, else None. Blocks; a request takes seconds."""
     match kind:
         case "file":
             return _look_at_file(value)
@@ -38,7 +38,7 @@ def look(kind: str, value: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def this_machine() -> str:
-    """Return what tells this machine from others that share a ledger with it."""
+    """Return an id of this machine, unique among those that share a ledger."""
     try:
         return Path("/etc/machine-id").read_text(encoding="ascii").strip() or socket.gethostname()
     except (OSError, ValueError):
@@ -46,7 +46,7 @@ def this_machine() -> str:
 
 
 def file_state(path: Path) -> list[int] | None:
-    """Return what changes with a file: time of change in ns, size, inode; None where there is none."""
+    """Return mtime in nanoseconds, size and inode of a file, to notice a change; None if it does not exist."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except (OSError, ValueError):
@@ -69,7 +69,7 @@ def _look_at_file(value: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def describe_event(kind: str, came: Mapping[str, Any]) -> str:
-    """Return in a few words what `look` has found."""
+    """Describe an event of `look` in a few words."""
     match kind:
         case "file":
             size = f" ({came['size']:,} bytes)" if came["size"] is not None else ""
@@ -82,14 +82,14 @@ def describe_event(kind: str, came: Mapping[str, Any]) -> str:
 
 
 def describe_process(pid: int) -> dict[str, Any] | None:
-    """Return the wait's value for a process, by which it is told from a later one of the same number; None if there is
-    none."""
+    """Return the wait's value for a process, which distinguishes it from a later one with the same pid; None if there
+    is none."""
     started = _started(pid)
     return {"process": pid, "started": started, "machine": this_machine()} if started else None
 
 
 def owner_of(pid: int) -> int | None:
-    """Return the user that a process belongs to, None if it cannot be told."""
+    """Return the user id of a process, None if unknown, our own if the process has ended."""
     try:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
@@ -99,18 +99,18 @@ def owner_of(pid: int) -> int | None:
     except PermissionError:
         return None
     except (OSError, OverflowError):
-        return os.getuid()  # it is gone
+        return os.getuid()  # it has ended
     return os.getuid()
 
 
 def is_running(value: Mapping[str, Any]) -> bool:
-    """True while the process of a wait has not ended; after a reboot it has."""
+    """Return True while the process of a wait runs; False after a reboot."""
     started: str = value["started"]
     return _started(value["process"]) == started
 
 
 def _started(pid: int) -> str:
-    """Return when a process was started, with the boot that it belongs to; "" if it has ended."""
+    """Return boot id and start time of a process, "" if it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -123,7 +123,7 @@ def _started(pid: int) -> str:
 
 
 def _started_by_ps(pid: int) -> str:
-    """Return the same where there is no /proc."""
+    """Return the start time of a process from ps, for systems without /proc; "" if it has ended."""
     from nexus_cli.config.programs import run_program  # noqa: PLC0415
 
     asked = run_program(["/bin/ps", "-o", "state=,lstart=", "-p", str(pid)], env={"LC_ALL": "C"}, timeout=SECONDS)
@@ -132,22 +132,21 @@ def _started_by_ps(pid: int) -> str:
 
 
 def check_url(url: str) -> str:
-    """Return why `url` cannot be requested, "" if it can."""
+    """Return the reason why `url` cannot be requested, "" if it can."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018  (raises for what is no port)
+        parts.port  # noqa: B018  (raises for an invalid port)
     except ValueError as error:
         return str(error)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        return "it takes http://HOST... or https://HOST..."
+        return "it must be http://HOST... or https://HOST..."
     if parts.username or parts.password:
-        return "it must not hold a name or a password"
-    return "" if url.isprintable() and " " not in url else "it holds spaces or controls"
+        return "it must not contain a user name or password"
+    return "" if url.isprintable() and " " not in url else "it contains spaces or control characters"
 
 
 def request_status(url: str) -> int | None:
-    """Return the status with which a server answers a GET of `url` within `SECONDS`, None if it does not. Follows no
-    redirect."""
+    """Return the status of a GET of `url`, None without an answer within `SECONDS`. Follows no redirect."""
     parts = urlsplit(url)
     secure, host = parts.scheme == "https", parts.hostname or ""
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -167,8 +166,8 @@ def request_status(url: str) -> int | None:
 
 @contextmanager
 def _ended(connection: socket.socket) -> Iterator[None]:
-    """End a connection after `SECONDS`, also one over which something comes all the time."""
-    same = connection.dup()  # the other one is taken over by what encrypts it
+    """Shut down a connection after `SECONDS`, even if it keeps receiving data."""
+    same = connection.dup()  # TLS takes over the other one
 
     def end() -> None:
         with suppress(OSError):

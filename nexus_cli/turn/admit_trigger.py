@@ -1,4 +1,4 @@
-"""Admit a trigger: record its text in the window before its turn begins, or go on without one."""
+"""Admit a trigger: record its text in the window before its turn begins, or resume without text."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from nexus_cli.lane.user_input import TRIGGER, record_user_message
 from nexus_cli.turn.dispatch import Dispatcher
 
 RESUME = "resume"
-"""Type of the trigger of a run that goes on: the mark of what it waited for is another one."""
+"""Type of a trigger that resumes a run after a wait; its message gets no trigger mark."""
 
 
 async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: Trigger) -> None:
-    """Settle what an earlier process left open, then record the trigger's text; without one go on."""
+    """Answer calls that an earlier process left open, then record the trigger's text; resume if it has none."""
     if not trigger.text and not trigger.parts:
         await _go_on(lane_state.window, lane_state.control)
         return
     if isinstance(step := lane_state.lane.next_step(), Dispatch):
         dispatcher.settle_open(lane_state.lane, lane_state.control, step.calls)
     if trigger.fresh:
-        from nexus_cli.turn.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run goes on after a wait)
+        from nexus_cli.turn.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
 
         subjects = {tool.name: tool.subject for tool in dispatcher.registry.tools()}
         await begin_resume_epoch(lane_state, subjects, trigger.came)
@@ -50,7 +50,7 @@ async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: 
 
 
 def _marked_text(trigger: Trigger) -> str:
-    """Return the text of a trigger; what starts a structured run ends with the mark, and has no other one."""
+    """Return the text of a trigger. That of a structured run ends with the trigger mark and has no other mark in it."""
     if not trigger.facts or trigger.facts.get("type") == RESUME:
         return trigger.text
     from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a structured run)
@@ -59,7 +59,10 @@ def _marked_text(trigger: Trigger) -> str:
 
 
 async def _go_on(window: LaneWindow, control: Control) -> None:
-    """Resume without a message: open work continues by itself, a reply that broke off is requested again."""
+    """Resume without a message: open calls continue, an unfinished reply is requested again.
+
+    Raises `NexusError("usage", ...)` if the last reply is complete.
+    """
     if control.steering or not isinstance(window.lane.next_step(), Done):
         return
     if not ends_unfinished(window.lane.timeline.log):

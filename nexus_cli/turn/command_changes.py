@@ -1,8 +1,7 @@
-"""Find the files of a project that changed, appeared or went while a command ran, in a git repository.
+"""Find the files of a project that a command changed, created or deleted, in a git repository.
 
-Git lists the names, as for `glob`: those that it tracks or would track. What lies in folders that tools fill does not
-count. What changed is read from the times at which the files changed, which no command can set. Git compares no
-content, so no filter runs.
+Git lists the names, as for `glob`: tracked and untracked files, not ignored ones. Folders that tools fill are left out.
+A change is found by ctime, which no command can set. Git compares no content, so that no filter of the repository runs.
 """
 
 from __future__ import annotations
@@ -26,28 +25,30 @@ from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.listing import list_files
 
 SECONDS = 3.0
-"""Time limit of one listing. After one that took longer the project's commands are not followed any more."""
+"""Time limit of one listing. After a listing that takes longer, commands of this project are no longer followed."""
 SECONDS_STOPPED = 0.3
-"""The same where the person has stopped the command: then what it changed may stay unknown."""
+"""Time limit after the person stopped the command; new files may then stay unknown."""
 MOST = 20_000
-"""Files of a project whose commands are followed."""
+"""Most files of a project whose commands are followed."""
 _SECOND = 1_000_000_000
 
 
 class CommandChanges:
-    """The files of one project, looked at after each command, and before the first."""
+    """The change times of one project's files, compared before and after each command."""
 
     def __init__(self) -> None:
         self._project = Path()
         self._names: set[str] | None = None
-        """Those of the last listing and of the files that tools changed since; None before the first."""
+        """Names of the last listing and of files that tools have changed since; None before the first."""
         self._off = False
         self._cut: set[str] = set()
-        """Changed by a command that was stopped."""
+        """Files that a stopped command changed."""
 
     def note(self, tool: Tool | None, project: Path, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """Note what a call changed, which a later command may delete; return its memo for the record of the work, by
-        its kind. A tool that changes nothing itself has none: workers note what they do."""
+        """Add the files that a call changed to the known names, and return the call's memo for the work record.
+
+        Returns {} for a tool with an effect that is not in `CHANGES`: workers record their own work.
+        """
         if self._names is not None:
             self._names.update(names)
         if tool is None or tool.effect not in CHANGES:
@@ -55,14 +56,14 @@ class CommandChanges:
         return {WORK: work_note(project, names, COMMAND_DID if tool.effect is Effect.RUN else "")}
 
     def take_cut(self) -> tuple[str, ...]:
-        """Return what a command changed that was stopped, once."""
+        """Return the files that stopped commands changed, and forget them."""
         names, self._cut = tuple(sorted(self._cut)), set()
         return names
 
     async def run(
         self, tool: Tool, profile: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
-        """Return the result of a call; that of a command which may write with what it changed."""
+        """Run a call with `work`; add the changed files to the result of a command that may write."""
         if tool.effect is not Effect.RUN or profile == "read" or self._off:
             return await work()
         if self._names is None:
@@ -78,9 +79,11 @@ class CommandChanges:
         return replace(result, changed=(*result.changed, *sorted(await self._find(before, began))))
 
     async def _find(self, before: dict[str, int], began: int, *, is_stopped: bool = False) -> set[str]:
-        """Return the names of what changed since `before`; a name that is new counts if its file changed meanwhile.
+        """Return the names of the files that changed since `before`.
 
-        Of a command that `is_stopped` only the files that were known are looked at where the listing takes long."""
+        A new name counts only if its file changed after `began` (nanoseconds). If the command `is_stopped` and the
+        listing takes too long, only known files are compared.
+        """
         listed = await self._list(SECONDS_STOPPED if is_stopped else SECONDS)
         if self._off and not is_stopped:
             return set()
@@ -90,7 +93,7 @@ class CommandChanges:
         return changed | (before.keys() - now.keys())
 
     async def _list(self, seconds: float = SECONDS) -> set[str]:
-        """Return the names that git lists within so many seconds; none where commands are not followed."""
+        """Return the names that git lists within `seconds`; {} on a timeout or if commands are not followed."""
         if self._off:
             return set()
 
@@ -108,7 +111,7 @@ class CommandChanges:
         return set() if self._off else names
 
     def _times(self, names: Iterable[str]) -> dict[str, int]:
-        """Return when each file that is there changed, in nanoseconds."""
+        """Return the ctime of each existing file, in nanoseconds."""
         found = {}
         for name in names:
             try:

@@ -1,7 +1,7 @@
-"""A tool call's way: find, validate, limits, permission, commit "started", run, clip, record (`nexus docs tools`).
+"""Dispatch tool calls: find, validate, limits, permission, commit "started", run, clip, record (`nexus docs tools`).
 
-Every failure on that way is a tool result. Calls of one message that only read run together; the window keeps their
-results in call order.
+Every failure becomes a tool result. Read-only calls of one message run concurrently; the window keeps their results in
+call order.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ REPEATED = "not run: the same call came too often, so the turn was stopped"
 RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
-"""Characters of a call's main argument by which a person knows what of its result was left out."""
+"""Most characters of a call's main argument in the name of its drop."""
 ERRORS = 2
-"""Calls in a row that could not run, from which on the model gets a notice."""
+"""Number of consecutive calls that could not run after which the model gets a notice."""
 
 
 @dataclass
@@ -94,39 +94,43 @@ class Dispatcher:
     approver: Approver | None = None
     services: SessionServices = field(default_factory=SessionServices)
     ceiling: str | None = None
-    """The most that `--allow` can reach here: what the recipe says; None: everything."""
+    """The highest level that `--allow` can reach, set by the recipe; None for no ceiling."""
     signals: bool = False
-    """True if pressure, errors and the kind of event bind the limits; otherwise they are only reported."""
+    """True if pressure, errors and event class restrict the limits; otherwise they are only reported."""
     found: int = 0
-    """Tokens that a side run found in its window when it began: its pressure is that of what it adds itself. A fork
-    made because the window is full is not restricted for that."""
+    """Tokens in the window of a side run when it began. They do not count as its pressure: a fork that was made because
+    the window is full must not be restricted by that."""
     denied: list[dict[str, str]] = field(default_factory=list)
-    """Refused calls of this turn, as `nexus docs json` wants them: `id`, `tool`, `subject`, `why`, `allow`, the
-    level at which the call would have run ("": at none), and `limit`, which refused it, or what stands in its place."""
+    """Refused calls of this turn, with the fields of `nexus docs json`: `id`, `tool`, `subject`, `why`, `allow` (the
+    level at which the call would have run; "" if at none), and `limit` (the limit that refused it, or a word such as
+    `approvals.SAID_NO`)."""
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
-    """Scopes that the person allowed for the rest of the session, see `approval_scope`."""
+    """Scopes allowed for the rest of the session, see `approval_scope`."""
     command_changes: CommandChanges = field(default_factory=CommandChanges)
     partial_outputs: dict[str, str] = field(default_factory=dict)
-    """Partial output of cancelled calls."""
+    """Partial output of cancelled calls, by call id."""
     started_here: dict[str, float] = field(default_factory=dict)
-    """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
+    """Start time (monotonic seconds) of each call that began in this process, after any approval."""
     assessed: Limits = field(default_factory=Limits)
-    """What the turn's assessment restricts."""
+    """The limits that the assessment of the turn set."""
     errors: int = 0
-    """Calls in a row that could not run, in the run that began with entry `_began`; one that was refused is none."""
+    """Consecutive calls that could not run, in the run that began with entry `_began`. Refused calls do not count."""
     _began: int = -1
     _confirm: bool = False
-    """True if the calls of this step need confirmation although they are permitted."""
+    """True if granted calls of this step need confirmation."""
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
-    """Why calls of this step may not run, by id: what the limits say of them."""
+    """The calls of this step that the limits refuse, by call id."""
     step: ApprovalStep = field(default_factory=ApprovalStep)
     """The questions about the calls of the newest step."""
 
     async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
-        """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off; kind
-        `waiting` when the run waits from now on."""
+        """Run `calls` and record a result for each.
+
+        Raises `ApprovalDeferred` if the person defers an approval, `NexusError("waiting", ...)` if the run begins to
+        wait.
+        """
         self.step = ApprovalStep(calls)
         if lane_state.lane.run != self._began:
             self._began, self.errors = lane_state.lane.run, 0
@@ -145,13 +149,13 @@ class Dispatcher:
             lane_state.upcoming.notices.append(f"{failed}: read their errors before the next one.")
 
     async def _load_rules(self, tool: Tool | None, level: str = "") -> None:
-        """Load what a decision on calls of `tool` needs at `level` ("": that in force), beside the event loop."""
+        """Load rules and sandbox for decisions on `tool` at `level` ("": the level in force), in a thread."""
         level, runs = level or self.limits.allow or "read", tool is not None and tool.effect is Effect.RUN
         if not self.permission.is_loaded(level, runs=runs):
             await asyncio.to_thread(self.permission.load, level, runs=runs)
 
     def run_limits(self, lane_state: LaneState) -> RunLimits:
-        """Return what the limits in force allow the next step of the lane; signals count where they bind."""
+        """Return the limits on the next step of the lane, including those of signals and assessment."""
         lane, limits, started = lane_state.lane, self.limits, self.starts.was_started
         bound = limits & self.assessed
         counted = self.signals or bound.is_one_step or bound.max_iterations is not None
@@ -167,8 +171,8 @@ class Dispatcher:
         return RunLimits(*compose_limits(layers), run, now, self.registry.get, started)
 
     def in_force(self, lane_state: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
-        """Return the limits of the session (`bounds` are their layers) with those that the state of the run binds
-        now."""
+        """Return the limits of the session, tightened by the current signals if they bind; `bounds` are the layers of
+        the limits."""
         return tighten_by_signals(bounds, self.run_limits(lane_state).now) if self.signals else (self.limits, bounds)
 
     async def _run_all(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
@@ -193,7 +197,7 @@ class Dispatcher:
             raise
 
     def settle_open(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
-        """Answer calls that an earlier process left open, without running any."""
+        """Record a result for each call that an earlier process left open, without running any."""
         for call in calls:
             if self.starts.was_started(call.id):
                 result = self._recovered(call, self.registry.get(call.name))
@@ -202,21 +206,21 @@ class Dispatcher:
                 self._append(lane, control, call, ToolResult(error=NOT_RUN, ran=False), ElidedText(NOT_RUN))
 
     def count_outcomes(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
-        """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
+        """Count the calls that ran and the calls that were refused in this turn; the others could not run."""
         refused = {row["id"] for row in self.denied}
         return sum(self.starts.was_started(call.id) for call in calls), sum(call.id in refused for call in calls)
 
     def refuses(self, lane_state: LaneState, calls: Sequence[ToolCall], call: ToolCall) -> bool:
-        """True if the limits refuse `call`, one of `calls`, the newest of the run."""
+        """Return True if the limits refuse `call`, one of `calls`, which are the newest of the run."""
         return call.id in self.run_limits(lane_state).refusals(calls)
 
     def stop_repeating(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
-        """Answer calls that are not run because one of them came too often."""
+        """Record a result for each of `calls`, none of which runs because one was repeated too often."""
         for call in calls:
             self._append(lane, control, call, ToolResult(error=REPEATED, ran=False), ElidedText(REPEATED))
 
     async def _settle(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
-        """Give every call without a result one, with its partial output: the turn was stopped."""
+        """Record a result with the partial output for every open call of a stopped turn."""
         answered = {item.message.tool_call_id for item in window.lane.tail}
         who = TIMEOUT if control.stopped == "timeout" else PERSON
         for call in calls:
@@ -259,7 +263,7 @@ class Dispatcher:
         answer = await self._obtain_permission(window, control, call, tool, checked, targets)
         if isinstance(answer, ToolResult):
             return answer
-        # As it was decided and agreed to: what it depends on may have changed meanwhile.
+        # The profile and targets that the person agreed to: rules and files may have changed since.
         profile = self.step.decided[call.id].profile
         context = self._tool_context(window, control, call, targets if answer is None else answer.targets)
         if answer is not None:
@@ -267,17 +271,17 @@ class Dispatcher:
         if refused := self.permission.find_refused(tool):
             context = replace(context, is_refused=refused)
         if profile:
-            context = replace(context, walls=lambda: self.permission.make_walls(cast(Any, profile)))
+            context = replace(context, sandbox=lambda: self.permission.make_sandbox(cast(Any, profile)))
         self.starts.record_start(call.id, call.name)
         self.started_here[call.id] = time.monotonic()
         try:
             result = await self.command_changes.run(tool, profile, context, lambda: tool.run(checked, context))
             return result if result.waits is None else self.services[SessionWaits].wait_once(result)
-        except Exception as error:  # a seam: a bug of a tool is a tool result and does not end the turn
+        except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
             return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
 
     def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
-        """Return the arguments as the tool's schema wants them, or the result of a call that cannot run."""
+        """Return the arguments validated against the tool's schema, or the result of a call that cannot run."""
         if self.starts.was_started(call.id) and call.id not in self.started_here:
             return self._recovered(call, tool)
         if call.raw:
@@ -288,7 +292,7 @@ class Dispatcher:
         return checked
 
     def _recovered(self, call: ToolCall, tool: Tool | None) -> ToolResult:
-        """Return the result of a call that an earlier process began."""
+        """Return the result of a call that an earlier process started: recovered by the tool, else unknown."""
         found = tool.recover(call.id, self.services) if tool is not None and tool.recover else None
         return found or ToolResult(error=UNKNOWN_OUTCOME, ran=False)
 
@@ -317,7 +321,7 @@ class Dispatcher:
         checked: Mapping[str, Any],
         targets: Mapping[str, Path],
     ) -> ToolResult | AskedCall | None:
-        """Return what the person agreed to, None if they need not be asked, or the result of a call that is refused."""
+        """Return the call that the person approved, None if it needs no approval, or the result of a refused call."""
         found = await self._decide_loaded(tool, checked, targets)
         need = found.verdict
         self.step.decided[call.id] = found
@@ -331,7 +335,7 @@ class Dispatcher:
             if need.kind == CONFIRM:
                 return self._refuse(call, tool, why, "confirm")
             return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
-        async with self.step.lock:  # calls that run together come here together
+        async with self.step.lock:  # concurrent calls get here at the same time
             if call.id not in self.step.answers:
                 await self._ask(window, control, call, self.approver)
         now = await self._decide_loaded(tool, checked, targets)
@@ -357,7 +361,7 @@ class Dispatcher:
         return self._decide(tool, checked, targets)
 
     def _decide(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
-        """Return the decision on a call as things are: allowed, to be asked about, or refused."""
+        """Decide on a call by the current level, rules, confirmation and session scopes."""
         rules = [rule for _, kind, *objects in self.always if kind == RULE for rule in objects]
         found = self.permission.decide(tool, checked, self.limits.allow or "read", targets, rules)
         verdict = found.verdict
@@ -370,7 +374,7 @@ class Dispatcher:
         return replace(found, verdict=verdict)
 
     async def _ask(self, window: LaneWindow, control: Control, first: ToolCall, approver: Approver) -> None:
-        """Ask about `first` and the calls of the step behind it that need it as things are, all at the same time."""
+        """Ask about `first` and all later calls of the step that need approval now, at the same time."""
         calls = self.step.calls[self.step.calls.index(first) :]
         asked = [made for call in calls if (made := await self._question(window, control, call, call is first))]
         for one in asked:
@@ -404,8 +408,11 @@ class Dispatcher:
             self.withdraw_questions()
 
     def withdraw_questions(self) -> None:
-        """Decide again on the calls that are asked about: level, rules or scopes have changed. One that is allowed or
-        refused now needs no answer any more. A decision that would block is left to when the answer is there."""
+        """Decide again on the open questions, after a change of level, rules or scopes.
+
+        A question whose call is now granted or denied is withdrawn. Questions that need a blocking decision stay open:
+        the decision is repeated after their answer.
+        """
         level = self.limits.allow or "read"
         for call_id, (asked, task) in self.step.unanswered.items():
             if not self.permission.is_loaded(level, runs=asked.tool.effect is Effect.RUN):
@@ -415,13 +422,13 @@ class Dispatcher:
                 continue
             refusal = Deny(found.verdict.why, said=False) if isinstance(found.verdict, Denial) else None
             self.step.answers[call_id], self.step.decided[call_id] = refusal or Allow(), found
-            # Not at once: a task that is cancelled before its first step would emit no answer.
+            # Deferred: a task that is cancelled before its first step would emit no answer.
             asyncio.get_running_loop().call_soon(task.cancel)
 
     async def _question(self, window: LaneWindow, control: Control, call: ToolCall, due: bool) -> AskedCall | None:
-        """Return what to ask about a call; None if nothing is, or if it would fail.
+        """Make the question about a call; None if it needs no approval or would fail.
 
-        The error of a call that is `due` is its result; a later one may still apply when its turn comes.
+        If the call is `due` now, the error becomes its result; a later call is checked again when it is due.
         """
         tool = self.registry.get(call.name)
         checked = self._checked_arguments(call, tool) if tool and call.id not in self._refusals else None
@@ -436,7 +443,7 @@ class Dispatcher:
         if not isinstance(need, ApprovalNeed):
             return None
         context = self._tool_context(window, control, call, targets)
-        # A file outside the project is not even looked at before the person allows it.
+        # A file outside the project is not opened before the person allows it.
         if tool.check and need.kind != "outside":
             error = await tool.check(checked, context)
             if error is not None:
@@ -447,7 +454,7 @@ class Dispatcher:
         return await make_question(tool, call, checked, context, found, subject, self.limits)
 
     async def _level_needed(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> str:
-        """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""
+        """Return the lowest level of `--allow` at which this call would run; "" if no reachable level is enough."""
         reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
         await self._load_rules(tool, LEVELS[0])
         decide = self.permission.decide
@@ -457,7 +464,7 @@ class Dispatcher:
     async def _refuse_denied(
         self, call: ToolCall, tool: Tool, found: Permission, checked: Mapping[str, Any], targets: Mapping[str, Path]
     ) -> ToolResult:
-        """Return the result of a call that nobody is asked about: a rule, a guarded place or the level refuses it."""
+        """Return the result of a denied call: a rule, a guarded place or the level refuses it without a question."""
         assert isinstance(found.verdict, Denial)
         why = f"not permitted: {found.verdict.why}"
         if found.rule:
@@ -472,7 +479,7 @@ class Dispatcher:
     async def _record(
         self, window: LaneWindow, control: Control, call: ToolCall, result: ToolResult, seconds: float
     ) -> None:
-        """Clip, keep what was cut off, and append the result to the window."""
+        """Clip the result at the output cap, store the rest as a drop, and append it to the window."""
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
         what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
@@ -529,6 +536,6 @@ class Dispatcher:
 
     def _subject(self, tool: Tool | None, call: ToolCall) -> str:
         value = call.arguments.get(tool.subject, "") if tool else call.raw
-        if tool and tool.works_later(call.arguments):  # when and what it starts, the short words first
+        if tool and tool.works_later(call.arguments):  # all its texts, the shortest first: time, then task
             value = " ".join(sorted((text for text in call.arguments.values() if isinstance(text, str)), key=len))
         return " ".join(str(value).split())[:200]

@@ -1,7 +1,7 @@
-"""The epoch of a run that goes on after a wait: its head is one item, the recap of everything so far (seed C).
+"""Begin the epoch of a run that resumes after a wait: its head is one item, a recap of everything so far (seed C).
 
-What leaves the window is a drop, named where it is missing. The words of the person, the record of the work and the
-pins have the shares that a compaction gives them (law 6).
+Messages that leave the window become a drop, named in the recap. Messages of the person, the work record and the pins
+get the shares that a compaction gives them (law 6).
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ RECAP = "recap"
 """Memo: `drop` (id) with what the head of the `epoch` (id) tells again."""
 
 NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
-"""Who said what the person did not type, by the source of the message."""
+"""Speaker names for user messages that the person did not type, by source of the message."""
 
 
 async def begin_resume_epoch(lane_state: LaneState, subjects: Mapping[str, str], came: Iterable[str]) -> None:
-    """Begin it, with what `came` at the end of the recap; `subjects` are the names of the tools' main arguments."""
+    """Begin the epoch; the lines of `came` (the events that resumed the run) end the recap.
+
+    `subjects` maps each tool to the name of its main argument.
+    """
     lane = lane_state.lane
     last = lane.timeline.last
     if not last:
@@ -68,7 +71,7 @@ async def begin_resume_epoch(lane_state: LaneState, subjects: Mapping[str, str],
 
 
 def _recap_in_force(lane: Lane) -> str:
-    """Return the drop of the recap that an earlier process began and did not come to use, "" if there is none."""
+    """Return the drop of a recap that an earlier process began but never sent, "" if there is none."""
     if lane.epoch.cause != RESUME or lane.tail or lane.last_sent >= 0 or len(lane.epoch.head) != 1:
         return ""
     memos = lane.timeline.memos(RECAP)
@@ -96,7 +99,7 @@ def _recap_text(
     record = fit_record(make_record(lane, work), int(budget * RECORD_SHARE), count, LONGEST_MISSING)
     text = record.text(missing_line(len(record.left), "older item", drop_id, recalls))
     recap = make_recap(_read_named(lane, last), quotes, max(0, room), count, subjects, own)
-    if recap.missing and text:  # else every call stands in the timeline
+    if recap.missing and text:  # otherwise the timeline has every call
         parts.append(text)
         recap = make_recap(_read_named(lane, last), quotes, max(0, room - count(text)), count, subjects, own)
     lines = recap.text(missing_line(recap.missing, "earlier event", drop_id, recalls))
@@ -104,7 +107,7 @@ def _recap_text(
 
 
 def _read_named(lane: Lane, last: int) -> Iterator[Entry]:
-    """Yield the entries up to `last`, newest first; what a program or another agent said has not the person's name."""
+    """Yield the entries up to `last`, newest first, with the name of the program or agent that sent a message."""
     sources = read_sources(lane.timeline.memos)
     for entry in read_backwards(lane.timeline.read, last):
         name = NAMES.get(sources.get(entry.id, ""), "") if entry.actor == PERSON else ""
@@ -112,7 +115,7 @@ def _read_named(lane: Lane, last: int) -> Iterator[Entry]:
 
 
 def _own_forms(lane: Lane) -> OwnForms:
-    """Return the entries of SPACE HISTORY, and the one that has the mark of what started the run."""
+    """Return the entries of SPACE HISTORY, and the newest entry with a trigger that started the run."""
     history = {memo.entry: memo.value for memo in lane.timeline.memos(HISTORY)}
     facts = [(memo.entry, memo.value.get("facts", {})) for memo in lane.timeline.memos(TRIGGER)]
     return OwnForms(history, max((entry for entry, one in facts if one and one["type"] != RESUME), default=0))

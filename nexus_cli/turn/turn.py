@@ -1,7 +1,7 @@
-"""The loop: what comes next is decided from the tail of the window alone (`session/README.md`).
+"""The loop: the next step is decided from the tail of the window alone (`turn/README.md`).
 
-Calls without results are dispatched; when the last word is not the assistant's, the model is asked; else the turn is
-done. So going on after a kill, a deferred approval or an interrupt is the same path as going on.
+Calls without results are dispatched; if the last message is not the assistant's, the model is asked; otherwise the
+turn is done. A resume after a kill, a deferred approval or an interrupt is therefore the same path as the next step.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from nexus_cli.permission.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory
 from nexus_cli.turn.dispatch import Dispatcher
 
 TRIES = 2
-"""Times that lost sections are sent again after a rewrite: making room for them may need another rewrite."""
+"""Most times that lost sections are attached again after a rewrite: making room for them may need another rewrite."""
 
 
 async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
-    """Go on until the assistant has the last word. Raises `NexusError` where a turn stops short."""
+    """Run steps until the last message is a reply without calls. Raises `NexusError` if the turn ends early."""
     while True:
         match lane_state.lane.next_step():
             case Dispatch(calls):
@@ -47,7 +47,7 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
 
 
 async def request(lane_state: LaneState) -> None:
-    """Take one step: limits, changes, room, the request; once more after an overflow."""
+    """Make one model request: check limits, attach changes, make room, send; send once more after an overflow."""
     lane_state.control.check_ending()
     lane_state.spending.check_steps()
     epoch = lane_state.lane.epoch.id
@@ -73,7 +73,7 @@ async def request(lane_state: LaneState) -> None:
 
 
 async def begin_pending_epoch(lane_state: LaneState) -> None:
-    """Begin the epoch that a switch of model or a reload asks for."""
+    """Begin the epoch that a model switch or a reload has requested, if one has."""
     if lane_state.upcoming.pending:
         head, before = flatten(lane_state.lane.groups()), unreported_tokens(lane_state.window)
         planned = await lane_state.prompt.draft_epoch(lane_state.window)
@@ -84,7 +84,7 @@ async def begin_pending_epoch(lane_state: LaneState) -> None:
 
 
 async def attach_changes(lane_state: LaneState) -> None:
-    """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
+    """Attach changed sections and notices to the newest unsent message; to a tool result only the notices."""
     if lane_state.limits is not None:
         lane_state.limits.record(lane_state)
     preamble = await lane_state.prompt.draft_preamble(lane_state.window, lane_state.upcoming, lane_state.control)
@@ -93,7 +93,8 @@ async def attach_changes(lane_state: LaneState) -> None:
 
 
 async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:
-    """Attach again what a new epoch's window has lost, and make room for it; the next step attaches the rest."""
+    """Attach the sections that a new epoch's window has lost, and make room for them; the next step attaches the
+    rest."""
     for _ in range(TRIES):
         if lane_state.lane.epoch.id == epoch:
             return
@@ -103,7 +104,7 @@ async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:
 
 
 def _stop_asking(lane: Lane, spending: Spending, dispatcher: Dispatcher) -> None:
-    """Raise `NexusError("limit", ...)` after `SPARE` paid steps with calls that the run may not make any more."""
+    """Raise `NexusError("limit", ...)` after `SPARE` steps beyond the limit that still requested calls."""
     limits, started = dispatcher.limits & dispatcher.assessed, dispatcher.starts.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return

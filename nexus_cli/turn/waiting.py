@@ -1,7 +1,7 @@
-"""Let the run of a session wait: decide who may, describe the run that begins to, and end its turn.
+"""Let the run of a session wait: decide whether it may, and end its turn.
 
-The wait itself is recorded with the result of the call (`ledger.runs.apply_memo`). Who goes on with it is
-`nexus_cli.runs`, or the session itself while a person has it open (`live_wait`).
+The wait itself is recorded with the result of the call (`ledger.runs.apply_memo`). `nexus_cli.runs` resumes the run,
+or the session itself while a person has it open (`live_wait`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from nexus_cli.core.services import Waits
 from nexus_cli.ledger import WAIT, FailoverLog, LaneLog, Ledger
 
 WAITING = "waiting"
-"""Kind of the error with which the turn of a run ends that waits from then on."""
+"""Kind of the `NexusError` that ends the turn when its run begins to wait."""
 
 
 def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
-    """Return the entry with the result that the run of a session still waits after; 0 if it waits for nothing."""
+    """Return the entry whose result began the current wait of the session's run; 0 if it is not waiting."""
     memos = log.memos(WAIT)
     if not memos:
         return 0
@@ -38,9 +38,9 @@ class SessionWaits(Waits):
     log: FailoverLog
     is_worker: bool
     describe_run: Callable[[], Mapping[str, Any]]
-    """What is recorded of the run that the session gets if it has none yet, see `run_record`."""
+    """Makes the record of the session's run, in case it has none yet (`run_record`)."""
     _why: str = ""
-    """What the run waits for after this step; "" for nothing."""
+    """What the run waits for after this step; "" if it does not."""
 
     def now(self) -> float:
         """See `Waits`."""
@@ -51,11 +51,12 @@ class SessionWaits(Waits):
         if self.is_worker:
             return "a worker cannot wait: end with a report of what is missing"
         if not self.ledger.is_kept or not self.log.is_saving:
-            return "this session is not saved: nobody could go on with it"
+            return "this session is not saved: its run could not be resumed"
         return ""
 
     def wait_once(self, result: ToolResult) -> ToolResult:
-        """Return a result that waits; the second one of a step learns that a run waits for one thing at a time."""
+        """Accept the first result of a step that waits; the next ones get an error: a run waits for one thing at a
+        time."""
         assert result.waits is not None
         if self._why:
             return replace(result, waits=None, error=f"this is not waited for: the run waits until {self._why}")

@@ -23,7 +23,7 @@ from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
 from nexus_cli.sandbox.probe import find_backend
-from nexus_cli.sandbox.profile import Profile, make_profile
+from nexus_cli.sandbox.profile import SandboxProfile, make_profile
 
 ROUND = 20
 """Starts in one measurement."""
@@ -47,7 +47,7 @@ def plain(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, **options)
 
 
-def compared(profile: Profile) -> float:
+def compared(profile: SandboxProfile) -> float:
     """Seconds of CPU to look at the protected places before and after a command, the contents known."""
     CommandGuard(profile).end()
     since = time.process_time()

@@ -10,7 +10,7 @@ from commands.conftest import FakeContext
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sandbox.command_environment import mask_secrets
+from nexus_cli.sandbox.sandbox_environment import mask_secrets
 
 KEY = "sk-0123456789abcdef"
 

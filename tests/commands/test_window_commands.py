@@ -219,9 +219,9 @@ def test_permissions_say_what_each_level_means_on_this_system(tmp_path: Path) ->
     assert "without a sandbox every command asks" in context.said[-1]
     assert {one["name"]: one["asks"] for one in context.shown[-1][1]["tools"]}["bash"] == "yes"
     assert "Sandbox: none" in FORMS["permissions"](value, 200)
-    assert not context.session.status().has_walls
+    assert not context.session.status().has_sandbox
     context.run("permissions all")
-    assert context.session.status().has_walls, "the level needs none"
+    assert context.session.status().has_sandbox, "the level needs none"
 
 
 def test_what_was_allowed_in_the_session_is_not_said_to_come_from_the_command_line(

@@ -41,7 +41,7 @@ def test_a_token_is_found_by_the_address_of_its_server(
     ],
 )
 def test_what_is_no_address_of_a_server_is_said_to_be_none(url: str) -> None:
-    with pytest.raises(NexusError, match="no address of a server"):
+    with pytest.raises(NexusError, match="not a server URL"):
         refuse_bad_url(url)
 
 
@@ -49,5 +49,5 @@ def test_what_is_no_address_of_a_server_is_said_to_be_none(url: str) -> None:
 def test_a_file_without_a_token_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_bytes(content)
-    with pytest.raises(NexusError, match="holds no token"):
+    with pytest.raises(NexusError, match="contains no token"):
         read_token("http://127.0.0.1:1", path)

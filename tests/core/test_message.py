@@ -35,7 +35,7 @@ def test_arguments_become_json_data_that_can_be_stored(arguments: Any, made: dic
 
 @pytest.mark.parametrize("arguments", ["[1]", '"text"', "3", "{", "ls -l", "[" * 100_000])
 def test_text_that_is_no_json_object_is_refused_as_arguments(arguments: str) -> None:
-    with pytest.raises(ValueError, match="arguments of the tool call 'bash' are no JSON object"):
+    with pytest.raises(ValueError, match="arguments of the tool call 'bash' are not a JSON object"):
         ToolCall("c1", "bash", arguments)  # type: ignore[arg-type]
 
 

@@ -168,7 +168,7 @@ def test_a_project_whose_settings_never_end_holds_nothing_up(kind: str, project:
 
 def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profiles: list[str] = []
-    made, decided = CallPermission.make_walls, CallPermission.decide
+    made, decided = CallPermission.make_sandbox, CallPermission.decide
 
     def decide(self: CallPermission, *given: Any) -> Any:
         found = decided(self, *given)
@@ -176,12 +176,12 @@ def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypat
         (project / "a").symlink_to("/etc/hostname")
         return found
 
-    def make_walls(self: CallPermission, profile: Any) -> Any:
+    def make_sandbox(self: CallPermission, profile: Any) -> Any:
         profiles.append(profile)
         return made(self, profile)
 
     monkeypatch.setattr(CallPermission, "decide", decide)
-    monkeypatch.setattr(CallPermission, "make_walls", make_walls)
+    monkeypatch.setattr(CallPermission, "make_sandbox", make_sandbox)
     (project / "a").write_text("x")
     session = opened(project, ("bash", {"command": "cat a"}))
     say(session, "go")
@@ -617,9 +617,9 @@ def test_a_command_gets_no_key_and_what_was_taken_out_is_told_once(
 def test_only_a_free_command_runs_without_what_changes_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/evil")
     permission = CallPermission(project, project, sandbox=SandboxSettings())
-    if not permission.has_walls():
+    if not permission.has_sandbox():
         pytest.skip("no sandbox here")
-    reads, writes = permission.make_walls("read").env, permission.make_walls("write").env
+    reads, writes = permission.make_sandbox("read").env, permission.make_sandbox("write").env
     permission.close()
     assert "RIPGREP_CONFIG_PATH" not in reads and reads["GIT_OPTIONAL_LOCKS"] == "0"
     assert writes["RIPGREP_CONFIG_PATH"] == "/evil" and "GIT_OPTIONAL_LOCKS" not in writes
@@ -634,9 +634,9 @@ def test_a_free_command_gets_safe_folders_of_git_settings_that_it_does_not_see(
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
     monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
     permission = CallPermission(project, project, sandbox=SandboxSettings())
-    if not permission.has_walls():
+    if not permission.has_sandbox():
         pytest.skip("no sandbox here")
-    env = permission.make_walls("read").env
+    env = permission.make_sandbox("read").env
     permission.close()
     last = int(env["GIT_CONFIG_COUNT"]) - 1
     given = [env[f"GIT_CONFIG_{part}_{place}"] for place in (0, last) for part in ("KEY", "VALUE")]

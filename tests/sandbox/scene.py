@@ -29,10 +29,10 @@ from nexus_cli.config.paths import Places
 from nexus_cli.rules.read_only_table import read_only_environment
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
-from nexus_cli.sandbox.command_environment import child_environment_for
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.landlock import landlock_abi
-from nexus_cli.sandbox.profile import Profile, ProfileName, make_profile
+from nexus_cli.sandbox.profile import ProfileName, SandboxProfile, make_profile
+from nexus_cli.sandbox.sandbox_environment import sandbox_environment
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.process import ProcessResult, run_process
 
@@ -149,15 +149,15 @@ class Scene:
     def own(self) -> Places:
         return Places(*(self.base / "nexus" / name for name in ("config", "data", "cache", "log")))
 
-    def profile(self, name: ProfileName = "write", **options: Any) -> Profile:
+    def profile(self, name: ProfileName = "write", **options: Any) -> SandboxProfile:
         options.setdefault("project", self.project)
         options.setdefault("cwd", options["project"])
         return make_profile(name, own=self.own, temp=self.base / "temp", environ=self.environ, **options)
 
-    def run(self, words: str, profile: Profile | None = None, seconds: float = 60) -> ProcessResult:
+    def run(self, words: str, profile: SandboxProfile | None = None, seconds: float = 60) -> ProcessResult:
         """Run a line of bash inside the walls."""
         profile = profile or self.profile()
-        env, _ = child_environment_for(profile, self.environ)
+        env, _ = sandbox_environment(profile, self.environ)
         env = read_only_environment(env) if profile.name == "read" else env
         confinement = Confinement(profile, self.ground.probe)
         argv = ["bash", "-c", words]
@@ -168,7 +168,7 @@ class Scene:
         finally:
             confinement.close()
 
-    def text(self, words: str, profile: Profile | None = None) -> str:
+    def text(self, words: str, profile: SandboxProfile | None = None) -> str:
         return self.run(words, profile).output.decode("utf-8", "replace")
 
     def start(self, words: str, confinement: Confinement) -> tuple[tuple[str, ...], str]:
@@ -280,7 +280,7 @@ def _shared_with_others(stack: ExitStack) -> dict[str, str]:
     return {"SEGMENT": str(segment), "MESSAGES": str(messages), "QUEUE": queue}
 
 
-def attempt_all(scene: Scene, profile: Profile, shell: Mapping[str, str]) -> dict[str, str]:
+def attempt_all(scene: Scene, profile: SandboxProfile, shell: Mapping[str, str]) -> dict[str, str]:
     """Return for each line of bash in `shell`, and each attempt of `attempts.py`, "" or why it failed.
 
     All run in one confined process.

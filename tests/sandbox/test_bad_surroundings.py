@@ -20,7 +20,7 @@ from nexus_cli.core.event import Notice, ToolResultEvent
 from nexus_cli.lane.options import Options
 from nexus_cli.sandbox import command_guard
 from nexus_cli.sandbox.landlock import landlock_abi
-from nexus_cli.sandbox.walled_thread import WalledThread
+from nexus_cli.sandbox.restricted_thread import RestrictedThread
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 
@@ -129,7 +129,7 @@ def test_where_no_thread_can_be_started_no_command_is(
     assert (tmp_path / "made").exists() is (backend == "bwrap")
     assert backend == "bwrap" or "no sandbox" in results[0]
     with pytest.raises(OSError, match="new thread"):
-        WalledThread(lambda: None)
+        RestrictedThread(lambda: None)
 
 
 def test_having_no_process_left_is_no_bug_of_ours() -> None:

@@ -21,8 +21,8 @@ import pytest
 from programs import need
 from sandbox.scene import ONE_EACH, Ground, Scene, in_user, open_scene
 
-from nexus_cli.sandbox.command_environment import child_environment_for
 from nexus_cli.sandbox.profile import ProfileName, make_profile
+from nexus_cli.sandbox.sandbox_environment import sandbox_environment
 
 once_each = pytest.mark.parametrize("ground", ONE_EACH, ids=lambda ground: ground.name, indirect=True)
 SHARED = (
@@ -137,7 +137,7 @@ def test_caches_are_moved_by_variables_and_those_the_person_opened_stay(tmp_path
             environ=environ,
             write=write,
         )
-        return child_environment_for(made, environ)[0]
+        return sandbox_environment(made, environ)[0]
 
     always = {"GOCACHE", "UV_CACHE_DIR", "PIP_CACHE_DIR", "GRADLE_USER_HOME"}
     offline, online = env("write"), env("net")

@@ -20,9 +20,9 @@ from sandbox.scene import ONE_EACH, Ground, Scene, in_user, open_scene
 
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend
-from nexus_cli.sandbox.command_environment import child_environment_for, is_secret
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.profile import ProfileName, TempFolder, make_profile
+from nexus_cli.sandbox.sandbox_environment import is_secret, sandbox_environment
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.pipe_statuses import record_pipe_statuses
@@ -388,7 +388,7 @@ def test_secrets_are_taken_out_of_every_environment_unless_they_are_passed(tmp_p
     environ = {"PATH": "/bin", "A_TOKEN": "x", "B_KEY": "y", "EMPTY_KEY": ""}
     for name in ("read", "write", "net", "none"):
         profile = make_profile(name, project=tmp_path, cwd=tmp_path, own=own, temp=tmp_path)
-        env, taken = child_environment_for(profile, environ, ["B_KEY"])
+        env, taken = sandbox_environment(profile, environ, ["B_KEY"])
         assert taken == ("A_TOKEN",) and env["B_KEY"] == "y" and "A_TOKEN" not in env
         assert (env.get("TMPDIR") == str(tmp_path)) is (name != "none")
 
@@ -401,7 +401,7 @@ def test_without_network_build_tools_use_what_is_cached_and_do_not_try_again(tmp
         profile = make_profile(
             name, project=tmp_path / "p", cwd=tmp_path, own=own, temp=tmp_path / "t", environ=environ
         )
-        envs[name], _ = child_environment_for(profile, environ)
+        envs[name], _ = sandbox_environment(profile, environ)
     assert [envs[name].get("CARGO_NET_OFFLINE") for name in envs] == ["true", "true", None, None]
     assert envs["write"]["npm_config_offline"] == "true" and envs["write"]["UV_OFFLINE"] == "0"
     assert "GOCACHE" not in envs["none"] and envs["read"]["GOCACHE"] == str(tmp_path / "t/go-build")

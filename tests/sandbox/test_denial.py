@@ -8,9 +8,9 @@ import pytest
 
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.denial import describe_denial
-from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.profile import SandboxProfile
 
-WRITE = Profile(
+WRITE = SandboxProfile(
     "write",
     Path("/p"),
     Path("/p/sub"),
@@ -54,4 +54,4 @@ def test_a_refused_socket_is_one_of_unix_where_the_command_has_a_network_of_its_
     for output in (SOCKET, "Error: listen EPERM: operation not permitted 0.0.0.0:8123"):
         assert "no Unix sockets" in describe_denial(WRITE, output, Backend.BWRAP)
         assert "no loopback" in describe_denial(WRITE, output, Backend.LANDLOCK)
-    assert describe_denial(Profile("none", Path("/p"), Path("/p")), SOCKET, Backend.LANDLOCK) == ""
+    assert describe_denial(SandboxProfile("none", Path("/p"), Path("/p")), SOCKET, Backend.LANDLOCK) == ""

@@ -14,8 +14,8 @@ from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
 
 from nexus_cli.rules.read_only_table import ENVIRONMENT, UNSET
 from nexus_cli.rules.rule_set import RuleSet
-from nexus_cli.sandbox.command_environment import child_environment_for
 from nexus_cli.sandbox.confinement import Confinement
+from nexus_cli.sandbox.sandbox_environment import sandbox_environment
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.process import run_process
 
@@ -89,7 +89,7 @@ def results(ground: Ground) -> dict[str, str]:
             profile = scene.profile("read")
             confinement = Confinement(profile, ground.probe)
             env = {name: value for name, value in scene.environ.items() if name not in UNSET}
-            env = {**child_environment_for(profile, env)[0], **ENVIRONMENT}
+            env = {**sandbox_environment(profile, env)[0], **ENVIRONMENT}
             os.environ["HOME"] = str(scene.home)
             # Lines that are free in most projects are run in this one, whose links are seen by some decisions.
             run = {row[0] for row in (*ROWS, *HARMLESS) if row[1] == "allow"}

@@ -18,12 +18,12 @@ from nexus_cli.core.real_tree import RealTree
 from nexus_cli.sandbox import command_guard, guarded_places
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.bwrap import bwrap_arguments
-from nexus_cli.sandbox.carve_outs import take_snapshot
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.guarded_places import GuardedFolder
 from nexus_cli.sandbox.profile import make_profile
+from nexus_cli.sandbox.protected_snapshot import take_snapshot
+from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
-from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread
 
 GIT = "git " + " ".join(IDENTITY)
 
@@ -171,7 +171,7 @@ def test_what_a_command_makes_of_its_own_stays(ground: Ground) -> None:
         with open_scene(ground) as scene:
             prepare(scene)
             done = scene.run(words)
-            return done.put_back, [name for name in kept if not (scene.project / name).exists()], done.output.decode()
+            return done.restored, [name for name in kept if not (scene.project / name).exists()], done.output.decode()
 
     told, missing, text = in_user(ground.user, act)
     assert missing == [], text
@@ -186,7 +186,7 @@ def test_a_folder_may_be_removed_or_moved_with_what_is_protected_in_it(ground: G
         with open_scene(ground) as scene:
             prepare(scene)
             runs = ("rm -rf src sub/.git mirror.git", "mv pkg moved", "rm -rf lib; echo x > lib", "rm -rf moved")
-            told = [scene.run(words).put_back for words in runs]
+            told = [scene.run(words).restored for words in runs]
             return told, sorted(os.listdir(scene.project))
 
     told, names = in_user(ground.user, act)
@@ -217,7 +217,7 @@ def test_a_denied_write_below_the_top_is_held_by_bwrap_while_the_command_runs() 
             prepare(scene)
             words = "for f in src/AGENTS.md pkg/.vscode/tasks.json sub/.git/config; do echo x >> $f || echo $f; done"
             done = scene.run(f"{words} 2>/dev/null")
-            return (*done.output.decode().split(), *done.put_back)
+            return (*done.output.decode().split(), *done.restored)
 
     assert in_user(ground.user, act) == ("src/AGENTS.md", "pkg/.vscode/tasks.json", "sub/.git/config")
 
@@ -255,7 +255,7 @@ def test_work_in_a_repository_below_the_top_goes_on_as_ever(ground: Ground) -> N
         with open_scene(ground) as scene:
             prepare(scene)
             done = scene.run(words)
-            return done.output.decode(), done.put_back
+            return done.output.decode(), done.restored
 
     assert in_user(ground.user, act) == ("2\n1\n", ())
 
@@ -271,7 +271,7 @@ def test_of_too_many_folders_the_first_are_guarded_and_the_person_is_told(
                 (scene.project / f"a{number}").mkdir()
             (scene.project / "a9/b").mkdir(parents=True)
             words = "echo evil > a0/AGENTS.md; echo evil > a9/b/AGENTS.md"
-            told = [[line for line in scene.run(one).put_back if "folders" in line] for one in ("true", words)]
+            told = [[line for line in scene.run(one).restored if "folders" in line] for one in ("true", words)]
             return [(scene.project / name).exists() for name in ("a0/AGENTS.md", "a9/b/AGENTS.md")], told
 
     kept, told = in_user(ground.user, act)
@@ -391,7 +391,7 @@ def test_walls_are_not_taken_down_while_a_command_starts_in_them(monkeypatch: py
     starts, goes_on = threading.Event(), threading.Event()
     start_thread = SignalScope.start_thread
 
-    def wait_and_start(self: SignalScope, confine: Any) -> WalledThread:
+    def wait_and_start(self: SignalScope, confine: Any) -> RestrictedThread:
         starts.set()
         goes_on.wait(120)
         return start_thread(self, confine)

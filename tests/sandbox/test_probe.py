@@ -20,7 +20,7 @@ from nexus_cli.sandbox import probe as probe_module
 from nexus_cli.sandbox import syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
-from nexus_cli.sandbox.confinement import Confinement, WallError
+from nexus_cli.sandbox.confinement import Confinement, SandboxError
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.probe import WALLS, find_backend
 from nexus_cli.sandbox.profile import make_profile
@@ -122,11 +122,11 @@ def test_a_kernel_that_accepts_rules_and_holds_none_starts_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(syscalls, "syscall", without_landlock)
-        with pytest.raises(WallError, match="does not enforce"):
+        with pytest.raises(SandboxError, match="does not enforce"):
             Confinement(profile, found).start(["touch", str(project / "made")])
     with monkeypatch.context() as patched:
         patched.setattr(syscalls, "install_filter", lambda program: None)
-        with pytest.raises(WallError, match="does not enforce"):
+        with pytest.raises(SandboxError, match="does not enforce"):
             Confinement(profile, found).start(["touch", str(project / "made")])
     assert not (project / "made").exists()
     assert Confinement(profile, found).start(["touch", str(project / "made")]).wait() == 0
@@ -149,7 +149,7 @@ def test_without_a_backend_only_the_profile_without_walls_can_start(own: Places,
     off = find_backend("off", own=own)
     assert off.backend is Backend.NONE and "off" in off.why
     for name in ("read", "write", "net"):
-        with pytest.raises(WallError, match="off"):
+        with pytest.raises(SandboxError, match="off"):
             Confinement(make_profile(name, project=tmp_path, cwd=tmp_path, own=own, temp=None), off)
     none = make_profile("none", project=tmp_path, cwd=tmp_path, own=own, temp=None)
     assert Confinement(none, off).start(["touch", str(tmp_path / "made")]).wait() == 0

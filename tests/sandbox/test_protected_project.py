@@ -157,7 +157,7 @@ def test_what_takes_the_place_of_a_git_folder_that_was_moved_is_not_obeyed(
             git = scene.project / ".git"
             kept = git.is_dir() and not git.is_symlink() and (git / "config").read_text() == before
             left = [str(path) for path in git.rglob("*") if path.is_file() and b"evil" in path.read_bytes()]
-            return kept, "link" if git.is_symlink() else "file" if git.is_file() else "", done.put_back, left
+            return kept, "link" if git.is_symlink() else "file" if git.is_file() else "", done.restored, left
 
     kept, kind, told, left = in_user(ground.user, act)
     assert kind == "" and left == []
@@ -203,7 +203,7 @@ def test_git_works_as_ever(ground: Ground) -> None:
     def act() -> tuple[str, int, tuple[str, ...], list[str]]:
         with open_scene(ground) as scene:
             done = scene.run(words)
-            return done.output.decode(), done.status, done.put_back, sorted(os.listdir(scene.project))
+            return done.output.decode(), done.status, done.restored, sorted(os.listdir(scene.project))
 
     text, status, told, names = in_user(ground.user, act)
     assert status == 0 and text.startswith("3\n") and not told, text
@@ -258,7 +258,7 @@ def test_a_worktree_can_be_added_and_in_one_git_works_as_ever(ground: Ground) ->
             tree = scene.profile(project=scene.base / "tree")
             done = [scene.run(words), scene.run(words.replace("topic", "leaf").replace("inner", "within"), tree)]
             entries = scene.git("worktree", "list").splitlines()
-            return [[one.output.decode(), one.status, one.put_back] for one in done] + [len(entries)]
+            return [[one.output.decode(), one.status, one.restored] for one in done] + [len(entries)]
 
     assert in_user(ground.user, act) == [["4\n", 0, ()], ["4\n", 0, ()], 4]
 
@@ -353,7 +353,7 @@ def test_what_was_left_there_is_kept_for_the_person(ground: Ground) -> None:
 def test_files_that_cannot_be_read_or_are_too_many_are_never_taken_away(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_FILES", 5)
+    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MOST_FILES", 5)
 
     def act(prepare: Callable[[Scene], None]) -> int:
         with open_scene(ground) as scene:
@@ -373,9 +373,9 @@ def test_files_that_cannot_be_read_or_are_too_many_are_never_taken_away(
 def test_a_folder_with_very_many_files_takes_nothing_from_the_protection_of_others(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_FILES", 30)
-    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_BYTES", 900)
-    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_MOUNTS", 3)
+    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MOST_FILES", 30)
+    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MOST_BYTES", 900)
+    monkeypatch.setattr("nexus_cli.sandbox.protected_snapshot.MOST_MOUNTS", 3)
     harm = (
         "echo x > .git/hooks/pre-merge; git config core.fsmonitor x; echo x >> .git/modules/a/b/config;"
         "echo x > .envrc; echo x >> .agents/top; echo x >> .vscode/tasks.json;"

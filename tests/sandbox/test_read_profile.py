@@ -18,7 +18,7 @@ from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
 from nexus_cli.rules.read_only_table import ENVIRONMENT
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.confinement import Confinement
-from nexus_cli.sandbox.profile import Profile, make_profile
+from nexus_cli.sandbox.profile import SandboxProfile, make_profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 
 FIRST_USER = 500 if sys.platform == "darwin" else 1000
@@ -40,7 +40,7 @@ def run_in(ground: Ground, act: Callable[[Scene], _T]) -> _T:
     return in_user(ground.user, inside)
 
 
-def readable(scene: Scene, profile: Profile, *paths: Path) -> list[str]:
+def readable(scene: Scene, profile: SandboxProfile, *paths: Path) -> list[str]:
     """Return which of `paths` a command in the walls can read."""
     text = scene.text("; ".join(f"cat '{path}' >/dev/null 2>&1 && echo '{path}'" for path in paths), profile)
     return text.splitlines()
@@ -227,7 +227,7 @@ def test_command_lines_of_other_processes_are_not_seen(ground: Ground) -> None:
 
 def test_the_policy_of_macos_hides_what_is_hidden_in_a_shown_place() -> None:
     project, key = Path("/home/a/project"), Path("/home/a/project/.env")
-    profile = Profile("read", project, project, hidden=(key, Path("/home")), shown=(project,))
+    profile = SandboxProfile("read", project, project, hidden=(key, Path("/home")), shown=(project,))
     words = seatbelt_arguments(profile, ["true"], [])
     places = [words[place + 1].partition("=") for place, word in enumerate(words) if word == "-D"]
     names = {name: path for name, _, path in places}

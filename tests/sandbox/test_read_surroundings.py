@@ -13,7 +13,7 @@ from sandbox.test_read_profile import each_ground, readable, run_in
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox import git_settings, tool_folders
 from nexus_cli.sandbox.git_settings import read_git_settings
-from nexus_cli.sandbox.profile import Profile, make_profile
+from nexus_cli.sandbox.profile import SandboxProfile, make_profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.tool_folders import hidden_settings
 
@@ -72,7 +72,7 @@ def test_settings_with_tokens_are_hidden_in_toolchains(ground: Ground) -> None:
 
 def test_settings_in_toolchains_are_hidden_on_macos_too(tmp_path: Path) -> None:
     names = [write(tmp_path / ".nvm/etc/npmrc"), tmp_path / ".nvm", tmp_path]
-    profile = Profile("read", Path("/p"), Path("/p"), hidden=(names[2], names[0]), shown=(names[1],))
+    profile = SandboxProfile("read", Path("/p"), Path("/p"), hidden=(names[2], names[0]), shown=(names[1],))
     words = seatbelt_arguments(profile, ["true"], [])
     places = dict(word.split("=", 1) for word in words if word.startswith("P") and "=" in word)
     rules = [line for line in words[2].splitlines() if "subpath (param" in line]
@@ -281,7 +281,7 @@ def test_the_profile_is_made_from_what_did_not_change(tmp_path: Path, monkeypatc
     environ = {"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
     own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
 
-    def make() -> Profile:
+    def make() -> SandboxProfile:
         return make_profile("read", project=tmp_path, cwd=tmp_path, own=own, temp=None, environ=environ)
 
     first = make()

@@ -52,7 +52,7 @@ import subprocess
 from nexus_cli.core.message import ToolResult
 
 async def run(arguments, context):
-    confined = "inside" if context.walls else "outside"
+    confined = "inside" if context.sandbox else "outside"
     done = subprocess.run(arguments["command"], shell=True, cwd=context.cwd, capture_output=True, text=True)
     text = f"{done.stdout}{confined}\\n[exit status {done.returncode}]"
     return ToolResult(text, status=done.returncode)

@@ -97,7 +97,7 @@ def test_forget_names_what_is_gone() -> None:
     assert called("forget", Memory(fact("m3")), id="m3").output == "m3 (project): forgotten"
     refused = called("forget", Memory(None), id="m9").error
     assert "no fact 'm9' here" in refused and "search_memory" not in refused
-    assert "what remember said waits" in refused and "kept facts are theirs to forget" in refused
+    assert "the id that remember returned" in refused and "only the person can forget kept facts" in refused
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_an_offset_behind_the_end_is_told_the_length(desk: Any) -> None:
         ("a\u2028é\n".encode("utf-16"), "[utf-16-le]\na\u2028é\n"),
         ("Müller\n".encode("latin-1"), "[cp1252]\nMüller\n"),
         ("日本語のテキストです。これはテスト".encode("shift_jis"), "[cp932]\n日本語のテキストです。これはテスト"),
-        (("é" * 20).encode() + b"\xff\n", "[some bytes are no UTF-8]\n" + "é" * 20 + "\ufffd\n"),
+        (("é" * 20).encode() + b"\xff\n", "[some bytes are not UTF-8]\n" + "é" * 20 + "\ufffd\n"),
     ],
 )
 def test_encodings_and_line_ends_are_read_and_named(desk: Any, data: bytes, shown: str) -> None:

@@ -1,5 +1,5 @@
-"""The JSON that programs read: a `TypedDict` for each report, stream line and result of the server.
+"""The JSON that programs read: a `TypedDict` for each report, stream line and server result.
 
-Builders import these for mypy alone: at runtime `nexus docs json`, `/openrpc.json` and the tests do. Without
-`from __future__ import annotations`, since evaluating the annotations at once is cheaper than as strings.
+Builders import these for mypy only; at runtime `nexus docs json`, `/openrpc.json` and the tests do. The modules do not
+use `from __future__ import annotations`: evaluating annotations at once is cheaper than evaluating strings.
 """

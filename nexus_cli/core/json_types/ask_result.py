@@ -4,13 +4,13 @@ from typing import Any, Literal, TypedDict
 
 
 class ErrorObject(TypedDict):
-    """Why a command ended with a status other than 0."""
+    """The error of a command that ended with a status other than 0."""
 
     kind: str
     """See `nexus docs exit-status`."""
     message: str
     hint: str
-    """What to do; may be empty."""
+    """Advice; may be empty."""
 
 
 class UsageObject(TypedDict):
@@ -24,11 +24,11 @@ class UsageObject(TypedDict):
     cache_write: int
     reasoning: int
     cost_usd: float | None
-    """null where a price is unknown, never 0."""
+    """null if a price is unknown, never 0."""
 
 
 class ContextFigures(TypedDict):
-    """How full the window was."""
+    """The use of the window."""
 
     window: int
     budget: int
@@ -54,7 +54,7 @@ class DropObject(TypedDict):
     uncounted_bytes: int
     """Bytes beyond the hard limit, which were not kept."""
     recalls: int
-    """How often it was asked for again."""
+    """Number of recalls."""
 
 
 class DeniedCall(TypedDict):
@@ -89,7 +89,7 @@ class AskResult(TypedDict):
     finish: str
     """`stop`, or the kind of the error."""
     session: str | None
-    """null where none was opened."""
+    """null if none was opened."""
     model: str | None
     steps: int
     """Requests."""

@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 
 class CacheRow(TypedDict):
-    """What the cache served of a request."""
+    """The cache figures of a request."""
 
     lane: str
     """The agent of a side lane."""
@@ -21,10 +21,10 @@ class CacheRow(TypedDict):
     hit: float | None
     """Share of the input that was read from the cache."""
     cost_usd: float | None
-    """What the miss cost."""
+    """The extra cost of the miss."""
     cause: str
     ours: bool | None
-    """Whether nexus caused the miss."""
+    """True if nexus caused the miss; null if unknown."""
     why: str
 
 
@@ -57,7 +57,7 @@ class CacheReport(TypedDict):
 
 
 class CacheDifference(TypedDict):
-    """The first thing that differed from the request before."""
+    """The first difference to the previous request."""
 
     kind: str
     what: str
@@ -68,10 +68,10 @@ class CacheDifference(TypedDict):
 
 
 class CacheLifeObject(TypedDict):
-    """How long the provider keeps what it cached."""
+    """The cache lifetime at the provider."""
 
     kept_seconds: list[float]
-    """Surely, and at most."""
+    """Guaranteed and maximal lifetime."""
     minimum: int
     step: int
     automatic: bool

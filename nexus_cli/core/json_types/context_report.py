@@ -51,7 +51,7 @@ class SectionObject(TypedDict):
     reason: str
     """Form and cause on one line."""
     why: NotRequired[list[str | int] | None]
-    """The cause in parts; only in `context.plan`."""
+    """The parts of the cause; only in `context.plan`."""
     drop: str | None
     off: bool
     """Its multiplier is 0."""
@@ -101,7 +101,7 @@ class ListedDrop(DropObject):
     """A drop in a list."""
 
     back: bool
-    """It is in the window again."""
+    """True if it is in the window again."""
     unit: str
 
 
@@ -140,7 +140,7 @@ class ContextReport(TypedDict):
     counted: UsedObject
     """Tokens by nexus's own count."""
     scale: float
-    """Of `budget.used` to `counted`."""
+    """Factor from `counted` to `budget.used`."""
     section_budget: SectionBudgetObject
     sections: list[SectionObject]
     joins: dict[str, int]
@@ -153,7 +153,7 @@ class ContextReport(TypedDict):
     largest: list[LargestPart]
     waiting: WaitingTexts
     cached: dict[str, int]
-    """`tokens` that earlier requests began with."""
+    """`tokens`: common beginning with earlier requests."""
     drops: list[ListedDrop]
     left_out: int
     recalled: int
@@ -173,12 +173,12 @@ class DropsReport(TypedDict):
     drops: list[ListedDrop]
     """Oldest first."""
     left_out: int
-    """Those that are not back in the window."""
+    """Number of drops not back in the window."""
     recalled: int
 
 
 class SeenSection(TypedDict):
-    """A section as one of the requests had it."""
+    """A section in one of the requests."""
 
     form: str
     tokens: int
@@ -244,7 +244,7 @@ class DifferenceReport(TypedDict):
     session: str
     step: int
     before: int | None
-    """The request before."""
+    """The previous request."""
     model: dict[str, str | None]
     """`before`, `after`."""
     epoch: dict[str, Any]

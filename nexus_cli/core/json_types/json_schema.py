@@ -1,4 +1,4 @@
-"""The JSON Schema of a `TypedDict`, for `/openrpc.json`."""
+"""Make the JSON Schema of a `TypedDict`, for `/openrpc.json`."""
 
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -7,7 +7,7 @@ _NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneT
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
-    """Return the schema of `kind`, with nested types inline. Keys that it does not name are allowed."""
+    """Return the JSON Schema of `kind`, with nested types inline. Additional keys are allowed."""
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
         return {}

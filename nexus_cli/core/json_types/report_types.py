@@ -25,7 +25,7 @@ class SessionObject(TypedDict):
     """The session that it was forked from."""
     first_text: str
     cost_usd: float | None
-    """null where a price is unknown."""
+    """null if a price is unknown."""
     front: str
     """`ask` for runs of `nexus ask`, `chat` for the terminal."""
     known_usd: float
@@ -36,7 +36,7 @@ class SessionObject(TypedDict):
 
 
 class ListedSession(SessionObject):
-    """With the id that people are shown."""
+    """A session with the short id that people see."""
 
     short: str
 
@@ -53,7 +53,7 @@ class SessionsReport(TypedDict):
 
 
 class UsageSumObject(TypedDict):
-    """What several requests used."""
+    """The usage of several requests."""
 
     sessions: int
     requests: int
@@ -69,19 +69,19 @@ class UsageSumObject(TypedDict):
 
 
 class UsageByDay(UsageSumObject):
-    """Of a day."""
+    """The usage of a day."""
 
     day: str
 
 
 class UsageByModel(UsageSumObject):
-    """Of a model."""
+    """The usage of a model."""
 
     model: str
 
 
 class UsageByProject(UsageSumObject):
-    """Of a project."""
+    """The usage of a project."""
 
     project: str
 
@@ -158,7 +158,7 @@ class ModelObject(TypedDict):
 
     name: str
     because: list[str]
-    """Why it is usable."""
+    """The reasons why it is usable."""
     window: int
     max_output: int | None
     input_price: float | None
@@ -214,7 +214,7 @@ class RunsReport(TypedDict):
 
 
 class SignalObject(TypedDict):
-    """Something that a run waited for has happened."""
+    """An event that a run waited for."""
 
     at: str
     kind: str
@@ -231,7 +231,7 @@ class RunReport(RunObject):
     report: str
     questions: list[dict[str, Any]]
     done: NotRequired[str]
-    """What `cancel` or `resume` did."""
+    """The result of `cancel` or `resume`."""
 
 
 class LastRun(TypedDict):
@@ -302,7 +302,7 @@ class SpaceObject(TypedDict):
 
 
 class ListedSpace(SpaceObject):
-    """With what is new in it."""
+    """A space with its new messages."""
 
     member: bool
     new: int | None
@@ -368,11 +368,11 @@ class ServeOnceReport(TypedDict):
     exit: int
     runs: list[RunObject]
     held_back: str | None
-    """Why runs that are due did not begin."""
+    """The reason why due runs did not begin."""
 
 
 class ProfileObject(TypedDict):
-    """A sandbox profile, tried on this system."""
+    """A sandbox profile, tested on this system."""
 
     writes: list[str]
     network: bool
@@ -383,14 +383,14 @@ class ProfileObject(TypedDict):
 
 
 class SandboxReport(TypedDict):
-    """The sandbox, tried on this system."""
+    """The sandbox, tested on this system."""
 
     backend: str
     why: str
     walls: list[str]
-    """What was tried and held."""
+    """Restrictions that were tested and are enforced."""
     abi: int
-    """Version of Landlock."""
+    """Landlock ABI version."""
     profiles: dict[str, ProfileObject]
 
 

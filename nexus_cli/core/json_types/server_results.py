@@ -53,7 +53,7 @@ class CompactResult(TypedDict):
     before: int
     after: int
     why: str
-    """Why the summary was not accepted; empty if it was."""
+    """The reason if the summary was rejected, else empty."""
 
 
 class TokenUsage(TypedDict):

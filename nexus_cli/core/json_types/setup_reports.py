@@ -1,4 +1,4 @@
-"""Reports on what is set up: status, rules, settings, skills, memory, worktrees, sessions in detail."""
+"""Reports on the setup: status, rules, settings, skills, memory, worktrees, sessions in detail."""
 
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -15,7 +15,7 @@ class RulesReport(TypedDict):
 
     version: Literal[1]
     rules: list[RuleObject]
-    """The strictest first."""
+    """Strictest first."""
     problems: list[str]
 
 
@@ -41,7 +41,7 @@ class SkillObject(TypedDict):
     path: str
     origin: Literal["personal", "project"]
     shadowed: bool
-    """Another one of this name comes before it."""
+    """True if another skill with this name takes precedence."""
     problem: str
 
 
@@ -71,13 +71,13 @@ class FactObject(TypedDict):
     accepted: str
     replaces: list[str]
     statement: str
-    """What requests are told."""
+    """The text that requests contain: the fact, or the quote of an unaccepted paraphrase."""
     waits: bool
-    """There is something to accept."""
+    """True if the person can accept it."""
     source: str
     place: str
     told_in: NotRequired[list[Any]]
-    """Of a forgotten fact: sessions that still have it."""
+    """For a forgotten fact: sessions that still contain it."""
 
 
 class FactsReport(TypedDict):
@@ -103,7 +103,7 @@ class CapabilityItem(TypedDict):
 
 
 class CapabilityObject(TypedDict):
-    """Those of one kind."""
+    """All items of one kind."""
 
     category: str
     counts: dict[str, int]
@@ -126,7 +126,7 @@ class ServerState(TypedDict):
 
 
 class UnsupportedFile(TypedDict):
-    """What nexus does not read."""
+    """A file that nexus does not read."""
 
     path: str
     what: str
@@ -190,7 +190,7 @@ class EntryObject(TypedDict):
     text: str
     calls: list[EntryCall]
     call: str | None
-    """Of a result: the call."""
+    """For a result: the id of its call."""
     images: list[str]
     preamble: str
     tokens: int
@@ -205,7 +205,7 @@ class SessionReport(SessionObject):
 
 
 class SearchHit(TypedDict):
-    """A place where the text was found."""
+    """A match of the text."""
 
     session: str
     name: str
@@ -293,7 +293,7 @@ TrustItemState = Literal["trusted", "changed", "new", "removed"]
 
 
 class TrustItemObject(TypedDict):
-    """What is trusted by itself."""
+    """A separately trusted item."""
 
     kind: str
     name: str

@@ -10,7 +10,7 @@ from nexus_cli.core.json_types.context_report import BudgetObject, SectionObject
 
 
 class StreamLine(TypedDict):
-    """What every line has. Ignore types and keys that you do not know."""
+    """The fields of every line. Ignore unknown types and keys."""
 
     v: Literal[1]
     seq: int
@@ -30,7 +30,7 @@ class CallObject(TypedDict):
     name: str
     arguments: dict[str, Any]
     raw: str
-    """The arguments as they came, where they were no JSON object."""
+    """The original arguments if they were no JSON object."""
 
 
 class ResultObject(TypedDict):
@@ -38,7 +38,7 @@ class ResultObject(TypedDict):
 
     output: str
     error: str
-    """Instead of output, where the call failed."""
+    """The error if the call failed."""
     changed: list[str]
     """Files that it created, changed or deleted."""
     uncounted: int
@@ -52,17 +52,17 @@ class ResultObject(TypedDict):
     """Exit status of a command."""
     ran: bool
     stopped: bool
-    """The turn was stopped before the call had ended."""
+    """True if the turn was stopped before the call had ended."""
     diff: str
     counts: dict[str, int]
     more: bool
-    """`counts` stop at a limit."""
+    """True if a limit cut `counts`."""
     pipe: list[int]
     """Exit statuses of the parts of a pipe."""
     first_line: int | None
     file: str
     waits: dict[str, Any] | None
-    """What the run waits for from here on."""
+    """The wait that begins with this result."""
 
 
 class QuestionObject(TypedDict):
@@ -74,7 +74,7 @@ class QuestionObject(TypedDict):
     detail: str
     """A diff, or the whole command."""
     always: str
-    """What an answer for the session covers."""
+    """The scope of an answer for the session."""
     kind: str
     """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send` or `confirm`."""
     stores: list[str]
@@ -105,7 +105,7 @@ class DenyObject(TypedDict):
     answer: Literal["deny"]
     why: str
     said: bool
-    """False where nobody answered."""
+    """False if nobody answered."""
     by: str
     stops: bool
     """The turn ends after this step."""
@@ -141,7 +141,7 @@ class DropDetails(TypedDict):
     cause: str
     at: str
     entries: list[int] | None
-    """First and last entry that it stands for."""
+    """First and last entry left out."""
     text: str | None
     uncounted: int
     recalls: int
@@ -178,7 +178,7 @@ class TurnStartLine(StreamLine):
 
     type: Literal["turn.start"]
     text: str
-    """Empty where a turn is resumed."""
+    """Empty if a turn is resumed."""
 
 
 class TurnSteerLine(StreamLine):
@@ -196,7 +196,7 @@ class StepStartLine(StreamLine):
 
 
 class ContextPlanLine(StreamLine):
-    """What the request holds."""
+    """The content of the request."""
 
     type: Literal["context.plan"]
     plan: PlanObject
@@ -250,7 +250,7 @@ class ApprovalAskLine(StreamLine):
 
 
 class ApprovalAnswerLine(StreamLine):
-    """The answer to that."""
+    """The answer to `approval.ask`."""
 
     type: Literal["approval.answer"]
     call_id: str
@@ -280,26 +280,26 @@ class ContextRecallLine(StreamLine):
 
 
 class CacheExpectLine(StreamLine):
-    """How much of the request the provider's cache should hold."""
+    """Tokens of the request expected in the provider's cache."""
 
     type: Literal["cache.expect"]
     tokens: int
 
 
 class CacheResultLine(StreamLine):
-    """How much of it was read from the cache."""
+    """Tokens of the request read from the cache."""
 
     type: Literal["cache.result"]
     expected: int
     read: int
     written: int
     missed: int
-    """Tokens of the request before that were sent again."""
+    """Tokens of the previous request that were not read from the cache."""
     cost_usd: float | None
-    """What the miss cost."""
+    """The extra cost of the miss."""
     why: str
     ours: bool | None
-    """Whether nexus caused the miss."""
+    """True if nexus caused the miss; null if unknown."""
 
 
 class CompactionStartLine(StreamLine):
@@ -311,7 +311,7 @@ class CompactionStartLine(StreamLine):
 
 
 class CompactionDoneLine(StreamLine):
-    """The summary was accepted, or not."""
+    """The summary was accepted or rejected."""
 
     type: Literal["compaction.done"]
     ok: bool
@@ -336,7 +336,7 @@ class RetryLine(StreamLine):
 
 
 class NoticeLine(StreamLine):
-    """Something to know."""
+    """A notice for the person."""
 
     type: Literal["notice"]
     text: str

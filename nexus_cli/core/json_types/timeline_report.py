@@ -14,7 +14,7 @@ class TimelineCall(TypedDict):
 
 
 class TimelineRow(TypedDict):
-    """Something that happened. The keys from `calls` on depend on `kind`."""
+    """An event. The keys from `calls` on depend on `kind`."""
 
     at: str
     kind: str
@@ -88,16 +88,16 @@ class TimelineReport(TypedDict):
     model: str
     folder: str
     cursor: int
-    """The last entry that the model was sent."""
+    """The last entry that was sent to the model."""
     earlier: int
-    """Rows before the first one."""
+    """Number of rows before the first one."""
     rows: list[TimelineRow]
     """Oldest first."""
     totals: TimelineTotals
 
 
 class TimelineRun(RunObject):
-    """A run, and how often it was taken up."""
+    """A run with the number of its claims."""
 
     claims: int
 

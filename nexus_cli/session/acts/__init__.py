@@ -1,5 +1,5 @@
-"""Acts: what can be done to a session beside a turn. Each is a function that returns an `Act` of `session_state`.
+"""Acts: operations on a session other than a turn. Each is a function that returns an `Act` of `session_state`.
 
-`Session.act` runs it like a turn: with events, stopped by `cancel`. An act gets the session's state and nothing else.
-It changes the session through its lane and leaves memos.
+`Session.act` runs an act like a turn: with events, and stopped by `cancel`. An act gets only the session's state; it
+changes the session through its lane and records memos.
 """

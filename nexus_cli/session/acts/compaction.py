@@ -24,13 +24,13 @@ from nexus_cli.session.session_state import Act, SessionState
 from nexus_cli.turn.turn import begin_pending_epoch
 
 TOLD = 500
-"""Characters of pinned words that the model is sent at once; longer ones wait for the summary."""
+"""Most characters of pinned text that is sent at once; longer text waits for the summary."""
 NAMED = 5
-"""Pins without room that are named."""
+"""Most pins without room that a notice names."""
 
 
 def compaction(instructions: str) -> Act:
-    """Summarize older history; `instructions` say what the summary should keep."""
+    """Summarize older messages; `instructions` tell the model what to keep."""
 
     async def act(state: SessionState) -> None:
         lane_state = state.lane_state
@@ -43,7 +43,7 @@ def compaction(instructions: str) -> Act:
 
 
 def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act:
-    """Tell what `compaction` would do now; nothing is sent and nothing changes."""
+    """Pass the effects that `compaction` would have now to `told`. Sends and changes nothing."""
 
     async def act(state: SessionState) -> None:
         told({"session": state.session_id, **previews.preview(state.lane_state, instructions)})
@@ -52,10 +52,10 @@ def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act
 
 
 def uncompaction() -> Act:
-    """Take the newest compaction back that was not taken back yet; nothing is lost by it, and no request is sent.
+    """Undo the newest compaction in force, without losing messages or sending a request.
 
-    Raises `NexusError("usage", ...)` where there is none, and `NexusError("overflow", ...)` with the figures where the
-    former window does not fit the budget any more.
+    Raises `NexusError("usage", ...)` if there is none, `NexusError("overflow", ...)` if the former window no longer
+    fits the budget.
     """
 
     async def act(state: SessionState) -> None:
@@ -90,7 +90,7 @@ def uncompaction() -> Act:
 
 
 def _refuse_if_too_large(request: NextRequest) -> None:
-    """Raise `NexusError("overflow", ...)` where the request of the former window does not fit."""
+    """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
         why = f"it would take {request.most:,} of {request.room:,} tokens"
         hint = "/drops recall gives single parts to the model again, and so does a model with a larger window"
@@ -98,10 +98,10 @@ def _refuse_if_too_large(request: NextRequest) -> None:
 
 
 def pin(what: str) -> Act:
-    """Pin a message by its number, or words. Raises as `nexus_cli.lane.compaction.pins.add_pin`.
+    """Pin a message by its number, or a text. Raises as `nexus_cli.lane.compaction.pins.add_pin`.
 
-    A pin that alone exceeds the room of all pins is refused. If the pins together exceed it, those without room are
-    named.
+    A pin that alone exceeds the room for pins is refused. If all pins together exceed it, a notice names those without
+    room.
     """
 
     async def act(state: SessionState) -> None:
@@ -127,7 +127,7 @@ def pin(what: str) -> Act:
 
 
 def unpin(what: str) -> Act:
-    """Remove a pin by its id, its message or its words. Raises as `compaction.pins.remove_pin`."""
+    """Remove a pin by its id, its message or its text. Raises as `compaction.pins.remove_pin`."""
 
     async def act(state: SessionState) -> None:
         lane_state = state.lane_state

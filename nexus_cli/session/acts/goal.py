@@ -1,4 +1,4 @@
-"""Setting a goal (seed D's `goal_decompose`): a lane of its own breaks it down into steps, memos keep both."""
+"""Set a goal (seed D's `goal_decompose`): a side lane splits it into steps; memos store both."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from nexus_cli.session.session_state import Act, SessionState
 
 MOST_STEPS = 12
 LONGEST = 300
-"""Characters of a goal or a step."""
+"""Most characters of a goal or a step."""
 LISTED = re.compile(r"^\s*(?:[-*+•]|\(?\d{1,3}[.):]|[Ss]tep \d{1,3}[.:)]|\[[ xX]?\])\s*(?:\[[ xX]?\]\s*)?")
 EMPHASIS = re.compile(r"(?<![^\s(\[])(\*{1,3}|_{1,3})(?=[\w`\"'(\[])(.+?)(?<=[\w`\"')\].,:;!?*])\1(?![\w*/])")
-"""Marks around words, not those of patterns (`*.py`) and names (`__init__`)."""
+"""Markdown emphasis around words, but not the characters of patterns (`*.py`) and names (`__init__`)."""
 HEADING = re.compile(r"^\s*(?:#{1,6}\s|```|\*\*[^*]*:?\*\*:?\s*$)|:\s*$")
 NAMES = ("step", "text", "title", "description", "goal", "task", "name")
 """Keys of a step's text in an object, in order of preference."""
@@ -30,8 +30,8 @@ NAMES = ("step", "text", "title", "description", "goal", "task", "name")
 def goal_setting(text: str) -> Act:
     """Store `text` as a goal of the session, with the steps that the model finds in it.
 
-    If it finds none or cannot be asked, the goal is stored without steps and a notice gives the reason. If it is
-    stopped, the goal is stored without steps and without notice.
+    If the model finds none or fails, the goal is stored without steps, with a notice; if the act is cancelled, without
+    steps and notice.
     """
 
     async def act(state: SessionState) -> None:
@@ -59,8 +59,10 @@ def goal_setting(text: str) -> Act:
 
 
 def goal_closing(names: Sequence[str], verb: str) -> Act:
-    """Mark goals and steps as done, or drop them: all of them, or none and `NexusError("usage", ...)` when one is not
-    there. With a goal go its steps."""
+    """Mark goals and steps as done, or drop them (`verb`); dropping a goal drops its steps.
+
+    Raises `NexusError("usage", ...)` and changes nothing if one does not exist.
+    """
 
     async def act(state: SessionState) -> None:
         timeline = state.lane_state.lane.timeline
@@ -76,7 +78,7 @@ def goal_closing(names: Sequence[str], verb: str) -> Act:
 
 
 def parse_steps(answer: str) -> list[str]:
-    """Return the steps in a model's answer: JSON (a list or an object), marked lines or plain lines."""
+    """Parse the steps in a model's answer: JSON (a list or an object), list items, or plain lines."""
     found = list(_texts(_json(answer)))
     if not found:
         lines = [strip_emphasis(line) for line in answer.splitlines() if line.strip() and not HEADING.search(line)]
@@ -87,7 +89,7 @@ def parse_steps(answer: str) -> list[str]:
 
 
 def shorten(text: str) -> str:
-    """Return `text` as one line of bounded length, without marks of emphasis."""
+    """Return `text` as one line of at most `LONGEST` characters, without Markdown emphasis."""
     line = " ".join(strip_emphasis(one_line(text)).split())
     if line[:1] == line[-1:] == "`" and line.count("`") == 2:
         line = line[1:-1]
@@ -95,7 +97,7 @@ def shorten(text: str) -> str:
 
 
 def strip_emphasis(text: str) -> str:
-    """Return the beginning of `text` without marks of emphasis around words."""
+    """Return the beginning of `text` without Markdown emphasis."""
     line, before = text[: 4 * LONGEST], ""
     while line != before:
         line, before = EMPHASIS.sub(_inside, line), line
@@ -108,7 +110,7 @@ def _inside(found: re.Match[str]) -> str:
 
 
 def _json(answer: str) -> Any:
-    """Return the JSON value that the answer is or has in a fence; None if there is none."""
+    """Return the JSON value of an answer, whole or in a code fence; None if there is none."""
     fenced = re.search(r"```(?:json)?[^\S\n]*\n(.*?)```", answer, re.DOTALL)
     for text in filter(None, (fenced and fenced[1], answer)):
         try:

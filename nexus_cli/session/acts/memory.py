@@ -1,7 +1,7 @@
 """Acts on memory: consolidate facts, extract facts before a compaction, reflect on the session (seed D).
 
-Each runs in a fork or a lane of its own and leaves the conversation as it is. Facts that the person stated or accepted
-stay until they accept a replacement.
+Each runs in a fork or a side lane, without changing the conversation. Facts that the person stated or accepted stay
+until they accept a replacement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nexus_cli.turn.turn import begin_pending_epoch
 SLOTS = (MemorySlot.AGENT, MemorySlot.PROJECT)
 """Slots that are consolidated; facts about the person are not."""
 SHARE = 0.5
-"""Of the budget, for the list of facts."""
+"""Share of the budget for the list of facts."""
 TOOL = "remember"
 
 
@@ -37,16 +37,16 @@ class Consolidation:
 
     looked_at: int = 0
     left: int = 0
-    """Facts that were too many for one look; the oldest ones."""
+    """Number of facts left out because the list was too long; the oldest ones."""
     remembered: Sequence[Fact] = ()
     forgotten: Sequence[Fact] = ()
     answer: str = ""
 
 
 def consolidation(done: Consolidation) -> Act:
-    """Consolidate the facts of this project and of the agent; `done` receives the changes, also after an error.
+    """Consolidate the facts about this project and the agent; `done` receives the changes, even after an error.
 
-    Raise `NexusError` if there is no memory, fewer than two facts, or the model cannot be asked.
+    Raises `NexusError` without memory, with fewer than two facts, or if the request fails.
     """
 
     async def act(state: SessionState) -> None:
@@ -111,7 +111,7 @@ def _line(fact: Fact) -> str:
 
 
 async def extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
-    """Let a fork of the lane store facts. An error is a notice: the compaction goes on. Does nothing without a
+    """Let a fork of the lane store facts. An error becomes a notice, and the compaction continues. Does nothing without
     memory."""
     if dispatcher.registry.get(TOOL) is None:
         return
@@ -124,8 +124,8 @@ async def extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
 def reflection(tell: Callable[[str], None], *, goes_on: bool = False) -> Act:
     """Ask the model for its lessons and pass its answer to `tell`.
 
-    With `goes_on` it takes the recipe `reflection_cont` after its first calls (seed D). Raise `NexusError` if nothing
-    was asked in the session yet, or a call is open.
+    With `goes_on` the recipe `reflection_cont` follows its first calls (seed D). Raises `NexusError` if the session has
+    no turn yet, or an open call.
     """
 
     async def act(state: SessionState) -> None:

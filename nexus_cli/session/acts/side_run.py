@@ -1,7 +1,7 @@
-"""Run bounded work in a side lane: a fork or a lane of its own requests and calls tools within its recipe.
+"""Run bounded work in a side lane (a fork, or a new lane), with requests and tool calls within the limits of a recipe.
 
-It takes the steps of a turn, without steering, event sections, streamed text or rewrites of the window. Where it cannot
-go on it ends. A lane without tools ends at the first call: providers refuse a history with calls and no tools.
+It is a turn without steering, event sections, streamed text or rewrites of the window. A lane without tools ends at the
+first call, because providers refuse a history with calls and no tools.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from nexus_cli.turn.dispatch import Dispatcher
 
 NO_TOOLS = "not run: there are no tools here"
 MOST = 10
-"""Steps of a recipe that names no `max_iterations`."""
+"""Most steps of a recipe without `max_iterations`."""
 
 
 async def run_in_fork(lane_state: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None) -> str:
-    """Return the answer of a fork of the lane to the recipe's instruction, after the calls that the recipe allows.
+    """Run the recipe's instruction in a fork of the lane, with the calls that the recipe allows; return the answer.
 
-    With `then` the fork goes on in that recipe, by its instruction, when its first step of calls has run.
-    The fork's requests begin with the lane's own lines; the lane does not change. Raises `NexusError`.
+    With `then` the fork continues with that recipe and its instruction after its first step of calls. Its requests
+    begin with the lane's lines; the lane does not change. Raises `NexusError`.
     """
     return await _run(forked(lane_state, recipe.name, _instruction(recipe)), dispatcher, recipe, then)
 
@@ -54,8 +54,10 @@ async def run_in_lane(
     model: Model | None = None,
     facts: Sequence[str] = (),
 ) -> str:
-    """Return the answer of a new lane with the recipe's instruction as its system text and `text` as its only
-    message, by `model` or the session's own; `facts` are the ids of the remembered facts in `text`."""
+    """Run a new lane with the recipe's instruction as system text and `text` as its only message; return the answer.
+
+    `model` defaults to the session's; `facts` are the ids of the remembered facts in `text`. Raises `NexusError`.
+    """
     instruction = _instruction(recipe)
     side = separate(lane_state, recipe.name, model or lane_state.model)
     context = side.window.context
@@ -75,7 +77,7 @@ async def run_in_lane(
 def _instruction(recipe: Recipe) -> str:
     if recipe.instruction:
         return recipe.instruction
-    why = "it has no text in the place of `contract`: nothing would be asked"
+    why = "it has no text for `contract`, so there is nothing to ask"
     raise NexusError("config", f"recipe {recipe.name}", why, "Give it [overrides] contract")
 
 
@@ -118,7 +120,7 @@ async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: 
 
 
 def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall]) -> str:
-    """Answer calls that cannot run, and return the words beside them; raise `NexusError` if there are none."""
+    """Record results for calls that cannot run, and return the text beside them; raise `NexusError` without text."""
     words = lane.items[-1].message.content.strip()
     for call in calls:
         lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
@@ -129,7 +131,7 @@ def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall])
 
 
 async def _request(side: LaneState, recipe: Recipe) -> None:
-    """Send one request of the side lane, with its waiting notices."""
+    """Send one request of the side lane, with its pending notices."""
     if side.upcoming.notices and side.lane.attach_preamble("\n".join(map(as_note, side.upcoming.notices))):
         side.upcoming.notices.clear()
     needs = window_request(side)
@@ -140,7 +142,7 @@ async def _request(side: LaneState, recipe: Recipe) -> None:
 
 
 def _dispatcher(lane: Lane, request: NextRequest, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
-    """Return the session's dispatcher within the recipe's limits, with records of its own."""
+    """Return a dispatcher like the session's, with the recipe's limits and separate records."""
     log = lane.timeline.log
     return replace(
         dispatcher,

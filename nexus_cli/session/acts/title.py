@@ -1,6 +1,6 @@
-"""Give a session a title: a small model names it after its first message, where the settings name such a model.
+"""Give a session a title, written by the model of `ui.title_model` after the first turn.
 
-Without one, and where it fails, the first words of the session are its title.
+Without such a model, or if it fails, the first words of the session are its title.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from nexus_cli.session.acts.side_run import run_in_lane
 from nexus_cli.session.session_state import SessionState
 
 SHOWN = 2_000
-"""Characters of the first message that the model gets."""
+"""Most characters of the first message that are sent."""
 LONGEST = 60
-"""Characters of a title."""
+"""Most characters of a title."""
 
 
 def wants_title(state: SessionState) -> bool:
-    """True if a model is to name the session: its first turn has ended, and it has no name."""
+    """Return True if a model should name the session: it has had one turn, and has no name."""
     if not state.lane_state.settings.ui.title_model or state.ledger is None:
         return False
     try:
@@ -34,7 +34,7 @@ def wants_title(state: SessionState) -> bool:
 
 
 async def make_title(state: SessionState) -> None:
-    """Name the session, an act; a notice says why where that fails."""
+    """Name the session (an act); on failure emit a notice with the reason."""
     lane_state, ledger = state.lane_state, state.ledger
     if ledger is None:
         return
@@ -51,7 +51,7 @@ async def make_title(state: SessionState) -> None:
 
 
 def parse_title(answer: str) -> str:
-    """Return the first line of an answer as a title; "" if it has none."""
+    """Return the first line of an answer as a title, "" if it has none."""
     line = next((line for line in answer.splitlines() if line.strip()), "")
     title = " ".join(strip_emphasis(one_line(line)).strip("\"'`#“”« »").split()).rstrip(".")
     return title if len(title) <= LONGEST else title[: LONGEST - 1].rstrip() + "…"

@@ -1,1 +1,1 @@
-"""The memory of a session: its facts, and whose words a fact rests on."""
+"""The memory of a session: its facts, and the evidence for a fact."""

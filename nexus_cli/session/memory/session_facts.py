@@ -1,9 +1,8 @@
 """The memory of a session: `Facts` over the ledger, and the person's own commands on facts.
 
-A fact from the model is kept at once only if its quote was typed by the person in this session (`user_evidence`), else
-it is a proposal. Nothing ties its text to the quote, so the quote is what counts, and what requests state
-(`Fact.statement`); another text waits for the person. The ledger stores and finds facts; contributors and reports show
-them.
+A fact from the model is kept at once only if the person typed its quote in this session (`user_evidence`), else it is a
+proposal. The text may misrepresent the quote, so that requests state the quote (`Fact.statement`) until the person
+accepts the text. The ledger stores and finds facts; contributors and reports show them.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from nexus_cli.lane.open_session import readonly_ledger
 from nexus_cli.ledger import Ledger
 
 ALL = "all"
-"""The argument that means every proposal."""
+"""The argument for all proposals."""
 LONGEST_TOPIC = 2_000
-"""Characters of a message that are its topic if the person typed none of it, and of a quote that is stored."""
+"""Most characters of a stored quote, and of a message without typed text that are used as its topic."""
 _FACT_ID = re.compile(r"m\d+")
 _ANSWERS = re.compile(
     r"\b(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:se|ses|d|ds|ded|ding))\b"
     r"(?!(?:\W+to\b)?\W+(?:address(?:es)?|times?|keys?|codes?|files?|headers?|body|rate|queue)\b)",
     re.IGNORECASE,
 )
-"""Words of facts about how to answer, which matter for every request. A reply address is no such fact."""
+"""Words of facts about how to answer, which are relevant to every request, but not "reply address" and the like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +47,11 @@ class SessionFacts(Facts):
     project: str
     clock: Clock = local_now
     saves: bool = True
-    """False if the session is not saved: then facts can be read only."""
+    """False if the session is not saved, so that facts are read-only."""
 
     @classmethod
     def of(cls, ledger: Ledger, session: str, folder: Path, clock: Clock) -> SessionFacts:
-        """Return the memory of the session of this id that works in `folder`."""
+        """Return the memory of the session with this id, which works in `folder`."""
         kept = ledger.is_kept and ledger.writes
         return cls(ledger, session, str(project_identity(folder)), clock, kept)
 
@@ -61,9 +60,10 @@ class SessionFacts(Facts):
         return {"facts": self, "episodes": self.episodes}
 
     def episodes(self, about: str) -> Sequence[Episode]:
-        """Return the past sessions of this project whose title matters for a message, the most relevant first.
+        """Return past sessions of this project with a title relevant to the message `about`, most relevant first.
 
-        Of sessions with the same title return the newest, and never this session or its relatives. Never raises.
+        Of sessions with the same title only the newest is returned; this session and its relatives are excluded. Never
+        raises.
         """
         message, newest = typed_text(about), dict[str, Episode]()
         if not message.strip():
@@ -109,7 +109,7 @@ class SessionFacts(Facts):
         return self.ledger.facts.forget(fact.id, format_utc(self.clock()))
 
     def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
-        """See `nexus_cli.core.memory.Merging`."""
+        """See `nexus_cli.core.memory.FactMerger`."""
         self._require_saving("merged")
         for fact_id in fact_ids:
             fact = self._find_visible(fact_id)
@@ -175,13 +175,13 @@ class AcceptedFacts:
 
     kept: Sequence[Fact]
     forgotten: Sequence[Fact]
-    """The facts that were replaced, as they were."""
+    """The replaced facts."""
 
 
 def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> AcceptedFacts:
-    """Accept proposals by their ids, or with `all` every one of project `root`.
+    """Accept proposals by their ids, or with `all` those of project `root`.
 
-    Raise `NexusError("usage", ...)` before accepting any if an id is unknown.
+    Raises `NexusError("usage", ...)` and accepts none if an id is unknown.
     """
     if [one.strip().casefold() for one in which] == [ALL]:
         ids = [fact.id for fact in ledger.facts.list_facts(root) if fact.waits]
@@ -197,9 +197,9 @@ def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted
 
 
 def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
-    """Forget a fact of any slot and project and return it as it was.
+    """Forget a fact of any slot and project, and return it.
 
-    Raise `NexusError("usage", ...)` if the id is unknown.
+    Raises `NexusError("usage", ...)` if the id is unknown.
     """
     known = ledger.facts.get(fact_id)
     return ledger.facts.forget(known.id, at) or known
@@ -207,6 +207,6 @@ def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
 
 @contextmanager
 def open_facts(folder: Path) -> Iterator[SessionFacts]:
-    """Open the facts that a session in `folder` would see; none if the ledger cannot be opened."""
+    """Open the facts of sessions in `folder`; empty if the ledger cannot be opened."""
     with readonly_ledger() as ledger:
         yield SessionFacts(ledger, "", str(project_identity(folder)))

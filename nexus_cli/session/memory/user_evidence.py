@@ -1,7 +1,7 @@
-"""Find the person's words that support a fact.
+"""Find the message of the person that supports a fact.
 
-Text from a model or a tool must not become a standing instruction by itself. So a fact counts at once only if its quote
-occurs word for word in what the person typed in this session.
+Text from a model or a tool must not become a standing instruction by itself. A fact is therefore kept at once only if
+the person typed its quote in this session.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nexus_cli.lane.user_messages import read_refusals, read_sources, without_pa
 from nexus_cli.ledger import LaneLog
 
 RECENT = 200
-"""Newest entries whose tool results and messages of a space are searched for a quote."""
+"""Number of newest entries whose tool results and space messages are searched for a quote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Origin:
     nowhere."""
     entry: int
     words: str = ""
-    """The whole sentences of the person that hold the quote: a part of one may say the contrary."""
+    """The person's whole sentences with the quote: a part of one may mean the opposite."""
 
     @property
     def is_person(self) -> bool:
@@ -37,7 +37,7 @@ class Origin:
 
 
 def find_origin(log: LaneLog, quote: str) -> Origin:
-    """Return the newest entry in which the person typed `quote`, else one that holds it, else the last of the lane."""
+    """Return the newest entry in which the person typed `quote`, else another with it, else the last of the lane."""
     other = None
     sources = read_sources(log.memos)
     refusals = ((one.entry, one.text, one.source) for one in read_refusals(log.memos))
@@ -60,8 +60,5 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
 
 
 def has_quote(text: str, quote: str) -> bool:
-    """True if `quote` occurs word for word in `text`, white space and case apart.
-
-    Never for a quote without a letter or digit.
-    """
+    """Return True if `quote` occurs in `text`, ignoring white space and case; False for one without letter or digit."""
     return bool(enclosing_words(text, quote))

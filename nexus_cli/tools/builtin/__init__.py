@@ -1,1 +1,1 @@
-"""The built-in tools: `NAME.json` is what the registry and the model know of one, `NAME.py` what it does."""
+"""The built-in tools: `NAME.json` defines one for the registry and the model, `NAME.py` implements it."""

@@ -1,4 +1,4 @@
-"""`agent`: hand a task to a worker. The workers of a session are `nexus_cli.workers`."""
+"""`agent`: start a worker (`nexus_cli.workers`) with a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nexus_cli.core.tool import ToolContext
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the worker's report, or that it works in the background."""
+    """Return the worker's report, or a note that it works in the background."""
     workers: Workers = context.services[Workers]
     task = WorkerTask(
         arguments["task"],
@@ -25,6 +25,6 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
-    """Return the report of a worker that an earlier process started, or that its outcome is unknown."""
+    """Return the report of a worker that an earlier process started, an error if its outcome is unknown."""
     workers: Workers = services[Workers]
     return workers.recover(call_id)

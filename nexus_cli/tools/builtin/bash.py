@@ -1,7 +1,6 @@
 """`bash`: run one shell command to its end, through `tools/process.py`.
 
-It runs inside the walls and with the environment that permission decided on (`ToolContext.walls`). Variables for our
-own libraries are set only while no tool runs.
+The command runs in the sandbox and with the environment that permission decided on (`ToolContext.sandbox`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from nexus_cli.config.command_records import UncheckedError
 from nexus_cli.config.programs import find_program
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import CommandWalls, ToolContext
+from nexus_cli.core.tool import CommandSandbox, ToolContext
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import NUL, decode_output
 from nexus_cli.tools.pipe_statuses import record_pipe_statuses
@@ -31,10 +30,10 @@ MOST_SECONDS = 3600
 _PIECE = 1 << 20
 _SHOW_EVERY = 0.1
 _SHOW_MOST = 4096
-_MOST_PUT_BACK = 20
-"""Protected places that a result names."""
+_MOST_RESTORED = 20
+"""Most changed protected places listed in a result."""
 _MOST_SHOWN = 5
-"""Those that a person is shown at once."""
+"""Most changed protected places shown to the person."""
 _LATIN = "nexus-latin"
 _STYLE = re.compile("\x1b\\[[0-9;:]*[mK]")
 """SGR (colours) and EL (erase to the end of the line) of ECMA-48."""
@@ -51,8 +50,10 @@ codecs.register_error(_LATIN, _latin)
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the output and a last line with the exit status, and those of its last pipe where an earlier part of that
-    failed; only a command that could not be started is an error."""
+    """Return the output and a last line with the exit status, or all of its last pipe if an earlier part failed.
+
+    Only a command that could not be started is an error.
+    """
     if not arguments["command"].strip():
         return ToolResult(error="`command` must not be empty", ran=False)
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
@@ -60,20 +61,20 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
     shell, command = _shell(context.cwd), arguments["command"]
     ended: list[ProcessResult] = []
-    walls, pipe = CommandWalls(None, os.environ), tuple[int, ...]()
+    sandbox, pipe = CommandSandbox(None, os.environ), tuple[int, ...]()
 
     def work(stop: StopFlag) -> ProcessResult:
-        nonlocal walls, pipe
-        walls = context.walls() if context.walls else walls
-        with record_pipe_statuses(shell, command, walls.env) as statuses:
+        nonlocal sandbox, pipe
+        sandbox = context.sandbox() if context.sandbox else sandbox
+        with record_pipe_statuses(shell, command, sandbox.env) as statuses:
             result = run_process(
                 [shell, "-c", command],
                 cwd=context.cwd,
-                env={**walls.env, "TERM": "dumb", **statuses.variables},
+                env={**sandbox.env, "TERM": "dumb", **statuses.variables},
                 stop=stop,
                 seconds=seconds,
                 show=live.feed,
-                confinement=walls.confinement,
+                confinement=sandbox.confinement,
                 pass_fds=statuses.pass_fds,
             )
             pipe = found if any((found := statuses.read())[:-1]) else ()
@@ -83,7 +84,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         done = await run_in_thread(work, ended.append)
     except asyncio.CancelledError:
         if ended:
-            _tell_put_back(ended[0], context)
+            _tell_restored(ended[0], context)
         if ended and ended[0].output:
             context.stopped(_STYLE.sub("", await asyncio.to_thread(_text, ended[0].output)))
         raise
@@ -96,17 +97,17 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
-    _tell_put_back(done, context)
-    text = await asyncio.to_thread(_format_result, done, seconds, walls, pipe)
+    _tell_restored(done, context)
+    text = await asyncio.to_thread(_format_result, done, seconds, sandbox, pipe)
     return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe)
 
 
-def _tell_put_back(done: ProcessResult, context: ToolContext) -> None:
-    """Show the person what the command had changed that it must not change."""
-    for line in done.put_back[:_MOST_SHOWN]:
+def _tell_restored(done: ProcessResult, context: ToolContext) -> None:
+    """Show the person the protected places that the command had changed."""
+    for line in done.restored[:_MOST_SHOWN]:
         context.tell(f"sandbox: {line}")
-    if len(done.put_back) > _MOST_SHOWN:
-        context.tell(f"sandbox: {len(done.put_back) - _MOST_SHOWN:,} more protected places restored or removed")
+    if len(done.restored) > _MOST_SHOWN:
+        context.tell(f"sandbox: {len(done.restored) - _MOST_SHOWN:,} more protected places restored or removed")
 
 
 def _shell(cwd: Path) -> str:
@@ -114,7 +115,7 @@ def _shell(cwd: Path) -> str:
 
 
 def _text(output: bytes, uncounted: int = 0) -> str:
-    """Return `output` as text with a final newline if there is any; binary output is named instead."""
+    """Decode `output` and end it with a newline unless it is empty; replace binary output by a note."""
     read = None if b"\0" in output else _utf_8(output)
     if read is None:
         decoded = decode_output(output, cut=uncounted > 0)
@@ -129,7 +130,7 @@ def _text(output: bytes, uncounted: int = 0) -> str:
 
 def _utf_8(output: bytes) -> str | None:
     """Return `output` decoded as UTF-8, or None."""
-    # In pieces: one call would hold up every other thread until all of it is decoded.
+    # In pieces: one call would block all other threads until everything is decoded.
     pieces = (output[start : start + _PIECE] for start in range(0, len(output), _PIECE))
     try:
         return "".join(codecs.iterdecode(pieces, "utf-8"))
@@ -137,12 +138,12 @@ def _utf_8(output: bytes) -> str | None:
         return None
 
 
-def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls, pipe: Sequence[int]) -> str:
+def _format_result(done: ProcessResult, seconds: int, sandbox: CommandSandbox, pipe: Sequence[int]) -> str:
     text, styles = _STYLE.subn("", _text(done.output, done.uncounted))
-    notes, lines = [], [f"[sandbox: {note}]" for note in (*walls.notes, *done.put_back[:_MOST_PUT_BACK])]
-    if len(done.put_back) > _MOST_PUT_BACK:
-        lines.append(f"[sandbox: {len(done.put_back) - _MOST_PUT_BACK:,} more protected places restored or removed]")
-    if done.status and (denial := walls.describe_denial(text)):
+    notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *done.restored[:_MOST_RESTORED])]
+    if len(done.restored) > _MOST_RESTORED:
+        lines.append(f"[sandbox: {len(done.restored) - _MOST_RESTORED:,} more protected places restored or removed]")
+    if done.status and (denial := sandbox.describe_denial(text)):
         lines.append(denial)
     if done.timed_out:
         notes.append(f"ended after {seconds} s: time limit")
@@ -157,7 +158,7 @@ def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls, pipe:
 
 
 class _Live:
-    """Live output in the thread that reads: the newest part, a few times a second."""
+    """Shows the newest live output a few times a second, from the reading thread."""
 
     def __init__(self, show: Callable[[str], object]) -> None:
         self._show = show
@@ -171,7 +172,7 @@ class _Live:
             self._binary = decode_output(data[:_SHOW_MOST], cut=True) is None
         if self._binary:
             return
-        # What comes before the last letters that can be shown is not worth decoding.
+        # Decode only as many bytes as can be shown.
         self._pending = (self._pending + self._decoder.decode(data[-5 * _SHOW_MOST :]).replace("\0", NUL))[-_SHOW_MOST:]
         if time.monotonic() - self._last >= _SHOW_EVERY:
             self.flush()

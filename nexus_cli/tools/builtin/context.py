@@ -15,13 +15,13 @@ from nexus_cli.core.services import Assembly, TextCounter
 from nexus_cli.core.tool import ToolContext
 
 _HEADER = 64
-"""Tokens kept free for the line that says which piece this is."""
+"""Tokens reserved for the line with the piece's range."""
 _SECTIONS, _DROPS = 60, 20
-"""Sections, and drops, the newest of them, that are listed."""
+"""Most sections and (newest) drops listed."""
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the overview, or the text of one section as far as one result may hold it."""
+    """Return the overview, or the text of one section up to the cap of a result."""
     service: Assembly = context.services[Assembly]
     name = arguments.get("section", "")
     if not name:
@@ -41,7 +41,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
     more = ""
     if shown.end < shown.total:
-        whole = form == "full"  # the offsets of a shorter form are none of the text that the drop holds
+        whole = form == "full"  # offsets of a shorter form do not fit the text of the drop
         more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; the whole: recall("{drop}")'
     return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
 

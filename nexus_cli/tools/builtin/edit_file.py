@@ -37,7 +37,7 @@ class _EditResult:
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the changed lines with their new numbers; an error, and an untouched file, when an edit does not fit."""
+    """Return the changed lines with their new numbers, or an error (and no change) if an edit does not apply."""
     path = arguments["path"]
     seen: SeenFileStore = context.services[SeenFileStore]
     try:
@@ -66,7 +66,7 @@ async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResul
 
 
 def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
-    """Return the edits as a unified diff; "" where they do not apply."""
+    """Return the edits as a unified diff; "" if they do not apply."""
 
     def change(before: DecodedText | None) -> str:
         if before is None:
@@ -93,7 +93,7 @@ def _edit(
 def _change(
     target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, stop: StopFlag
 ) -> tuple[FileContent, DecodedText, EditedText]:
-    """Return what the file holds, its text, and the text after the edits; raise `ToolError` if they do not apply."""
+    """Return the file's content, its text, and the text after the edits; raise `ToolError` if they do not apply."""
     if not edits:
         raise ToolError("`edits` is empty")
     content = read_real_file(target)

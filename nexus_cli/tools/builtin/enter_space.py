@@ -11,6 +11,6 @@ from nexus_cli.core.tool import ToolContext
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return who is in the space."""
+    """Activate the space and return its members."""
     spaces: Spaces = context.services[Spaces]
     return spaces.enter(arguments["space"])

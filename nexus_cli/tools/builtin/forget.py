@@ -1,4 +1,4 @@
-"""`forget`: take back a proposal; facts that the person stated or accepted are theirs to forget."""
+"""`forget`: withdraw a proposed fact; only the person may forget facts that they stated or accepted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return one line that says what was forgotten."""
+    """Forget the fact and return one line about it."""
     facts: Facts = context.services[Facts]
     try:
         fact = await run_in_thread(lambda stop: facts.forget(arguments["id"]))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     if fact is None:
-        why = "it takes back what remember said waits for the person, by that id; kept facts are theirs to forget"
+        why = "it withdraws proposals, by the id that remember returned; only the person can forget kept facts"
         return ToolResult(error=f"there is no fact {arguments['id'][:40]!r} here; {why}")
     return ToolResult(f"{fact.id} ({fact.slot}): forgotten")

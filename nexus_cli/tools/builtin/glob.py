@@ -1,4 +1,4 @@
-"""`glob`: list paths by pattern, in order of path. `tools/listing.py` finds the files."""
+"""`glob`: list paths by pattern, sorted by path. `tools/listing.py` finds the files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMIT = 500
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return one path per line as seen from the working folder; or `no files`."""
+    """Return one path per line, relative to the working folder, or `no files`."""
     path = arguments.get("path", ".")
     try:
         target = decided_path(path, context)

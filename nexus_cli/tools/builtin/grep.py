@@ -1,7 +1,6 @@
 """`grep`: find lines by regular expression. `tools/listing.py` finds the files, `tools/grep_worker.py` searches them.
 
-`rg`, where there is one, only narrows down the files, never to fewer than have a match: the result is the same without
-it (see README.md of tools).
+`rg`, if installed, only rules out files without a match: the result is the same without it (`tools/BEHAVIOUR.md`).
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ LIMIT = 100
 _BATCH = 60_000
 _OTHER_DIALECT = re.compile(r"\\[^wWdDsSbB.+*?()\[\]{}|^$/\\-]|\(\?(?!:)|\[[^]]*(?:\[|&&|--|~~)|\n")
 _UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
-"""Bytes by which dialects or encodings may part ways: a file with one of them is always searched by ourselves."""
+"""Bytes that dialects or encodings may treat differently: `rg` must not rule out a file with one of them."""
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return matches under the path of their file, files in the order of their paths; or `no matches`."""
+    """Return matches under the path of their file, files sorted by path, or `no matches`."""
     path = arguments.get("path", ".")
     if not arguments["pattern"]:
         return ToolResult(error="`pattern` must not be empty: every line would match", ran=False)
@@ -82,7 +81,7 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], context: Tool
         "libraries": _libraries(),
     }
     stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in paths)
-    # -I and -S: nothing of the working folder or of installed packages can come in between.
+    # -I and -S: import nothing from the working folder or installed packages.
     argv = [sys.executable, "-I", "-S", grep_worker.__file__]
     done = run_process(argv, cwd=Path(os.sep), env=os.environ, stop=stop, seconds=SECONDS, stdin=stdin, merge=False)
     answer, _, figures = (done.output, b"", b"") if done.uncounted else done.output.rpartition(b"\0")
@@ -98,7 +97,7 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], context: Tool
 
 
 def _libraries() -> list[str]:
-    """Return the folders that hold this package and the library that guesses encodings."""
+    """Return the folders with this package and with charset-normalizer."""
     found = importlib.util.find_spec("charset_normalizer")
     places = [PACKAGE, *([Path(found.origin).parent] if found and found.origin else [])]
     return [str(place.parent) for place in places]
@@ -107,8 +106,7 @@ def _libraries() -> list[str]:
 def _narrow_by_rg(
     rg: str | None, root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: StopFlag
 ) -> Sequence[str]:
-    """Return the files that `rg` cannot rule out; all of them without it, or where the pattern may mean something
-    else."""
+    """Return the files that `rg` cannot rule out; all files without `rg`, or if it may read the pattern differently."""
     pattern = arguments["pattern"]
     if rg is None or len(names) < 2 or not pattern or _OTHER_DIALECT.search(pattern):
         return names
@@ -121,7 +119,7 @@ def _narrow_by_rg(
             done = run_process(argv, cwd=root, env=env, stop=stop, seconds=SECONDS, merge=False)
         except OSError:
             return names
-        # 2: the pattern is not one of its own, or a file could not be read.
+        # Status 2: rg rejects the pattern, or could not read a file.
         if done.status not in (0, 1) or done.timed_out or done.uncounted:
             return names
         found.update(os.fsdecode(part).removeprefix("./") for part in done.output.split(b"\0") if part)
@@ -129,7 +127,7 @@ def _narrow_by_rg(
 
 
 def _too_large(path: Path) -> bool:
-    """Return True if our own search would count the file as unreadable."""
+    """Return True if `grep_worker` would report the file as unreadable."""
     try:
         return os.lstat(path).st_size > grep_worker.HARD_LIMIT
     except OSError:

@@ -1,4 +1,4 @@
-"""`merge_facts`: propose one fact in place of several. Offered only in a run that puts memory in order."""
+"""`merge_facts`: propose one fact in place of several. Offered only in a run that consolidates memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return one line: the proposal's id and slot, and what stays until the person accepts it."""
+    """Return one line: the proposal's id and slot, and the facts that stay until the person accepts it."""
     facts: FactMerger = context.services[FactMerger]
     try:
         fact = await run_in_thread(lambda stop: facts.merge(arguments["ids"], arguments["text"]))

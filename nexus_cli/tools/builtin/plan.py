@@ -1,4 +1,4 @@
-"""`plan`: work at a later time, or again and again."""
+"""`plan`: schedule work, once or repeatedly."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the plan that was made, those of the project, or that one is removed."""
+    """Add, list or remove plans of the project."""
     plans: Plans = context.services[Plans]
     action, words = arguments["action"], _words(arguments)
     return await run_in_thread(lambda stop: plans.change(context.call_id, action, words))
 
 
 def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
-    """Return the whole plan: its prompt, when it runs, with which rights and limits."""
+    """Return the whole plan: times, rights and limits, and its prompt."""
     plans: Plans = context.services[Plans]
     words = _words(arguments)
     return EditPreview(f"{plans.describe(words)}\nprompt:\n{words['prompt']}")

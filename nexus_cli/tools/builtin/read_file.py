@@ -1,6 +1,6 @@
-"""`read_file`: the text of a file, or the names in a folder. Dispatch caps the result.
+"""`read_file`: read the text of a file, or list a folder. Dispatch caps the result.
 
-Text has no line numbers: an edit quotes exactly what was read, and it costs fewer tokens.
+Text has no line numbers: an edit can quote exactly what was read, and it costs fewer tokens.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nexus_cli.tools.files import (
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the text; a line in brackets says what else is to be known (range, line ends, encoding)."""
+    """Return the text, after a line in brackets about range, line ends and encoding if they are special."""
     path = arguments["path"]
     try:
         target = decided_path(path, context)
@@ -50,7 +50,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def _read(target: Path) -> FileContent | list[str]:
-    """Return the content of a file, or the names in a folder; through no link, whatever is put there meanwhile."""
+    """Return the content of a file, or the names in a folder, following no link that was put there meanwhile."""
     with open_folder(target.parent) as parent:
         if not stat.S_ISDIR(status_at(parent, target.name).st_mode):
             return read_file_at(parent, target.name)
@@ -75,7 +75,7 @@ def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolR
         notes.append(f"lines {first}-{last} of {'at least ' if content.beyond else ''}{total}")
         counts = {"lines": max(0, last - first + 1), "first": first, "total": total}
     if text.encoding != "utf-8" or text.errors != "strict":
-        notes.append(text.encoding if text.errors == "strict" else "some bytes are no UTF-8")
+        notes.append(text.encoding if text.errors == "strict" else "some bytes are not UTF-8")
     if "\r\n" in text.text:
         notes.append("CRLF line ends" if text.is_crlf else "mixed line ends")
     if content.beyond:
@@ -89,7 +89,7 @@ def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolR
 
 
 def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, int]:
-    """Return the lines from `offset` on, and the number of the last."""
+    """Return at most `limit` lines from `offset` on, and the number of the last; raise `ToolError` beyond the end."""
     lines = text.split("\n")
     total = len(lines) - (lines[-1] == "")
     if offset > max(1, total):

@@ -1,4 +1,4 @@
-"""`read_messages`: read what was said in a space."""
+"""`read_messages`: read messages of a space."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 DEFAULT = 20
-"""Messages of a call that does not say how many."""
+"""Number of messages without `limit`."""
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the messages, the oldest first."""
+    """Return the messages, oldest first."""
     spaces: Spaces = context.services[Spaces]
     space, before, limit = arguments.get("space", ""), arguments.get("before", ""), arguments.get("limit", DEFAULT)
     return await run_in_thread(lambda stop: spaces.read(space, before, limit))

@@ -1,4 +1,4 @@
-"""`recall`: read back what was left out of a request, in pieces within the cap, so that it makes no new drop."""
+"""`recall`: read text that was left out of a request, in pieces within the cap, so that they cause no new drop."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from nexus_cli.core.tool import ToolContext
 
 _RANGE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*")
 _HEADER = 64
-"""Tokens kept free for the line that says which piece this is."""
+"""Tokens reserved for the line with the piece's range."""
 _AROUND, _MOST_AROUND = 200, 1000
-"""Characters around each place of a query, and around the only one: enough for a function, so that no second call is
-needed."""
+"""Characters shown around each match of a query, and around a single one: usually a whole function."""
 _MOST_HITS = 10_000
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return a piece of the original with its range and the next call, or the places of `query`. Counts as a recall
-    where it gives anything."""
+    """Return a piece of the original with its range and the next call, or the matches of `query`.
+
+    Counts as a recall if it returns any text.
+    """
     drop = arguments["id"]
     service: Recall = context.services[Recall]
     text = service.original(drop)
@@ -65,7 +66,7 @@ def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -
 
 
 def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -> str:
-    """Return the places of `query`, case aside, with some text around each, as many as fit; the fewer, the more."""
+    """Return the matches of `query`, ignoring case, with text around each (the fewer, the more), as many as fit."""
     spots: list[tuple[int, int]] = []
     unlisted = 0
     pattern = re.compile(re.escape(query), re.IGNORECASE)
@@ -73,7 +74,7 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
     around = max(_AROUND, _MOST_AROUND // total)
     for match in pattern.finditer(text, start, end):
         low, high = max(start, match.start() - around), min(end, match.end() + around)
-        # Whole lines, where there are any.
+        # Extend to whole lines, if there are any.
         low = low if low == start else text.find("\n", low - 1, match.start()) + 1 or low
         high = high if high == end else text.rfind("\n", match.end(), high) + 1 or high
         if spots and low <= spots[-1][1]:

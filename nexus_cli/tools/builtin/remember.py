@@ -1,4 +1,4 @@
-"""`remember`: store a fact for later sessions. `Facts` decides whether it counts or waits."""
+"""`remember`: store a fact for later sessions. `Facts` decides whether it is kept or proposed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return one line: the fact's id and slot, and whether it is kept or waits."""
+    """Store the fact and return one line: id, slot, and `kept` or the command to accept it."""
     facts: Facts = context.services[Facts]
     try:
         slot, text, quote = MemorySlot(arguments["slot"]), arguments["text"], arguments.get("quote", "")

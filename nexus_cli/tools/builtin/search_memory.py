@@ -1,4 +1,4 @@
-"""`search_memory`: find facts of earlier sessions, with id, date and source; no proposals."""
+"""`search_memory`: find kept facts, with id, date and source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMIT = 20
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return a line for each fact, the best first, at most `LIMIT`; a last line says so where there are more."""
+    """Return a line for each fact, best match first, at most `LIMIT`, and a last line if there are more."""
     facts: Facts = context.services[Facts]
     try:
         slots = (MemorySlot(arguments["slot"]),) if "slot" in arguments else ()

@@ -1,4 +1,4 @@
-"""`send_message`: say something in a space. The spaces of a session are `nexus_cli.spaces`."""
+"""`send_message`: post a message in a space (`nexus_cli.spaces`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the id of the message, and what it started."""
+    """Return the id of the message, and the runs that it started."""
     spaces: Spaces = context.services[Spaces]
     wait = arguments.get("wait", False)
     text, space = arguments["text"], arguments.get("space", "")
@@ -20,6 +20,6 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
-    """Return what became of a message that an earlier process began to send."""
+    """Return the result of a message that an earlier process began to send, None if it began none."""
     spaces: Spaces = services[Spaces]
     return spaces.recover(call_id)

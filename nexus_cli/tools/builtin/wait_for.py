@@ -1,4 +1,4 @@
-"""`wait_for`: let the run sleep until something has happened outside. Who looks for it is `nexus_cli.runs`."""
+"""`wait_for`: pause the run until an event outside. `nexus_cli.runs` checks for it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from nexus_cli.tools.wait_conditions import (
 
 EVENTS = (CHANGES, APPEARS, DISAPPEARS)
 LONGEST_WHY = 300
-"""Characters that say what is waited for; the value of the wait is whole."""
+"""Most characters of `Wait.why`; the value of the wait is never cut."""
 WAYS = ("file", "process", "time", "url")
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return that the run waits, or at once what it would wait for."""
+    """Let the run wait, or return at once if the condition already holds."""
     given = [name for name in WAYS if name in arguments]
     waits: Waits | None = context.services.get(Waits)
     if len(given) != 1:
@@ -50,7 +50,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if "timeout" in arguments:
         seconds = parse_duration(arguments["timeout"])
         if seconds is None:
-            return ToolResult(error=f"timeout {arguments['timeout'][:80]!r} is no duration like `2 hours`", ran=False)
+            return ToolResult(error=f"timeout {arguments['timeout'][:80]!r} is not a duration (`2 hours`)", ran=False)
         until = min(now + seconds, until or now + seconds)
     if made.kind != "time" and (came := await asyncio.to_thread(look, made.kind, made.value)) is not None:
         return ToolResult(f"no need to wait: {describe_event(made.kind, came)}")
@@ -63,11 +63,11 @@ def _begin(wait: Wait, now: float) -> ToolResult:
 
 
 def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -> Wait | ToolResult:
-    """Return what a call waits for, or the result of one that cannot be."""
+    """Make the wait of a call, or the result of one that is invalid or need not wait."""
     if "file" in arguments:
         name, event = arguments["file"], arguments.get("event", CHANGES)
         if event not in EVENTS:
-            return ToolResult(error=f"event {event[:80]!r} is none of {', '.join(EVENTS)}", ran=False)
+            return ToolResult(error=f"event {event[:80]!r} must be one of {', '.join(EVENTS)}", ran=False)
         path = context.targets[name]
         value = {"path": str(path), "event": event, "before": file_state(path), "machine": this_machine()}
         return Wait("file", f"{name} {event}", value)
@@ -105,7 +105,7 @@ def _wait_for_time(text: str, now: float) -> Wait | ToolResult:
 
 
 def _parse_time(text: str) -> float | None:
-    """Return a time in seconds since the epoch; without a zone it is local."""
+    """Parse an ISO 8601 time, local without a zone, to seconds since the epoch; None if it is none."""
     try:
         return datetime.fromisoformat(text.strip()).astimezone().timestamp()
     except (ValueError, OverflowError, OSError):

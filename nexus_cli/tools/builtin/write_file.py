@@ -1,4 +1,4 @@
-"""`write_file`: create a file, or replace the whole of one that was read here. `edit_file` changes parts."""
+"""`write_file`: create a file, or replace a file that this session has read. `edit_file` changes parts."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class _WriteResult:
     digest: str
     how: str
     line_ends: str
-    """The change of line ends, "" without one."""
+    """A note about changed line ends, "" if they are unchanged."""
     diff: str
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return one line that says what was written."""
+    """Write the file and return one line about it."""
     path, content = arguments["path"], arguments["content"]
     seen: SeenFileStore = context.services[SeenFileStore]
     try:
@@ -69,7 +69,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
-    """Return the error of a write that would be refused, None if it can be done."""
+    """Return the error of a write that would be refused, None if it would succeed."""
     try:
         target = decided_path(arguments["path"], context)
         known = context.services[SeenFileStore].digest(str(target))
@@ -80,7 +80,7 @@ async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResul
 
 
 def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
-    """Return the write as a unified diff; "" where that is unknown."""
+    """Return the write as a unified diff; "" if that is unknown."""
     return preview_change(arguments["path"], context, lambda before: _new_text(before, arguments["content"]))
 
 
@@ -99,9 +99,9 @@ def _write(target: Path, content: str, known: str | None, context: ToolContext, 
 
 
 def _change(target: Path, content: str, known: str | None) -> tuple[FileContent | None, DecodedText | None, str]:
-    """Return what the file holds (None: there is none), its text (None: binary), and the text to write.
+    """Return the file's content (None: no file), its text (None: no file, or binary), and the text to write.
 
-    Raises `ToolError` where the file must not be replaced.
+    Raises `ToolError` if the file must not be replaced.
     """
     try:
         old = read_real_file(target)
@@ -121,8 +121,8 @@ def _change(target: Path, content: str, known: str | None) -> tuple[FileContent 
 def _new_text(before: DecodedText | None, content: str) -> str:
     """Return `content` as it replaces `before` (None: no text).
 
-    A byte order mark stays one, and content that is written with `\\n` alone keeps the line ends of the file. Raises
-    `ToolError` where `content` leaves text out.
+    A byte order mark is kept, and content with `\\n` alone gets the line ends of the file. Raises `ToolError` if
+    `content` has a placeholder for omitted text.
     """
     if before is None or not (before.text or before.bom):
         return content

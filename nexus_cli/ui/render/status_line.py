@@ -64,7 +64,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
         _Part("level", one_line(name_level(status.allow)), "warn" if status.allow == LEVELS[-1] else "dim"),
-        _Part("sandbox", "" if status.has_walls else "sandbox: none", "warn"),
+        _Part("sandbox", "" if status.has_sandbox else "sandbox: none", "warn"),
         _Part("recipe", recipe if recipe not in ("chat", "") else ""),
         _Part("folder", (place + named).strip()),
         _Part("used", used, role),

@@ -59,7 +59,7 @@ class PlanHandOver:
         return True
 
     async def _ask(self) -> None:
-        auto = [AnswerKey("a", "auto", lasts=True)] if self._session().status().has_walls else []
+        auto = [AnswerKey("a", "auto", lasts=True)] if self._session().status().has_sandbox else []
         keys = [AnswerKey("y", "yes, edit level", lasts=True), *auto, AnswerKey("n", "no, keep planning")]
         text = ""
         with suppress(asyncio.CancelledError):

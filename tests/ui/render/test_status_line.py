@@ -46,10 +46,10 @@ def test_with_room_everything_is_there() -> None:
 
 def test_missing_walls_are_told_and_existing_ones_are_not() -> None:
     assert "sandbox" not in line(140)
-    assert " edit · sandbox: none · " in line(140, replace(STATUS, has_walls=False))
-    assert "sandbox: none" in line(54, replace(STATUS, has_walls=False))
+    assert " edit · sandbox: none · " in line(140, replace(STATUS, has_sandbox=False))
+    assert "sandbox: none" in line(54, replace(STATUS, has_sandbox=False))
     assert Theme(colour=True).paint("warn", "sandbox: none") in line(
-        140, replace(STATUS, has_walls=False), Theme(colour=True)
+        140, replace(STATUS, has_sandbox=False), Theme(colour=True)
     )
 
 

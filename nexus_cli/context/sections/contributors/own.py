@@ -68,7 +68,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ValueError("a name has lower case letters, digits, - and _")
     found = read_text(path, LIMIT)
     if found is None:
-        raise ValueError("it is no regular file")
+        raise ValueError("it is not a regular file")
     front, body = split_front_matter(found.text)
     if unknown := sorted(front.keys() - set(KEYS)):
         raise ValueError(f"{unknown[0]} is none of {', '.join(KEYS)}")

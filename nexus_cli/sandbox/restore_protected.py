@@ -1,8 +1,8 @@
-"""Compare a project with its snapshot: what changed is put back, what appeared is taken away, both are told.
+"""Compare a project with its snapshot: restore changed protected places, remove new ones, and report both.
 
-Guarded are the folders that were there before, by their path. A folder that the command made, moved or copied is not:
-`git clone`, `git worktree add` and `npm create` work. What it removed with its folder is not put back: nobody obeys
-what is gone. What git would obey in new folders stays, and is told.
+Only folders that existed before are guarded, by path. A folder that the command created, moved or copied is not, so
+that `git clone`, `git worktree add` and `npm create` work. Places that were removed together with their folder are not
+restored: they cannot do harm. Hooks and configurations in new repositories stay and are reported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.core.real_tree import RealTree
-from nexus_cli.sandbox.carve_outs import ProtectedSnapshot, SavedNode, read_links
 from nexus_cli.sandbox.git_files import is_plain, named_folder, runs_programs
 from nexus_cli.sandbox.guarded_places import (
     MOST_CONFIGURATION,
@@ -26,52 +25,53 @@ from nexus_cli.sandbox.guarded_places import (
     look_again,
     look_at,
 )
+from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, read_links
 
 REPOSITORY = "new repository: git there runs programs that its configuration or hooks name"
-REBASE = "a rebase that runs programs (exec) when it goes on"
+REBASE = "a rebase that runs programs (exec) when it continues"
 GONE = "is gone; if it was moved, its configuration and hooks are no longer guarded"
-UNREAD = "cannot be read: repositories that it links to were not looked at"
+UNREAD = "cannot be read: repositories that it links to were not checked"
 _TODO = "rebase-merge/git-rebase-todo"
 _TICK = 20_000_000
-"""Nanoseconds by which the time of a file may lag behind the clock."""
+"""Nanoseconds by which a file's timestamp may lag behind the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredPath:
-    """A place that a command changed and does not find changed, or of which a person has to know."""
+    """A protected path that a command changed, or about which the person needs a warning."""
 
     path: str
     what: str
-    """`restored`, `removed`, `changed` where it could not be put back, or what there is to know."""
+    """`restored`, `removed`, `changed` if it could not be restored, or a warning."""
     left: Mapping[str, bytes] = field(default_factory=dict)
-    """What the command had left there: files by their path."""
+    """The files that the command had left there, by path."""
 
 
 class NotCompared(OSError):
-    """A part of the project could not be compared; what was done is in `told`."""
+    """A part of the project could not be compared; `told` has the paths that were handled."""
 
     def __init__(self, why: str, told: list[RestoredPath]) -> None:
         super().__init__(errno.EIO, why)
         self.told = told
 
 
-def put_back(before: ProtectedSnapshot, since: int) -> list[RestoredPath]:
-    """Compare with now, and return what was done; what could not be put back comes first.
+def restore_protected(before: ProtectedSnapshot, since: int) -> list[RestoredPath]:
+    """Compare the project with `before` and restore it; return the paths concerned, unrestored ones first.
 
-    `since` is when the command began, in nanoseconds. Raises `NotCompared` if something could not be looked at, or not
-    be put back for want of room or memory: then it is to be done again.
+    `since` is the start of the command, in nanoseconds since the epoch. Raises `NotCompared` if a path could not be
+    read, or not be restored (disk full, out of memory): the comparison must then be repeated.
     """
     tree = RealTree(before.roots)
     try:
         for root, place in before.roots.items():
             about = tree.stat(root)
-            # The number of a device may be another one after a reboot.
+            # Device numbers may change at a reboot.
             if about is not None and about.st_ino != place[1]:
-                tree.leave(root)  # another folder by that name: nothing here was in it
+                tree.leave(root)  # a new folder by that name: the snapshot does not apply to it
         comparison = _Comparison(tree, before, since)
         try:
             comparison.run()
-        except Exception as error:  # a seam: whatever kept it from its end, it was not compared
+        except Exception as error:  # whatever failed, the project was not fully compared
             comparison.failed.append(error)
         told = sorted(comparison.told, key=lambda one: one.what in ("restored", "removed"))
         if comparison.failed:
@@ -82,7 +82,7 @@ def put_back(before: ProtectedSnapshot, since: int) -> list[RestoredPath]:
 
 
 class _Comparison:
-    """One comparison: what it told, and what failed."""
+    """One comparison: the paths to report, and the errors."""
 
     def __init__(self, tree: RealTree, before: ProtectedSnapshot, since: int) -> None:
         self.told: list[RestoredPath] = []
@@ -91,10 +91,9 @@ class _Comparison:
         self._now: dict[str, SavedNode] = {}
         self._gits = dict(before.gits)
         self._fresh: tuple[str, ...] = ()
-        """What begins so is of repositories that the command made: only what runs programs is taken away."""
+        """Path prefixes of new repositories: in these only hooks and non-plain configuration are removed."""
 
     def run(self) -> None:
-        """Do all of it."""
         tree, before = self._tree, self._before
         folders = self._open_folders()
         for path, folder in folders.items():
@@ -104,10 +103,10 @@ class _Comparison:
         known = set(before.gits.values())
         self._fresh = tuple(f"{git}/modules/" if git in known else f"{git}/" for git in self._gits.values())
         self._now, partial = before.look(tree, folders, self._gits.values(), before.nodes)
-        for root in partial.keys() - before.partial.keys():  # too much to look at, and it was not
+        for root in partial.keys() - before.partial.keys():  # exceeds the limit only now
             below = (node for path, node in before.nodes.items() if path.startswith(f"{root}/"))
             if any(node.content is None and node.kind == stat.S_IFREG for node in below):
-                self._tell(root, "changed")  # a file in it is too large to be put back
+                self._tell(root, "changed")  # a file in it is too large to be restored
             else:
                 self._attempt(root, self._take_away)
         for path in [path for path in self._now if path not in before.nodes]:
@@ -127,7 +126,7 @@ class _Comparison:
         self.told.append(RestoredPath(path, what, left or {}))
 
     def _attempt(self, path: str, act: Callable[[str], None]) -> None:
-        """Do one thing; what our rights do not suffice for is told, anything else is to be done again."""
+        """Call `act` on a path; report a `PermissionError` as `changed`, and note any other `OSError` as a failure."""
         try:
             act(path)
         except PermissionError:
@@ -136,10 +135,10 @@ class _Comparison:
             self.failed.append(error)
 
     def _open_folders(self) -> dict[str, GuardedFolder]:
-        """Return the guarded folders as they are, opened again where the command closed them.
+        """Return the current guarded folders, after restoring the modes that the command changed.
 
-        What cannot be listed or written could not be put back. A link in the place of a folder with protected names is
-        taken away: it may lead to others by the same names.
+        A folder that cannot be listed or written cannot be restored. A link in place of a folder with protected names
+        is removed: it may lead to other files by the same names.
         """
         tree, before = self._tree, self._before
         for _ in range(MOST_DEPTH + 2):
@@ -160,7 +159,7 @@ class _Comparison:
         return folders
 
     def _find_new_links(self) -> Iterator[str]:
-        """Yield the folders to which an index links and whose repository was not there: git obeys the one in each."""
+        """Yield the work trees that an index links to and whose repository is new: git would obey its configuration."""
         for folder, git in self._gits.items():
             mark, now = read_links(self._tree, git, self._before)
             if now is None and mark != self._before.indexes.get(git):
@@ -170,7 +169,7 @@ class _Comparison:
                     yield path
 
     def _judge_new(self, path: str) -> None:
-        """Take away what is in a protected place and was not, unless git makes it so and obeys nothing in it."""
+        """Remove a new path in a protected place, unless git creates such a file and obeys nothing in it."""
         node, (folder, _, name) = self._now.get(path), path.rpartition("/")
         if node is None:
             return
@@ -195,7 +194,7 @@ class _Comparison:
         return os.path.normpath(os.path.join(path, "..", named)) if named else ""
 
     def _is_of_git(self, path: str) -> bool:
-        """Return True for a git folder that is guarded: of a repository of the project, its submodule or worktree."""
+        """Return True for a guarded git folder: of a repository of the project, or of its submodule or worktree."""
         node, gits = self._now.get(path), self._gits.values()
         repository, _, entry = path.rpartition("/worktrees/")
         is_worktree = repository in gits and "/" not in entry
@@ -203,7 +202,7 @@ class _Comparison:
         return node is not None and node.passage and is_known
 
     def _is_new_worktree(self, entry: str) -> bool:
-        """True for what `git worktree add` makes: its configuration is that of the repository, as of all others."""
+        """Return True for an entry that `git worktree add` made: it has no configuration of its own."""
         if entry.rpartition("/worktrees/")[0] not in self._gits.values():
             return False
         place = self._tree.read(f"{entry}/gitdir", MOST_CONFIGURATION) or b""
@@ -212,7 +211,7 @@ class _Comparison:
         return is_part and is_place and self._tree.stat(f"{entry}/config.worktree") is None
 
     def _take_away(self, path: str) -> None:
-        """Remove what is at `path`, if anything is."""
+        """Remove `path` and report it; do nothing if it does not exist."""
         if self._tree.stat(path) is not None:
             left = self._left(path)
             self._tree.remove(path)
@@ -220,7 +219,7 @@ class _Comparison:
             self._tell(path, "removed", left)
 
     def _left(self, path: str) -> dict[str, bytes]:
-        """Return the files at and below `path`, as far as they were read."""
+        """Return the content of files at and below `path`, as far as it was read."""
         nodes = ((one, node) for one, node in self._now.items() if f"{one}/".startswith(f"{path}/"))
         return {one: node.content for one, node in nodes if node.content is not None and node.kind == stat.S_IFREG}
 
@@ -255,7 +254,7 @@ class _Comparison:
         self._tell(path, "restored", left)
 
     def _tell_new_repositories(self, folders: Mapping[str, GuardedFolder]) -> None:
-        """Tell of repositories in new folders by which git runs programs."""
+        """Report repositories in new folders whose configuration or hooks run programs."""
         before = self._before.folders
         new = ((path, set(now.folders).difference(before[path].folders)) for path, now in folders.items())
         waiting = deque(f"{path}/{name}" for path, names in new for name in sorted(names))
@@ -269,7 +268,7 @@ class _Comparison:
                 waiting.extend(f"{path}/{name}" for name in folder.folders)
 
     def _runs_programs(self, git: str) -> bool:
-        """False for a repository that is plain, and for one that is guarded."""
+        """Return True if git may run programs of an unguarded repository: it has hooks or a non-plain configuration."""
         tree = self._tree
         git = git if tree.is_folder(git) else self._target(git)
         if self._is_of_git(git):

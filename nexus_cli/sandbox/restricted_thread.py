@@ -1,4 +1,4 @@
-"""A thread with fewer rights than this process, and what of a command still runs inside its walls."""
+"""Run functions in a thread with fewer rights than this process, and kill processes that a command left in there."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from nexus_cli.sandbox.landlock import keep_signals_inside
 
 _T = TypeVar("_T")
 _SECONDS, _PAUSE = 10.0, 0.005
-"""Seconds in which what was killed must have ended, and between two looks."""
+"""Seconds to wait for killed processes to end, and between two checks."""
 
 
-class WalledThread:
-    """A thread that first gives up its rights and then does what it is called for, one thing after the other."""
+class RestrictedThread:
+    """A thread that restricts itself and then executes calls one after the other."""
 
     def __init__(self, confine: Callable[[], object]) -> None:
-        """Start it; raise what `confine` raises."""
+        """Start the thread, which calls `confine` first; raise what `confine` raises."""
         self._wanted: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self._done: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="sandbox", daemon=True)
@@ -39,7 +39,7 @@ class WalledThread:
             raise
 
     def call(self, act: Callable[[], _T]) -> _T:
-        """Return what `act` returns there, or raise what it raises."""
+        """Call `act` in the thread; return its result or raise its exception."""
         self._wanted.put(act)
         result, error = self._done.get()
         if error is not None:
@@ -55,26 +55,26 @@ class WalledThread:
         while (act := self._wanted.get()) is not None:
             try:
                 self._done.put((act(), None))
-            except BaseException as error:  # raised again in the thread of the caller
+            except BaseException as error:  # raised again in the caller's thread
                 self._done.put((None, error))
             del act
 
 
 _GUARD = "kill -s 0 $PPID 2>/dev/null && exit; echo; read -r _ || kill -s KILL -- -1"
-"""Ends all that it may signal when its input ends. It may signal only what is inside the walls: it tries that first,
-on us, and says that it has begun."""
+"""Kills all processes that it may signal when its input ends. It first tests that it cannot signal us, so that only
+sandboxed processes are in reach, and then prints a line."""
 
 
 class SignalScope:
-    """The place where the threads of commands are started, with a process that ends what hides if we are killed.
+    """Starts the threads of commands in a common signal scope, with a process that kills strays if we are killed.
 
-    From Landlock's version 6 on. The process is inside walls that hold signals alone, and the commands in further ones
-    inside: it reaches all of them, and they do not reach it.
+    Needs Landlock ABI version 6. The process is restricted for signals alone, the commands in nested layers: it can
+    signal all of them, and they cannot signal it.
     """
 
     def __init__(self) -> None:
-        """Start both. Raises `OSError`."""
-        self._thread = WalledThread(keep_signals_inside)
+        """Start the thread and the process. Raises `OSError`."""
+        self._thread = RestrictedThread(keep_signals_inside)
         try:
             self._guard = self._thread.call(self._start_guard)
         except BaseException:
@@ -100,15 +100,15 @@ class SignalScope:
 
     @property
     def outside(self) -> int:
-        """Return the number of the process beside the commands, which none of them may signal."""
+        """Return the pid of the process, which no command can signal."""
         return self._guard.pid
 
-    def start_thread(self, confine: Callable[[], object]) -> WalledThread:
-        """Return a new thread inside these walls, and in those of `confine`."""
-        return self._thread.call(lambda: WalledThread(confine))
+    def start_thread(self, confine: Callable[[], object]) -> RestrictedThread:
+        """Start a thread that is restricted by this scope and by `confine`."""
+        return self._thread.call(lambda: RestrictedThread(confine))
 
     def close(self) -> None:
-        """End both."""
+        """End the thread and the process."""
         self._thread.end()
         assert self._guard.stdin is not None
         with suppress(BrokenPipeError):
@@ -117,12 +117,12 @@ class SignalScope:
         self._guard.wait()
 
 
-def end_strays(thread: WalledThread, outside: int) -> None:
-    """Kill all processes inside the walls of `thread`, however they left their group, and wait until they are gone.
+def end_strays(thread: RestrictedThread, outside: int) -> None:
+    """Kill all processes in the sandbox of `thread`, including those that left its process group, and wait for them.
 
-    From Landlock's version 6 a process may signal only what is inside its own walls: so whatever `thread` may signal
-    is of its command. That this holds is tried first, on `outside`, a process of ours that is not, or on our parent if
-    that has ended. Raises `OSError` where it does not hold, or where one has not ended.
+    From Landlock ABI version 6 on a process can only signal processes in its own sandbox, so that all processes in
+    reach of `thread` belong to its command. This is tested first on the pid `outside`, which must not be in reach; on
+    our parent if that has ended. Raises `OSError` if the test fails, or if a process does not end.
     """
     try:
         os.kill(outside, 0)
@@ -134,10 +134,10 @@ def end_strays(thread: WalledThread, outside: int) -> None:
 
 def _kill_all_within_reach(outside: int) -> None:
     if _may_signal(outside):
-        raise OSError(errno.EPERM, "signals are not kept inside the walls")
+        raise OSError(errno.EPERM, "the sandbox does not contain signals")
     limit = time.monotonic() + _SECONDS
     while True:
-        # At one moment for all of them, and whoever is just forking does not get a child: none escapes.
+        # Atomic: a process that is just forking gets no child, so that none escapes.
         with suppress(ProcessLookupError, PermissionError):
             os.kill(-1, signal.SIGKILL)
         near = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _may_signal(pid)]
@@ -149,7 +149,7 @@ def _kill_all_within_reach(outside: int) -> None:
 
 
 def _is_running(pid: int) -> bool:
-    """True unless a process has ended: one whose first thread alone has is still running."""
+    """Return True unless a process has ended; if only its main thread has, it is still running."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -1,7 +1,7 @@
 """The environment of child processes: the person's own, without the virtual environment of nexus.
 
-Whoever starts nexus from an activated environment, or with its folder on `PATH`, has nexus's `python3` and `pip` first
-on `PATH`. Commands of the model and of the person must not get those, unless the environment is the project's too.
+If nexus is started from an activated environment, or with its folder on `PATH`, then nexus's `python3` and `pip` are
+first on `PATH`. Commands of the model and of the person must not get them, unless the project uses that environment.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from pathlib import Path
 from nexus_cli.config.paths import Places, private_dir, project_root
 
 _NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
-"""Variables that lead an interpreter, or a program that looks for one, to a virtual environment."""
+"""Variables by which programs find an interpreter in a virtual environment."""
 
 
 def own_environment() -> str:
-    """Return the real path of the virtual environment that nexus runs in, "" when it runs in none."""
+    """Return the real path of the virtual environment that nexus runs in, "" if there is none."""
     return os.path.realpath(sys.prefix) if sys.prefix != sys.base_prefix else ""
 
 
 def is_of_project(own: str, folder: Path, environ: Mapping[str, str]) -> bool:
-    """Return True if the environment `own` belongs to the project that `folder` is in.
+    """Return True if the environment `own` belongs to the project of `folder`.
 
-    It does if it is in `folder`, or in one of its parents up to the repository's root (`.venv` of the folder in
-    which the work is done), and when it is activated and lies anywhere in that repository.
+    It does if its parent is `folder` or a folder above, up to the repository's root (`.venv` of the working folder), or
+    if it is activated and anywhere in that repository.
     """
     here = Path(os.path.realpath(folder))
     root = project_root(here)
@@ -39,9 +39,9 @@ def is_of_project(own: str, folder: Path, environ: Mapping[str, str]) -> bool:
 
 
 def own_path_entries(environ: Mapping[str, str], folder: Path | None = None) -> list[str]:
-    """Return the entries of `PATH` that are the program folder of nexus's own environment, as they are spelled.
+    """Return the entries of `PATH` for the `bin` of nexus's own environment, as spelled; [] if the project uses it too.
 
-    None are where it is the project's too. Relative entries count from `folder` (default: ours).
+    Relative entries are relative to `folder` (default: the working folder).
     """
     own, folder = own_environment(), folder or _working_folder()
     if not own or is_of_project(own, folder, environ):
@@ -58,16 +58,16 @@ def _working_folder() -> Path:
         return Path(os.sep)
 
 
-def child_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
-    """Return `environ` for a program that works in `folder` (default: ours): nothing in it leads to nexus's own
-    environment."""
+def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
+    """Return `environ` without nexus's own virtual environment, for a program that runs in `folder` (default: the
+    working folder)."""
     env = dict(environ)
     own, folder = own_environment(), folder or _working_folder()
     if not own or is_of_project(own, folder, environ):
         return env
     ours = own_path_entries(environ, folder)
     if ours:
-        # An empty PATH would mean the working folder.
+        # An empty PATH means the working folder.
         left = [entry for entry in env["PATH"].split(os.pathsep) if entry not in ours]
         env["PATH"] = os.pathsep.join(left) or os.defpath
     for name in _NAMES_IT:
@@ -80,12 +80,12 @@ def child_environment(environ: Mapping[str, str], folder: Path | None = None) ->
 
 
 def add_own_program(env: dict[str, str], own: Places, folder: Path) -> None:
-    """Let `nexus` be found in `env` where the folder that it is in is taken out: as the only one of a folder, last.
+    """Append a folder with only a link to `nexus` to PATH, if `nexus` is not found there without our environment.
 
-    The model reads skills by it. Raises nothing.
+    The model runs `nexus skill` to read skills. Never raises.
     """
     program = Path(sys.prefix, "bin", "nexus")
-    path = child_environment(env, folder).get("PATH", os.defpath)
+    path = host_environment(env, folder).get("PATH", os.defpath)
     if shutil.which("nexus", path=path) or not os.access(program, os.X_OK):
         return
     link = own.cache / "bin" / "nexus"

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.config.paths import Places
-from nexus_cli.sandbox.command_environment import child_environment_for, is_secret, mask_secrets
 from nexus_cli.sandbox.profile import make_profile
+from nexus_cli.sandbox.sandbox_environment import is_secret, mask_secrets, sandbox_environment
 
 PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5v\n-----END OPENSSH PRIVATE KEY-----"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
@@ -175,7 +175,7 @@ def test_a_secret_value_is_taken_out_told_masked_and_passed_as_one_with_a_secret
     own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
     environ = {"PATH": "/bin", "DATABASE_URL": SECRETS["DATABASE_URL"], "REDIS_URL": SECRETS["REDIS_URL"]}
     profile = make_profile("write", project=tmp_path, cwd=tmp_path, own=own, temp=tmp_path, environ={"HOME": "/h"})
-    env, taken = child_environment_for(profile, environ, ["REDIS_URL"])
+    env, taken = sandbox_environment(profile, environ, ["REDIS_URL"])
     assert taken == ("DATABASE_URL",) and "DATABASE_URL" not in env and env["REDIS_URL"] == environ["REDIS_URL"]
     text, names = mask_secrets(f"connecting to {environ['DATABASE_URL']}", environ, ["REDIS_URL"])
     assert text == "connecting to [DATABASE_URL]" and names == ("DATABASE_URL",)

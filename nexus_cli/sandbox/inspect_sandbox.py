@@ -1,4 +1,4 @@
-"""Describe the walls of this system for a person: the backend tried anew, each profile, and the cost of a start."""
+"""Describe the sandbox of this system: the backend, tested again, each profile, and the time to start a command."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.probe import find_backend
-from nexus_cli.sandbox.profile import PROFILES, Profile, TempFolder, make_profile
+from nexus_cli.sandbox.profile import PROFILES, SandboxProfile, TempFolder, make_profile
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ProfileObject, SandboxReport
 
 STARTS = 7
-"""Starts of `true` that are timed for each profile; their median counts."""
+"""Starts of `true` timed for each profile; the median is reported."""
 TEMP = "$TMPDIR"
 
 
-def inspect_walls(settings: SandboxSettings, own: Places, project: Path, cwd: Path) -> SandboxReport:
-    """Return `backend`, `why`, `walls` that held just now, `abi`, and `profiles` by name.
+def inspect_sandbox(settings: SandboxSettings, own: Places, project: Path, cwd: Path) -> SandboxReport:
+    """Return `backend`, `why`, the `walls` that were just tested, `abi`, and `profiles` by name.
 
-    A profile has what it `writes`, `network`, `hides` (what exists and cannot be read), `notes`, and `start_ms`: the
-    time of a start of `true`, measured here and now, None where it failed, for the reason in `problem`. Without a
-    backend there is only the profile `none`.
+    A profile has `writes`, `network`, `hides` (existing hidden paths), `notes`, and `start_ms`: the time to start
+    `true`, measured now; None on a failure, with the reason in `problem`. Without a backend only `none` is listed.
     """
     probe = find_backend(settings.backend, own=own, project=project, keep=False)
     names = PROFILES if probe.backend is not Backend.NONE else ("none",)
@@ -61,7 +60,7 @@ def inspect_walls(settings: SandboxSettings, own: Places, project: Path, cwd: Pa
     }
 
 
-def _profile_value(profile: Profile, probe: BackendProbe) -> ProfileObject:
+def _profile_value(profile: SandboxProfile, probe: BackendProbe) -> ProfileObject:
     writes = ["/"] if profile.name == "none" else [*map(str, profile.writable), TEMP]
     value: ProfileObject = {
         "writes": writes,
@@ -86,7 +85,7 @@ def _existing(paths: Iterable[Path]) -> list[str]:
 
 
 def _measure_start(confinement: Confinement) -> float:
-    """Return the median time of a start of `true`, in milliseconds. Raises `OSError` if one fails."""
+    """Return the median time to start `true`, in milliseconds. Raises `OSError` if a start fails."""
     program = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(path)), shutil.which("true"))
     taken = []
     for _ in range(STARTS):

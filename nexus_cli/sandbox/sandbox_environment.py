@@ -1,6 +1,6 @@
-"""The environment of commands: without the person's keys, with the private temporary folder.
+"""Make the environment of sandboxed commands: without the person's keys, with the private temporary folder.
 
-What the person's own commands print with all of their keys is masked before the model gets it.
+Commands of the person (`!`) have all keys; their output is masked before the model gets it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from nexus_cli.core.redact_secrets import protected_secrets, redact
 from nexus_cli.sandbox.git_settings import read_git_settings
-from nexus_cli.sandbox.profile import Profile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile, is_below
 
 _SECRET = re.compile(
     r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|CREDENTIALS?|CREDS|PASS|PASSPHRASE|PAT|AUTH|JWT|BEARER"
@@ -21,13 +21,13 @@ _SECRET = re.compile(
     r"|(?:BW|OP)_SESSION.*",
     re.IGNORECASE,
 )
-"""Names of variables that hold a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*PASSWORD*` and their kind."""
+"""Names of variables with a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*PASSWORD*` and the like."""
 _KEY_IN_URL = re.compile(r"://(?=[^/\s@]{0,200}\d)[^/\s:@]{16,200}@")
-"""A key as the user of an address."""
+"""A key as the user name of a URL."""
 _GIT_SETTING = re.compile(r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_\d+)")
 
 SHORTEST_SECRET = 8
-"""Characters of a value that is masked: shorter ones are words of any text."""
+"""Least characters of a masked value: shorter ones may be ordinary words."""
 
 _OFFLINE = {
     "npm_config_offline": "true",
@@ -35,26 +35,26 @@ _OFFLINE = {
     "UV_OFFLINE": "1",
     "PIP_RETRIES": "0",
 }
-"""Where there is no network: use what is cached, and fail at once instead of trying for a minute."""
+"""Without network: use caches, and fail at once instead of retrying for a minute."""
 
 
-def child_environment_for(
-    profile: Profile, environ: Mapping[str, str], passed: Collection[str] = ()
+def sandbox_environment(
+    profile: SandboxProfile, environ: Mapping[str, str], passed: Collection[str] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the environment for a command in `profile`, and the names that were taken out of `environ`.
+    """Return the environment of a command in `profile`, and the names of the variables removed from `environ`.
 
-    Secrets are taken out in every profile, also without walls; those in `passed` (`sandbox.env_pass`) stay.
+    Secrets are removed in every profile, `none` too, except those in `passed` (`sandbox.env_pass`).
     """
     taken = _secret_names(environ, passed)
     env = {name: value for name, value in environ.items() if name not in taken}
     if profile.temp is not None:
         env |= {"TMPDIR": str(profile.temp), "TMP": str(profile.temp), "TEMP": str(profile.temp)}
-        # npm gives up when it may not read its settings, which hold the tokens of registries.
+        # npm fails if it cannot read its settings, which are hidden because they have registry tokens.
         env.pop("npm_config_userconfig", None)
         env["NPM_CONFIG_USERCONFIG"] = "/dev/null"
-        # go gives up where it can make no cache.
+        # go fails if it cannot create its cache.
         caches = {"GOCACHE": str(profile.temp / "go-build")} | dict(profile.caches)
-        moved = {name.lower() for name in caches}  # npm reads its own in any case
+        moved = {name.lower() for name in caches}  # npm reads its variables case-insensitively
         env = {name: value for name, value in env.items() if name.lower() not in moved} | caches
         shared = os.path.join(env.get("HOME", ""), ".gradle", "caches")
         if "GRADLE_USER_HOME" in caches and os.path.isdir(shared):
@@ -67,16 +67,16 @@ def child_environment_for(
         env = {name: value for name, value in env.items() if not _GIT_SETTING.fullmatch(name)}
         settings = read_git_settings(environ, profile.project)
         if settings.is_hidden:
-            env["GIT_CONFIG_GLOBAL"] = os.devnull  # git gives up on settings that it may not read
+            env["GIT_CONFIG_GLOBAL"] = os.devnull  # git fails on settings that it cannot read
             env["GIT_CONFIG_COUNT"] = str(len(settings.safe_directories))
             for place, folder in enumerate(settings.safe_directories):
                 env |= {f"GIT_CONFIG_KEY_{place}": "safe.directory", f"GIT_CONFIG_VALUE_{place}": folder}
     return env, taken
 
 
-def _path_outside(path: str, profile: Profile) -> str:
-    """Return `PATH` without what is relative or in the project: `git` of a read-only command is that of the system."""
-    # A project that is `/` holds the system; those programs are not its own.
+def _path_outside(path: str, profile: SandboxProfile) -> str:
+    """Remove relative entries and those in the project from a `PATH`: read-only commands must run the system's git."""
+    # If the project is `/`, it contains the system's programs, which stay.
     within = [str(folder) for folder in (profile.project, profile.cwd) if folder.parent != folder]
     entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
     kept = [entry for entry in entries if not is_below(os.path.realpath(entry), within)]
@@ -84,10 +84,10 @@ def _path_outside(path: str, profile: Profile) -> str:
 
 
 def mask_secrets(text: str, environ: Mapping[str, str], passed: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
-    """Return `text` with `[NAME]` for the values of secrets of `environ` that it holds, and their names; likewise for
-    keys that were typed or stored in this process.
+    """Replace the values of secrets in `text` by `[NAME]`; return the text and the names found in it.
 
-    Values of variables in `passed` (`sandbox.env_pass`) stay.
+    Secrets are the secret variables of `environ`, except those in `passed` (`sandbox.env_pass`), and the keys that were
+    typed or stored in this process.
     """
     names = {value: name for value, name in protected_secrets().items() if value in text}
     for name in _secret_names(environ, passed):
@@ -106,7 +106,7 @@ def _secret_names(environ: Mapping[str, str], passed: Collection[str]) -> tuple[
 
 
 def is_secret(name: str, value: str) -> bool:
-    """True if a variable holds a secret, by its name or by its value: a password in an address, a key, a token."""
+    """Return True if a variable has a secret, by its name or by its value: a password in a URL, a key, a token."""
     return bool(value) and (_SECRET.fullmatch(name) is not None or _holds_secret(value))
 
 

@@ -1,8 +1,8 @@
-"""Keep what is protected inside a writable project: git's hooks and configuration, instructions, start-up files.
+"""Snapshot the protected places of a writable project: git's hooks and configuration, instructions, start-up files.
 
-Where mounts can hold it (bwrap) what exists is read-only; Landlock cannot take back below a folder what it gave there.
-So a snapshot is taken before each command, and compared afterwards (`put_back`). Both work by handle below the project
-(`core/real_tree`), and what is looked at was decided before the command.
+bwrap mounts existing ones read-only; Landlock cannot revoke rights below a writable folder. A snapshot is therefore
+taken before each command and compared afterwards (`restore_protected`). Both open files relative to the project's
+descriptor (`core/real_tree`), and the set of places is fixed before the command.
 """
 
 from __future__ import annotations
@@ -28,62 +28,62 @@ from nexus_cli.sandbox.guarded_places import (
     named_by_git,
     protected_roots,
 )
-from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.profile import SandboxProfile
 
 MOST_FILES, MOST_BYTES = 2_000, 8 << 20
-"""What is remembered of one protected folder, near its top first; no folder takes this from another. Beyond it a file
-cannot be put back."""
+"""Most files and bytes stored of each protected folder, those near its top first. Files beyond it cannot be
+restored."""
 MOST_MOUNTS = 60
-"""Each costs the more the more there are: a repository with 500 submodules would take seconds. The rest is put back."""
+"""Most mounts; their cost grows faster than their number (500 submodules would take seconds). Other places are
+restored."""
 MOST_INDEX = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SavedNode:
-    """One file, link or folder as it was."""
+    """The saved state of one file, link or folder."""
 
     mode: int
     stamp: tuple[int, ...]
-    """Device, inode, size and times; `ctime` cannot be set back by a command. () for a folder."""
+    """Device, inode, mode, size, mtime and ctime, which a command cannot set; () for a folder."""
     content: bytes | None
-    """The bytes of a file, the target of a link; None for a folder, and for what was too large."""
+    """The bytes of a file, the target of a link; None for a folder or a file that was too large."""
     owner: tuple[int, int]
     racy: bool = field(default=False, compare=False)
     passage: bool = False
-    """A folder on the way to others: its own entries may change."""
+    """True for a folder that is only on the way to protected ones: its own entries may change."""
 
     @property
     def kind(self) -> int:
-        """Return the type of file."""
         return stat.S_IFMT(self.mode)
 
 
 @dataclass(slots=True)
 class ProtectedSnapshot:
-    """The protected nodes of a project at one moment. It is equal to another by which the same would be put back."""
+    """The protected nodes of a project at one moment. Equal snapshots restore the same state."""
 
     project: str
     roots: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """The project, and of a worktree the git folder of its repository, with device and inode."""
+    """The project, and for a worktree the git folder of its repository, with device and inode."""
     chain: tuple[str, ...] = ()
     folders: dict[str, GuardedFolder] = field(default_factory=dict)
     nodes: dict[str, SavedNode] = field(default_factory=dict)
-    """By path, sorted: a folder before what is in it."""
+    """By path, sorted: a folder precedes its entries."""
     partial: dict[str, bool] = field(default_factory=dict)
-    """Protected folders with more in them than is remembered."""
+    """Protected folders with more files than `MOST_FILES`."""
     gits: dict[str, str] = field(default_factory=dict)
-    """The git folders, by the folder whose repository it is; that of a worktree's repository by itself."""
+    """Git folders, by work tree; the git folder of a worktree's repository has itself as key."""
     named: tuple[tuple[str, bool], ...] = ()
-    """What configurations of git name, as `protected_roots` takes it."""
+    """Paths named in git configurations, as `protected_roots` takes them."""
     links: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
-    """By git folder, the repositories that its index links to; None if it cannot be read."""
+    """The repositories that the index of each git folder links to; None if it cannot be read."""
     indexes: dict[str, tuple[int, ...]] = field(default_factory=dict, compare=False)
-    """By git folder, the stamps of that index and of those that it may be split from."""
+    """The stamps of the index and shared indexes of each git folder."""
     has_more: bool = False
-    """True if only a part of the project's folders is guarded."""
+    """True if the project has more folders than are guarded."""
 
     def mount_points(self) -> list[Path]:
-        """Return the paths that are to be read-only: existing, no links; of very many those near the project's top."""
+        """Return the paths to mount read-only: existing and no links, at most `MOST_MOUNTS`, the shallowest first."""
         found = []
         for path, node in self.nodes.items():
             above = self.nodes.get(path.rpartition("/")[0])
@@ -94,7 +94,7 @@ class ProtectedSnapshot:
     def look(
         self, tree: RealTree, folders: Mapping[str, GuardedFolder], gits: Iterable[str], known: Mapping[str, SavedNode]
     ) -> tuple[dict[str, SavedNode], dict[str, bool]]:
-        """Return what is in the protected places of `folders` and `gits` now, and which hold too much."""
+        """Return the current nodes in the protected places of `folders` and `gits`, and the folders with too many."""
         bare = {path for path, folder in self.folders.items() if folder.is_bare}
         nodes: dict[str, SavedNode] = {}
         partial: dict[str, bool] = {}
@@ -110,12 +110,12 @@ class ProtectedSnapshot:
         return dict(sorted(nodes.items())), partial
 
     def dumps(self) -> bytes:
-        """Return it as two lines of JSON: the roots, and everything."""
+        """Serialize as two lines of JSON: the roots, and the whole snapshot."""
         return json.dumps(list(self.roots)).encode() + b"\n" + json.dumps(self, default=_to_json).encode()
 
     @classmethod
     def loads(cls, data: bytes) -> ProtectedSnapshot:
-        """Return what `dumps` wrote. Raises `ValueError`."""
+        """Parse the output of `dumps`. Raises `ValueError`."""
         try:
             project, roots, chain, folders, nodes, *rest = _fixed(json.loads(data.partition(b"\n")[2]))
             folders = {path: GuardedFolder(*one) for path, one in folders.items()}
@@ -133,19 +133,19 @@ def _to_json(value: Any) -> Any:
 
 
 def _fixed(value: Any) -> Any:
-    """Return what was read from JSON with tuples in place of lists."""
+    """Replace the lists of a JSON value by tuples."""
     if isinstance(value, dict):
         return {name: _fixed(one) for name, one in value.items()}
     return tuple(map(_fixed, value)) if isinstance(value, list) else value
 
 
 def take_snapshot(
-    profile: Profile, known: ProtectedSnapshot | None = None, running: Sequence[ProtectedSnapshot] = ()
+    profile: SandboxProfile, known: ProtectedSnapshot | None = None, running: Sequence[ProtectedSnapshot] = ()
 ) -> ProtectedSnapshot:
-    """Look at the protected nodes now. Contents that `known` has and that did not change since are not read again.
+    """Snapshot the protected nodes; contents of `known` that have not changed are not read again.
 
-    `running` are the snapshots of commands that run now and may write here too: what these looked at counts as it was
-    then, whatever it is now.
+    `running` has the snapshots of commands that run now and may write here too: their nodes are used instead of the
+    current state, which those commands may have changed.
     """
     made = ProtectedSnapshot(str(profile.project), chain=tuple(map(str, profile.guarded)))
     common = [str(profile.git_folder.parent.parent)] if profile.git_folder is not None else []
@@ -171,7 +171,7 @@ def take_snapshot(
 
 
 def _inherit(made: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
-    """Take what `other` knows below the roots of `made`."""
+    """Copy the nodes of `other` below the roots of `made`."""
     for name in ("folders", "nodes", "partial", "links", "indexes"):
         getattr(made, name).update((path, one) for path, one in getattr(other, name).items() if _is_below(path, made))
     made.gits |= {path: git for path, git in other.gits.items() if _is_below(git, made)}
@@ -185,7 +185,7 @@ def _is_below(path: str, snapshot: ProtectedSnapshot) -> bool:
 def _find_repositories(
     tree: RealTree, folders: dict[str, GuardedFolder], made: ProtectedSnapshot, known: ProtectedSnapshot | None
 ) -> dict[str, str]:
-    """Return the git folders of `folders`, and add to these what an index links to, however deep it lies."""
+    """Return the git folders by work tree; add to `folders` the repositories that an index links to, at any depth."""
     gits: dict[str, str] = {}
     waiting = list(folders)
     for folder in waiting:
@@ -205,7 +205,7 @@ def _find_repositories(
 def read_links(
     tree: RealTree, git: str, known: ProtectedSnapshot | None
 ) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
-    """Return the stamp of a repository's index and of those that it may be split from, and the links of all."""
+    """Return the stamps of a repository's index and shared indexes, and the repositories that they link to."""
     names = ["index", *sorted(name for name, _ in tree.scan(git) if name.startswith("sharedindex."))]
     found = {name: about for name in names if (about := tree.stat(f"{git}/{name}")) is not None}
     mark = tuple(one for about in found.values() for one in _stamp(about))
@@ -219,7 +219,7 @@ def read_links(
 
 
 def _save(tree: RealTree, path: str, passage: bool, known: SavedNode | None, most: int) -> SavedNode | None:
-    """Return what is at `path`, with its content up to `most` bytes; None if nothing is."""
+    """Return the node at `path`, with its content if that has at most `most` bytes; None if there is none."""
     about = tree.stat(path)
     if about is None:
         return None
@@ -235,5 +235,4 @@ def _save(tree: RealTree, path: str, passage: bool, known: SavedNode | None, mos
 
 
 def _stamp(about: os.stat_result) -> tuple[int, ...]:
-    """Return what differs after any change of a file."""
     return (about.st_dev, about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns)

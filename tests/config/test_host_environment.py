@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.child_environment import child_environment, own_path_entries
+from nexus_cli.config.host_environment import host_environment, own_path_entries
 
 
 @pytest.fixture
@@ -47,20 +47,20 @@ def test_every_spelling_of_the_folder_goes_and_every_other_entry_stays_in_its_pl
     for spelling in spellings(own, work):
         for place in (0, 3, len(others)):
             path = os.pathsep.join([*others[:place], spelling, *others[place:]])
-            assert child_environment({"PATH": path}, work)["PATH"] == os.pathsep.join(others)
+            assert host_environment({"PATH": path}, work)["PATH"] == os.pathsep.join(others)
             assert own_path_entries({"PATH": path}, work) == [spelling]
 
 
 def test_an_activated_environment_of_ours_is_left_and_another_one_stays(own: Path, work: Path) -> None:
     rest = {"PYTHONPATH": "src", "PYTHONHOME": "/opt/python", "LANG": "C"}
     ours = {"VIRTUAL_ENV": f"{own}/", "VIRTUAL_ENV_PROMPT": "(x)", "__PYVENV_LAUNCHER__": f"{own}/bin/python3"}
-    assert child_environment(ours | rest, work) == rest
+    assert host_environment(ours | rest, work) == rest
     theirs = {"VIRTUAL_ENV": str(work), "VIRTUAL_ENV_PROMPT": "(w)", "__PYVENV_LAUNCHER__": "/usr/bin/python3"}
-    assert child_environment(theirs | rest, work) == theirs | rest
+    assert host_environment(theirs | rest, work) == theirs | rest
 
 
 def test_nothing_else_on_the_path_means_the_usual_folders_and_never_the_working_folder(own: Path, work: Path) -> None:
-    assert child_environment({"PATH": f"{own}/bin"}, work)["PATH"] == os.defpath
+    assert host_environment({"PATH": f"{own}/bin"}, work)["PATH"] == os.defpath
 
 
 @pytest.mark.parametrize("inside", [".venv", "services/api/.venv"])
@@ -71,9 +71,9 @@ def test_an_environment_of_the_project_itself_stays(inside: str, work: Path, mon
     (own.parent / "src").mkdir(parents=True)
     path = {"PATH": f"{own}/bin:/usr/bin"}
     activated = path | {"VIRTUAL_ENV": str(own)}
-    assert child_environment(activated, work) == activated
-    assert child_environment(path, own.parent / "src") == path
-    assert child_environment(activated, work.parent) == {"PATH": "/usr/bin"}
+    assert host_environment(activated, work) == activated
+    assert host_environment(path, own.parent / "src") == path
+    assert host_environment(activated, work.parent) == {"PATH": "/usr/bin"}
 
 
 def test_an_environment_elsewhere_in_the_project_goes_unless_it_is_activated(
@@ -81,7 +81,7 @@ def test_an_environment_elsewhere_in_the_project_goes_unless_it_is_activated(
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(work / "tools" / "nexus"))
     monkeypatch.setattr(sys, "base_prefix", "/usr")
-    assert child_environment({"PATH": f"{work}/tools/nexus/bin:/bin"}, work) == {"PATH": "/bin"}
+    assert host_environment({"PATH": f"{work}/tools/nexus/bin:/bin"}, work) == {"PATH": "/bin"}
 
 
 def test_a_python_without_a_virtual_environment_shares_its_folder_with_others(
@@ -90,7 +90,7 @@ def test_a_python_without_a_virtual_environment_shares_its_folder_with_others(
     monkeypatch.setattr(sys, "prefix", "/usr")
     monkeypatch.setattr(sys, "base_prefix", "/usr")
     env = {"PATH": "/usr/bin:/bin", "VIRTUAL_ENV": "/usr"}
-    assert child_environment(env, work) == env
+    assert host_environment(env, work) == env
 
 
 def test_a_working_folder_that_has_vanished_is_no_error(
@@ -100,4 +100,4 @@ def test_a_working_folder_that_has_vanished_is_no_error(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert child_environment({"PATH": f"{own}/bin:relative:/bin"}) == {"PATH": "relative:/bin"}
+    assert host_environment({"PATH": f"{own}/bin:relative:/bin"}) == {"PATH": "relative:/bin"}

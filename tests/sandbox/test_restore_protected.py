@@ -86,8 +86,8 @@ def test_nothing_outside_the_project_changes_whatever_leads_there(ground: Ground
             told: tuple[str, ...] = ()
             for place in (".ssh", "Documents", "AGENTS.md", ".vscode"):
                 words = LEADS_OUT[name].replace("{home}", str(scene.home)).replace("{}", place)
-                told += scene.run(words).put_back
-                told += scene.run("true").put_back
+                told += scene.run(words).restored
+                told += scene.run("true").restored
             after = tree(scene.home)
             return [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)], told
 
@@ -281,7 +281,7 @@ def test_the_next_command_compares_what_a_killed_one_left_and_tells_it(ground: G
         with open_scene(ground) as scene:
             killed_in_a_command(scene)
             done = scene.run("cat NEXUS.md")
-            return done.put_back, done.output.decode()
+            return done.restored, done.output.decode()
 
     told, text = in_user(ground.user, act)
     assert any("NEXUS.md: removed" in line for line in told) and "evil" not in text
@@ -341,7 +341,7 @@ def test_what_could_not_be_compared_stops_the_next_command_until_it_is(ground: G
             resource.setrlimit(LIMITS[limit], (soft, hard))
             failed = any("NOT CHECKED" in line for line in told)
             unchecked = is_unchecked(scene.project, scene.own.data)
-            after = scene.run("true").put_back if failed else ()
+            after = scene.run("true").restored if failed else ()
             is_as_before = config.read_text() == before and not (scene.project / "NEXUS.md").exists()
             return {"failed": failed, "refused": refused, "unchecked": unchecked, "after": after, "same": is_as_before}
 
@@ -360,7 +360,7 @@ def test_nothing_is_compared_while_a_process_of_the_command_may_still_run(ground
             (scene.project / "NEXUS.md").write_text("evil")
             told = guard.end(OSError(errno.EBUSY, "a process of the command has not ended"))
             left = (scene.project / "NEXUS.md").exists()
-            after = scene.run("true").put_back
+            after = scene.run("true").restored
             return {"told": told, "left": left, "after": after, "gone": not (scene.project / "NEXUS.md").exists()}
 
     seen = in_user(ground.user, act)
@@ -530,7 +530,7 @@ def test_a_submodule_that_gives_its_git_folder_to_the_repository_keeps_it(ground
             (scene.project / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n\turl = ./lib\n')
             done = scene.run("git submodule absorbgitdirs")
             file = scene.project / "lib/.git"
-            return done.status, file.read_text() if file.is_file() else str(done.put_back)
+            return done.status, file.read_text() if file.is_file() else str(done.restored)
 
     status, told = in_user(ground.user, act)
     if ground.backend is Backend.LANDLOCK:  # bwrap mounts the folder: it stays where it is
@@ -548,7 +548,7 @@ def test_what_git_would_run_in_new_places_is_told(ground: Ground) -> None:
 
     def act() -> tuple[str, ...]:
         with open_scene(ground) as scene:
-            return scene.run(words).put_back
+            return scene.run(words).restored
 
     told = in_user(ground.user, act)
     named = sorted(line.partition(":")[0] for line in told)
@@ -570,7 +570,7 @@ def test_legitimate_work_is_not_touched(ground: Ground) -> None:
     def act() -> tuple[int, tuple[str, ...], str]:
         with open_scene(ground) as scene:
             done = scene.run(words)
-            return done.status, done.put_back, done.output.decode()
+            return done.status, done.restored, done.output.decode()
 
     status, told, text = in_user(ground.user, act)
     assert status == 0 and told == (), (told, text)
@@ -612,7 +612,7 @@ def test_a_submodule_whose_folder_was_missing_runs_nothing_of_a_command(ground: 
             head = scene.git("rev-parse", "HEAD").strip()
             scene.git("update-index", "--add", "--cacheinfo", f"160000,{head},vendor/lib")
             words = f"git init -q vendor/lib; {EVIL}".replace("{sprung}", str(scene.base / "sprung"))
-            told = scene.run(words.replace("{}", "vendor/lib")).put_back
+            told = scene.run(words.replace("{}", "vendor/lib")).restored
             return springs(scene), told
 
     sprang, told = in_user(ground.user, act)
@@ -646,7 +646,7 @@ def test_a_name_that_is_too_long_hinders_no_comparison(ground: Ground) -> None:
     def act() -> list[tuple[str, ...]]:
         with open_scene(ground) as scene:
             link = f"git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),{'A' * 300}"
-            return [scene.run(link).put_back, scene.run("true").put_back]
+            return [scene.run(link).restored, scene.run("true").restored]
 
     assert in_user(ground.user, act) == [(), ()]
 
@@ -658,7 +658,7 @@ def test_a_large_file_that_cannot_be_put_back_is_not_taken_away_with_its_folder(
             large = scene.project / ".claude/big.bin"
             large.parent.mkdir()
             large.write_bytes(b"x" * (9 << 20))
-            told = scene.run("mkdir -p .claude/z; for i in $(seq 2100); do : > .claude/z/$i; done").put_back
+            told = scene.run("mkdir -p .claude/z; for i in $(seq 2100); do : > .claude/z/$i; done").restored
             return large.stat().st_size if large.exists() else -1, told
 
     size, told = in_user(ground.user, act)
