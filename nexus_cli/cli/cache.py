@@ -14,7 +14,7 @@ from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.reports import cache as reports
-from nexus_cli.reports.text.usage import cache_text, miss_text
+from nexus_cli.reports.cache import cache_text, miss_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
 

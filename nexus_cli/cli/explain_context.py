@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.lane.drop_list import drop_value
-from nexus_cli.reports.text.plan import brief, plan_lines, told_lines
+from nexus_cli.reports.request_plan import brief, plan_lines, told_lines
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.print.progress_lines import Writable
 

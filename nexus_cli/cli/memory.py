@@ -17,7 +17,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports import memory as reports
-from nexus_cli.reports.text.memory import fact_text, memory_text
+from nexus_cli.reports.memory import fact_text, memory_text
 from nexus_cli.session.memory import session_facts
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Facts remembered across sessions.")

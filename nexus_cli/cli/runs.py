@@ -17,8 +17,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, QUEUED, RUNNING, STATES, WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import MOST, run_report, runs_report
-from nexus_cli.reports.text.runs import run_text, runs_text
+from nexus_cli.reports.runs import MOST, run_report, run_text, runs_report, runs_text
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 if TYPE_CHECKING:

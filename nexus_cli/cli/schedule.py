@@ -25,7 +25,7 @@ from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import RunSettings, load_settings
 from nexus_cli.core.run import Plan
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.schedule import plan_text, plans_text
+from nexus_cli.reports.schedule import plan_text, plans_text
 from nexus_cli.runs.plan_service import NewPlan, add_plan, plan_report, plans_report, resume_plan
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Work at a time, or again and again.")

@@ -12,8 +12,7 @@ from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.timeline import timeline_text
-from nexus_cli.reports.timeline import LAST, session_timeline
+from nexus_cli.reports.timeline import LAST, session_timeline, timeline_text
 from nexus_cli.tools.registry import discover_tools
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -13,7 +13,7 @@ from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.status import warm_text
+from nexus_cli.reports.warm import warm_text
 from nexus_cli.warm import caller, place
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

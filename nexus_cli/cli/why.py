@@ -10,8 +10,7 @@ from nexus_cli.cli.command_options import Json, SessionKey, refuse_empty
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.decisions import decision_report, decisions_report
-from nexus_cli.reports.text.permissions import decision_text, decisions_text
+from nexus_cli.reports.decisions import decision_report, decision_text, decisions_report, decisions_text
 from nexus_cli.tools.registry import discover_tools
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

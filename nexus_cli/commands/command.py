@@ -1,7 +1,7 @@
 """A slash command, and the context that it runs in. Independent of the front end.
 
 A command is a record in the `COMMANDS` of a file of this folder; its help is the docstring of its function. It shows
-reports, which are values, by the name of their text form in `nexus_cli.reports.text`.
+reports, which are values, by the name of their text form (`nexus_cli.reports.forms`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level
 from nexus_cli.permission.approvals import remove_allowance
 from nexus_cli.reports.decisions import decision_report, decisions_report
-from nexus_cli.reports.live import NAMES, describe_level, limits_report, permissions_report
+from nexus_cli.reports.limits import NAMES, limits_report
+from nexus_cli.reports.permissions import describe_level, permissions_report
 from nexus_cli.turn.dispatch import Dispatcher
 
 EDITS = ("allow", "ask", "deny", "remove")

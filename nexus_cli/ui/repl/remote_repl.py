@@ -15,7 +15,7 @@ from nexus_cli.commands import parse
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.permission.approvals import TAKEN_BACK
-from nexus_cli.reports.text.forms import draw_report
+from nexus_cli.reports.forms import draw_report
 from nexus_cli.rpc.client_approver import question_id
 from nexus_cli.session.event_json import read_event
 from nexus_cli.text.cells import cut, one_line

@@ -21,8 +21,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import name_level
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import last_exchange
-from nexus_cli.reports.text.transcript import transcript_text
-from nexus_cli.reports.transcript import session_transcript
+from nexus_cli.reports.transcript import session_transcript, transcript_text
 from nexus_cli.session.acts.title import make_title, wants_title
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
