@@ -6,16 +6,29 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.twin import Report, Source
 from nexus_cli.core.errors import NexusError
-from nexus_cli.lane.options import Options
-from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.session.draft import prepare_next_request
+
+if TYPE_CHECKING:
+    from nexus_cli.lane.options import Options
+    from nexus_cli.ledger import LaneLog, Ledger
 
 LONGEST_NAME = 100
 _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
+
+
+def read_source(context: CommandContext) -> Source:
+    """Return the source of reports on the open session; raise `NexusError("ledger", ...)` without a ledger."""
+    session = context.session
+    return Source(require_ledger(context), lambda: session.id, lambda: context.settings, session.tools, session.folder)
+
+
+def show_report(context: CommandContext, report: Report) -> None:
+    """Show a report that a twin has built."""
+    context.show(report.form, report.value)
 
 
 def parse_choice(name: str, rest: str, known: Sequence[str]) -> str:
@@ -107,6 +120,8 @@ async def describe_cache_miss(context: CommandContext) -> str:
 
     "" if nothing misses, before the first request, and if the ledger fails.
     """
+    from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: not for a shell's report)
+
     try:
         request = await asyncio.to_thread(prepare_next_request, context.session.state)
     except NexusError:

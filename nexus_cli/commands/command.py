@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Event
-from nexus_cli.lane.options import Options
-from nexus_cli.session.session import Session
-from nexus_cli.session.session_state import Act
+
+if TYPE_CHECKING:
+    from nexus_cli.config.settings import Settings
+    from nexus_cli.core.event import Event
+    from nexus_cli.lane.options import Options
+    from nexus_cli.session.session import Session
+    from nexus_cli.session.session_state import Act
 
 GROUPS = ("context", "session", "model", "work", "nexus")
 """Groups of commands, in the order of `/help`."""

@@ -8,6 +8,7 @@ from 20 columns on.
 from __future__ import annotations
 
 import pkgutil
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -24,8 +25,12 @@ MODULES = tuple(one.name for one in pkgutil.iter_modules(reports.__path__) if no
 
 @cache
 def find_form(name: str) -> Callable[..., str]:
-    """Return a form; the module of the same name is searched first. Raises `LookupError` if there is none."""
-    for module in sorted(MODULES, key=lambda module: module != name):
+    """Return a form. Searches the modules that are imported first, then that of the same name, then the others.
+
+    Raises `LookupError` if there is none.
+    """
+    there = {module for module in MODULES if f"{reports.__name__}.{module}" in sys.modules}
+    for module in sorted(MODULES, key=lambda module: (module not in there, module != name)):
         if form := forms_of(module).get(name):
             return form
     raise LookupError(f"no report has the form {name}")

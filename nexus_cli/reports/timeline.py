@@ -1,35 +1,8 @@
 """Report the events of a session, oldest first: time, actor, reason, the part that the model has seen, and the cost.
 
 Reads the ledger, without epochs and messages before the listed ones. Sends nothing and writes nothing.
-
-A timeline is `{"version": 1, "session", "name", "model", "folder", "cursor", "earlier", "rows", "totals"}`. `earlier`
-is the number of rows before the first listed one. Each row has
-
-| key | what |
-|---|---|
-| `at` | time, ISO 8601 in UTC; "" if none was recorded |
-| `kind` | of an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`), `compaction_failed`, `drop`, `pin`, `goal`, `worker`, `lane`, `waiting`, `claimed`, `resumed` |
-| `entry` | id of the entry; of another row None |
-| `actor` | `{"id", "name", "type"}`, type `human`, `agent`, `tool` or `nexus` |
-| `text` | first line of the message or of the result, or a description of the event |
-| `why` | reason: of a decision on a call, of a rewrite; "" if there is none |
-| `seen` | True if the entry was sent to the model, False if it is new; None for a row without an entry |
-| `trigger` | of the entry that started a turn `{"type", ...}` with its recorded fields; type `repl`, `ask`, `stdin`, `client`, `worker`, `plan`, `service`, `space_message`, `resume`; else None |
-| `tokens` | of an entry by our count; of a request or a lane, input and output; of a drop those left out; else None |
-| `cost_usd` | of a request, a lane or a worker; None if it is unknown, or such a row has no cost |
-| `seconds` | of a call, a request or a worker; else None |
-
-and by kind: `assistant` `calls` (`id`, `name`, `subject`); `tool` `call`, `subject`, `outcome`, `decision`, `answer`;
-entries with a recall `recalled` (ids of drops); messages with files `attached` (`AttachedFile.to_json`); `request` `step`, `model`, `input`, `output`, `cache_read`,
-`finish`; epochs `epoch`, `model`, `before`, `after` (tokens of the last request before and of the first after it);
-`drop` `drop` (its id, for `recall` and `nexus drops show`), `recalls`; `worker` `worker`, `session`, `state`, `steps`;
-`lane` `lane` (its agent), `requests`; `fork` `session`; `waiting` `until` (time
-at which the run goes on anyway, "" for never); `claimed` (a run was claimed) `run` (its id); `resumed` (it goes on
-after what it waited for) `run`, `signals` (their kinds).
-
-`totals` has `rows`, `entries`, `requests`, `tokens`, `input`, `output`, `cache_read`, `cost_usd` (None where a price is
-unknown), `known_usd`, `drops`. Its tokens and dollars are with those of side lanes and workers.
-"""  # noqa: E501  (tables)
+The rows are those of `core/json_types/timeline_report.py`.
+"""
 
 from __future__ import annotations
 
