@@ -71,6 +71,7 @@ LAZY = {
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
     "context/tokens/counter.py": {"tiktoken"},
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
+    "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},
     "lane/available_models.py": {"nexus_cli"},
     "permission/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them

@@ -1,4 +1,4 @@
-"""Make shell commands from the `TWINS` of slash commands (`nexus_cli.commands.twin`)."""
+"""Make shell commands from the `TWINS` of slash commands (`nexus_cli.commands.command`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from nexus_cli.cli.command_options import Json, SessionKey, refuse_empty, whole_number, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
-from nexus_cli.commands.twin import Source, Twin
+from nexus_cli.commands.command import Source, Twin
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings

@@ -13,7 +13,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 
 _LINE = re.compile(r"/+([\w-]*)/?(?:[ \t]+(.*))?")
 _MESSAGE = re.compile(r"/+([\w-]+)\s+(.*)", re.DOTALL)
-_SHARED = {"command", "arguments", "twin"}
+_SHARED = {"command", "arguments"}
 _FILES_STAY = "There is no undo yet; /diff shows what changed in the files, /edit goes back to your last message"
 _MENTION = "The model reads files itself; @FILE in a message attaches one"
 _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.twin import Report, Source
+from nexus_cli.commands.command import CommandContext, Report, Source, usage_error
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:

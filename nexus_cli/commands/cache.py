@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from nexus_cli.commands.arguments import read_source, require_ledger, show_report, warn_if_stale
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.twin import Option, Report, Source, Twin
+from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.reports.cache import cache_report, miss_report

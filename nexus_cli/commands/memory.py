@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from nexus_cli.commands.arguments import read_source, require_ledger, show_report
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.twin import Option, Report, Source, Twin
+from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, nearest_name

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.arguments import read_source, show_report
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.twin import Option, Report, Source, Twin
+from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import STATES, WAITING

@@ -16,13 +16,23 @@ from nexus_cli.context.tokens.estimator import apportion
 from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.wire import canonical
+from nexus_cli.lane.current_request import begins_epoch
 from nexus_cli.lane.drop_list import UNIT, window_drops
-from nexus_cli.lane.next_request import scale_sections
+from nexus_cli.lane.next_request import NextRequest, scale_sections
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.user_input import ATTACHMENTS
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.drops import asked_again, describe_drop
-from nexus_cli.reports.request_view import RequestView, largest_items, new_view, recorded_view, sent_view
+from nexus_cli.reports.request_view import (
+    RequestView,
+    change_notice,
+    first_view,
+    largest_items,
+    last_told,
+    new_view,
+    recorded_view,
+    sent_view,
+)
 from nexus_cli.reports.text.lines import (
     Value,
     block,
@@ -49,6 +59,7 @@ if TYPE_CHECKING:
         SectionObject,
         ToolTokens,
     )
+    from nexus_cli.session.session_state import SessionState
 
 LAYERS = (("system", "S"), ("tools", "T"), ("history", "H"), ("event", "E"))
 """Layers and their letters in the bar of the whole window."""
@@ -82,6 +93,46 @@ def context_report(
 def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> ContextReport:
     """Return the report of request `step` of a session in an open ledger; errors as in `context_report`."""
     return request_value(sent_view(ledger, ledger.find_session(session), settings, step))
+
+
+def live_report(state: SessionState) -> ContextReport:
+    """Return the report of the next request of a session that runs here (`nexus docs json`).
+
+    Raises `NexusError` if the ledger fails.
+    """
+    if state.lane_state.lane.is_recorded or state.options is None:
+        from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: with a running session)
+
+        return request_value(_live_view(state, prepare_next_request(state)))
+    return request_value(first_view(state))
+
+
+def _live_view(state: SessionState, request: NextRequest) -> RequestView:
+    """Return the next request of a running session that has begun."""
+    lane_state = state.lane_state
+    lane, draft = lane_state.lane, lane_state.upcoming.draft
+    drops, notices = list(state.drops()), list[str]()
+    if draft is not None and request.epoch is draft.epoch:
+        drops += draft.drops
+        notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
+    elif begins_epoch(lane_state.window, lane_state.upcoming):
+        notices = ["the next request rewrites the window; this shows it as it was sent"]
+    bounds = [bound.to_json() for bound in request.limits[1]]
+    return RequestView(
+        request,
+        state.session_id,
+        lane_state.model.info.name,
+        state.recipe,
+        lane.cursor,
+        lane.timeline.last,
+        drops,
+        bounds,
+        lane_state.window.context.counter.count,
+        None,
+        last_told(lane.timeline.memos, lane.cursor),
+        tuple(notices),
+        lane.timeline.memos,
+    )
 
 
 def request_value(view: RequestView) -> ContextReport:

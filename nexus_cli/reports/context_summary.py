@@ -10,8 +10,7 @@ from nexus_cli.lane.compaction.context_fit import compaction_threshold
 from nexus_cli.lane.current_request import begins_epoch, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.reports.context import describe_rewrite
-from nexus_cli.reports.live import live_report
+from nexus_cli.reports.context import describe_rewrite, live_report
 from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, plural, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.session.session_state import SessionState

@@ -1,9 +1,29 @@
-"""Text of `/help`: every command, or one with its whole help."""
+"""Text of `/help`: every command, or one with its whole help; and the keys that it lists."""
 
 from __future__ import annotations
 
 from nexus_cli.reports.text.lines import Value, filled, number
 from nexus_cli.text.cells import one_line
+
+FIRST_KEYS = ("Enter", "Shift+Enter, \\ Enter", "Esc", "Shift+Tab", "Tab", "Ctrl+C", "!COMMAND", "@FILE")
+"""Keys of `KEYS` that beginners need."""
+KEYS = (
+    ("Enter", "sends, or takes the menu's entry; in a turn: steers it"),
+    ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
+    ("Alt+Enter", "a new line; in a turn: sends when it has ended"),
+    ("Esc", "stops what runs; twice: back to a message of yours"),
+    ("Up", "what was typed before; in a turn: what is queued"),
+    ("Ctrl+C", "stops what runs, clears the line, twice leaves"),
+    ("Ctrl+D", "on an empty line leaves; so do exit and quit"),
+    ("Shift+Tab", "permission level: ask, edit, auto, plan"),
+    ("Tab", "completes /commands, @files and ! lines"),
+    ("Ctrl+R", "searches what was typed before"),
+    ("Ctrl+G", "edits the text in your editor"),
+    ("Ctrl+V", "pastes an image"),
+    ("Ctrl+T, Ctrl+O", "thinking; the newest output whole, again: the transcript"),
+    ("!COMMAND", "runs a shell command; !!COMMAND is not shared"),
+    ("@FILE", "attaches a file or an image"),
+)
 
 
 def help_text(value: Value, width: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from nexus_cli.core.limits import PLAN, name_level
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.reports.live import live_report
+from nexus_cli.reports.context import live_report
 from nexus_cli.reports.text.lines import Value, filled, number, table
 from nexus_cli.session.session_state import SessionState
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +17,7 @@ from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.reports.conversation import CONTINUED, in_call_order
 from nexus_cli.reports.sessions import entry_value, session_value
-from nexus_cli.reports.text.lines import Value, cut_line, folded, plural
+from nexus_cli.reports.text.lines import Value, cut_line, folded, plural, when
 from nexus_cli.session.session import Session
 from nexus_cli.turn.waiting import waiting_entry
 
@@ -106,11 +105,11 @@ def _message(entry: Value, calls: Value, subjects: Value, width: int, still: str
             blocks += [[cut_line(f"-> {_title(call, subjects)}", width), *rest]] if rest else []
         return [line for lines in blocks for line in ("", *lines)][1:]
     if actor == "nexus":
-        return [cut_line(f"{_local(entry.get('at'))} {CONTINUED}", width)]
+        return [cut_line(f"{when(entry.get('at'))} {CONTINUED}", width)]
     said = folded("\n".join([text, *(f"[image {name}]" for name in entry.get("images", ()))]), width - 2)
     marked = (f"{'  ' if number else '> '}{line}".rstrip() for number, line in enumerate(said))
     who = [actor] if members_of(actor) else []
-    return [cut_line(" ".join([_local(entry.get("at")), *who]), width), *marked]
+    return [cut_line(" ".join([when(entry.get("at")), *who]), width), *marked]
 
 
 def _title(call: Value, subjects: Value) -> str:
@@ -132,11 +131,3 @@ def _arguments(call: Value, subject: str, width: int) -> list[str]:
 
 def _output(title: str, text: Any, width: int) -> list[str]:
     return [cut_line(f"* {title}", width), *folded(str(text).strip("\n"), width, INDENT)]
-
-
-def _local(at: Any) -> str:
-    """Format a time of the ledger as the local time."""
-    try:
-        return f"{datetime.fromisoformat(str(at)).astimezone():%Y-%m-%d %H:%M}"
-    except ValueError:
-        return ""

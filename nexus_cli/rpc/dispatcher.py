@@ -27,7 +27,7 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.current_request import next_request
-from nexus_cli.reports.live import live_report
+from nexus_cli.reports.context import live_report
 from nexus_cli.rpc.client_approver import ClientApprover, question_id
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError

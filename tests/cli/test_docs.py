@@ -20,7 +20,6 @@ from cli.conftest import Run
 from nexus_cli.cli import app
 from nexus_cli.cli.doc_pages import TOPICS, page_text
 from nexus_cli.commands import discover
-from nexus_cli.commands.help import KEYS
 from nexus_cli.config.paths import PACKAGE, defaults_dir
 from nexus_cli.config.setting_rules import RULES
 from nexus_cli.context.sections.recipe import load_recipe
@@ -29,6 +28,7 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import EXIT_STATUS
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import ToolContext
+from nexus_cli.reports.help import KEYS
 from nexus_cli.rpc.jsonrpc import MEANINGS
 from nexus_cli.rpc.methods import METHODS
 from nexus_cli.tools import builtin

@@ -9,7 +9,7 @@ import pytest
 
 from nexus_cli.cli.app import COMMANDS, load_command
 from nexus_cli.commands import discover
-from nexus_cli.commands.twin import Twin
+from nexus_cli.commands.command import Twin
 
 WITH_TWINS = ("cache", "memory", "runs", "schedule", "timeline", "why")
 

@@ -44,12 +44,7 @@ def command(request: pytest.FixtureRequest) -> Command:
 
 
 def test_every_file_exports_the_commands_that_are_found() -> None:
-    files = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {
-        "__init__",
-        "command",
-        "arguments",
-        "twin",
-    }
+    files = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__", "command", "arguments"}
     exported = [one.name for file in files for one in import_module(f"nexus_cli.commands.{file}").COMMANDS]
     assert sorted(exported) == sorted(NAMES)
 

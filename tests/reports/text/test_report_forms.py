@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import wcswidth
 
+from nexus_cli.cli.explain_context import brief
 from nexus_cli.reports.drops import drops_text
 from nexus_cli.reports.forms import MODULES, find_form, forms_of
 from nexus_cli.reports.replay import replay_text
-from nexus_cli.reports.request_plan import brief
 from nexus_cli.reports.text.lines import cut_line, dollars, filled, folded, table
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
