@@ -53,7 +53,6 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 
 LAZY = {
     "workers/workers.py": {"nexus_cli"},  # worktrees run git
-    "commands/arguments.py": {"nexus_cli"},  # the engine, which no shell command with a report needs
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none

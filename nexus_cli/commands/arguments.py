@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -112,22 +111,3 @@ def has_sent_request(context: CommandContext) -> bool:
     """True if the session has sent a request."""
     ledger = require_ledger(context)
     return ledger.log(context.session.id).step() > 0
-
-
-async def describe_cache_miss(context: CommandContext) -> str:
-    """Return a sentence about the part of the next request that misses the cache.
-
-    "" if nothing misses, before the first request, and if the ledger fails.
-    """
-    from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: not for a shell's report)
-
-    try:
-        request = await asyncio.to_thread(prepare_next_request, context.session.state)
-    except NexusError:
-        return ""
-    tokens, new = request.tokens, request.sent_anew
-    if not new:
-        return ""
-    if new == tokens:
-        return f"The next request misses the cache (about {tokens:,} tokens)."
-    return f"About {new:,} of {tokens:,} tokens of the next request miss the cache."

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.commands import find
-from nexus_cli.commands.arguments import describe_cache_miss, has_sent_request, resume_options
+from nexus_cli.commands.arguments import has_sent_request, resume_options
 from nexus_cli.commands.command import GROUPS, Command, CommandContext
+from nexus_cli.commands.model import describe_cache_miss
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.reports.help import FIRST_KEYS, KEYS

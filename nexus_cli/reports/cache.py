@@ -18,8 +18,8 @@ from nexus_cli.lane.cache.sent_request import source_of
 from nexus_cli.lane.request_history import LaneRequests, RequestPair, read_lanes, was_answered
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
-from nexus_cli.reports.cost import count_requests
-from nexus_cli.reports.text.lines import Value, aligns, block, dollars, filled, number, plural, share, when
+from nexus_cli.reports.text.lines import PURPOSES, Value, aligns, block, dollars, filled, number, plural, share, when
+from nexus_cli.reports.usage import count_requests
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.cache_report import CacheLifeObject, CacheReport, CacheRow, CacheTotal, MissReport
@@ -30,14 +30,6 @@ ELSEWHERE = "the first here; another session had sent the same beginning"
 HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
 LEAVES = ("written", "expected", "input")
 """Columns to leave out, in this order, if the width is too small."""
-FOR = {
-    "compact": "for summaries",
-    "pre_compaction": "for facts before a summary",
-    "reflection": "for reflections",
-    "goal_decompose": "for goals",
-    "title": "for the title",
-}
-"""Purposes of lanes beside the conversation, by agent; other lanes have the agent's name."""
 
 
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheReport:
@@ -268,7 +260,7 @@ def _beside(rows: Sequence[Value], width: int) -> list[str]:
         told = [row for row in these if row["read"] is not None]
         total, read = sum(row["input"] for row in told), sum(row["read"] for row in told)
         cached = f", {share(read, total)} of them cached" if total else ""
-        text = f"{plural(len(these), 'request')} {FOR.get(lane, f'of {lane}')}: {number(total)} tokens in{cached}"
+        text = f"{plural(len(these), 'request')} {PURPOSES.get(lane, f'of {lane}')}: {number(total)} tokens in{cached}"
         missed = sum(row["missed"] for row in these)
         lines += filled(text + (f", {number(missed)} missed" if missed else ""), width, "    ", "  ")
     return ["", "in addition:", *lines] if lines else []

@@ -12,9 +12,9 @@ from nexus_cli.core.usage import UsageSum
 from nexus_cli.lane.request_history import was_answered
 from nexus_cli.lane.user_messages import first_words, read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
-from nexus_cli.provider.model_table import price_command
-from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural, share
+from nexus_cli.reports.text.lines import Value, block, dollars, filled, number
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
+from nexus_cli.reports.usage import count_requests, describe_usage, price_hint, usage_rows
 
 TURNS = 10
 WORDS = 80
@@ -22,7 +22,6 @@ KINDS = {"main": "conversation", "compact": "compaction"}
 """Kinds of requests by the agent of their lane; others are named after the agent."""
 WORKERS = "workers"
 """Kind of the requests of all workers."""
-FIGURES = ("requests", "input", "cached", "output", "cost")
 BARS = 60
 """Columns of the widest plot."""
 
@@ -118,12 +117,6 @@ def _turn_starts(log: LaneLog) -> list[Entry]:
     return list(islice(begun, TURNS))[::-1]
 
 
-def count_requests(total: Value) -> str:
-    """Count the requests of a sum, and those without an answer."""
-    unanswered = f" ({number(total['unanswered'])} without an answer)" if total.get("unanswered") else ""
-    return plural(int(total["requests"]), "request") + unanswered
-
-
 def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
     """Show the usage of the session so far, with a plot of its requests."""
     total = value["total"]
@@ -143,21 +136,6 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
     return "\n".join(lines)
 
 
-def describe_usage(total: Value, requests: str) -> str:
-    """Describe a sum in one sentence; `requests` says of what."""
-    cost = format_cost(total)
-    cached = f" ({share(total['cache_read'], total['input'])} cached)" if total["input"] else ""
-    text = f"{requests}: {number(total['input'])} tokens in{cached}, {number(total['output'])} out"
-    return f"{cost} for {text}" if cost else text
-
-
-def format_cost(row: Value) -> str:
-    """Format the known part of a cost: `$0.0070`, `$0.0070+` if another part has no known price, "" if none has."""
-    if not row["unpriced"]:
-        return dollars(row["cost_usd"])
-    return f"{dollars(row['known_usd'])}+" if row["known_usd"] else ""
-
-
 def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> list[str]:
     """Draw the cost of each request as a bar, or its tokens if a price is unknown; [] for fewer than two."""
     if len(series) < 2:
@@ -170,26 +148,3 @@ def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> li
     title = f"{'dollars' if priced else 'tokens'} of each request, {figure}"
     title += f"; a bar is {per_bar} requests" if per_bar > 1 else ""
     return ["", *filled(f"{title}:", width), *(f"  {bar}" for bar in bars)]
-
-
-def price_hint(models: Sequence[str], width: int) -> list[str]:
-    """Return the way to set the price of models without a known one; the command is on its own line."""
-    if not models:
-        return []
-    others = f" (and of {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
-    text = f"The price of {models[0]}{others} is unknown; to set it (and output_price likewise):"
-    return ["", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
-
-
-def usage_rows(name: str, rows: Sequence[Value]) -> list[tuple[str, ...]]:
-    """Return the table of some sums with its heading, without the column of costs if none is known."""
-    table = [(*FIGURES, name), *((*_figures(row), str(row.get(name, row.get("name")))) for row in rows)]
-    if any(map(format_cost, rows)):
-        return table
-    place = FIGURES.index("cost")
-    return [(*row[:place], *row[place + 1 :]) for row in table]
-
-
-def _figures(row: Value) -> tuple[str, ...]:
-    cached = share(row["cache_read"], row["input"])
-    return number(row["requests"]), number(row["input"]), cached, number(row["output"]), format_cost(row) or "-"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.cache import FOR
 from nexus_cli.reports.decisions import describe_verdict
 from nexus_cli.reports.spaces import MOST_NAMED
 from nexus_cli.reports.text.lines import (
+    PURPOSES,
     SHORT_ID,
     Value,
     cut_line,
@@ -235,7 +235,7 @@ def _facts(row: Value) -> Iterator[str]:
             yield row["text"]
             yield row["why"]
         case "lane":
-            yield FOR.get(str(row["lane"]), str(row["lane"]))
+            yield PURPOSES.get(str(row["lane"]), str(row["lane"]))
             yield plural(row["requests"], "request")
             yield f"{short(row['tokens'])} tokens"
             yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""

@@ -81,6 +81,16 @@ BASES = {
 """Bases of a token count."""
 
 
+PURPOSES = {
+    "compact": "for summaries",
+    "pre_compaction": "for facts before a summary",
+    "reflection": "for reflections",
+    "goal_decompose": "for goals",
+    "title": "for the title",
+}
+"""Purposes of lanes beside the conversation, by agent; other lanes have the agent's name."""
+
+
 def name_basis(basis: Any) -> str:
     """Return the basis of a token count in words."""
     return BASES.get(str(basis), str(basis))
