@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_args, get_type_hints
@@ -16,6 +17,7 @@ from nexus_cli.commands.command import Source, Twin
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
+from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
 
@@ -58,17 +60,21 @@ def _make_function(twin: Twin) -> Any:
 
 
 def _make_source(ledger: Ledger, key: str, twin: Twin) -> Source:
-    from nexus_cli.tools.registry import discover_tools  # noqa: PLC0415  (few reports name arguments of tools)
-
     return Source(
         ledger,
         lambda: find_session_id(ledger, key) if twin.of_session else "",
         lambda: load_settings(places(), defaults_dir(), os.environ).settings,
-        lambda: discover_tools().values(),
-        working_folder(),
+        _load_tools,
+        working_folder,
         "nexus ",
         bool(key),
     )
+
+
+def _load_tools() -> Iterable[Tool]:
+    from nexus_cli.tools.registry import discover_tools  # noqa: PLC0415  (few reports name arguments of tools)
+
+    return discover_tools().values()
 
 
 def _declare(hint: Any) -> Any:

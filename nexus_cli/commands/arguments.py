@@ -21,7 +21,9 @@ _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
 def read_source(context: CommandContext) -> Source:
     """Return the source of reports on the open session; raise `NexusError("ledger", ...)` without a ledger."""
     session = context.session
-    return Source(require_ledger(context), lambda: session.id, lambda: context.settings, session.tools, session.folder)
+    return Source(
+        require_ledger(context), lambda: session.id, lambda: context.settings, session.tools, lambda: session.folder
+    )
 
 
 def show_report(context: CommandContext, report: Report) -> None:

@@ -169,7 +169,7 @@ class Source:
     """Returns the id of the session; "" for a shell command that is of none."""
     settings: Callable[[], Settings]
     tools: Callable[[], Iterable[Tool]]
-    folder: Path
+    folder: Callable[[], Path]
     prefix: str = "/"
     """The text before the name of a command: `/` or `nexus `."""
     is_named: bool = False
@@ -178,7 +178,7 @@ class Source:
     @property
     def project(self) -> str:
         """The identity of the project; a worktree has that of its project."""
-        return str(project_identity(self.folder))
+        return str(project_identity(self.folder()))
 
 
 class Report(NamedTuple):

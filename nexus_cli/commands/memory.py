@@ -61,7 +61,9 @@ def add_fact(
     words = " ".join(text)
     if words.strip().casefold() in SLOTS:
         why = "the fact itself is missing"
-        raise NexusError("usage", f"nexus memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT")
+        raise NexusError(
+            "usage", f"{source.prefix}memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT"
+        )
     made = session_facts.add_fact(source.ledger, chosen, words, source.project, _now(), source.session())
     return Report("fact", reports.facts_report(source.ledger, [made], source.session(), done="kept"))
 
