@@ -70,11 +70,12 @@ LAZY = {
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
     "context/tokens/counter.py": {"tiktoken"},
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
+    "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},
     "lane/available_models.py": {"nexus_cli"},
     "permission/call_permission.py": {"nexus_cli"},  # rules and sandbox: at the first call that needs them
     "lane/compaction/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
-    "reports/text/timeline.py": {"nexus_cli"},  # runs, of which a plain session has none
+    "reports/timeline.py": {"nexus_cli"},  # runs, of which a plain session has none
     "text/cells.py": {"wcwidth"},  # text outside ASCII
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction
     "session/memory/session_facts.py": {"nexus_cli"},  # where a fact is kept
@@ -437,7 +438,6 @@ REGISTRIES = {
     "context/sections/contributors",
     "session/acts",
     "reports",
-    "reports/text",
 }
 """Folders whose files are named after a command, tool, section, act or report; these may share their names."""
 SAME_NAMES = {

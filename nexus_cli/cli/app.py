@@ -12,6 +12,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -77,7 +78,8 @@ GROUPS = {
         "ledger": "Copy the ledger to another place; share projects of one on a server.",
     },
 }
-"""Every command with its line of help, what a first day needs first; `nexus_cli.cli.NAME` holds its `app`."""
+"""Every command with its line of help, what a first day needs first; `nexus_cli.cli.NAME` holds its `app`,
+unless it is the twin of a slash command."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 FORMER = {"plan": "schedule"}
 """Former names of commands, which stay valid and are not listed."""
@@ -94,8 +96,15 @@ _SHORTEST_KEY = 6
 
 @cache
 def load_command(name: str) -> Any:
-    """Return the click command of this name."""
-    command = typer.main.get_command(import_module(f"nexus_cli.cli.{name}").app)
+    """Return the click command of this name: that of its module here, or the twin of a slash command."""
+    module = f"nexus_cli.cli.{name}"
+    if find_spec(module):
+        app = import_module(module).app
+    else:
+        from nexus_cli.cli.twins import add_twins  # noqa: PLC0415  (a command like the others)
+
+        app = add_twins(typer.Typer(add_completion=False, rich_markup_mode=None), name)
+    command = typer.main.get_command(app)
     command.name = name
     return command
 

@@ -25,7 +25,7 @@ from nexus_cli.config.settings import (
     unknown_key_error,
 )
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.status import toml_literal
+from nexus_cli.reports.settings import toml_literal
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")

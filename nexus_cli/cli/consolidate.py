@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose_model
@@ -26,11 +26,14 @@ from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.print.stream import QuietStream, Stream
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import ConsolidationReport, StoredFact
+
 RECIPE = "sleep_consolidate"
 
 
-def consolidate(model: str = "") -> dict[str, Any]:
-    """Let the model do it and return what changed: `looked_at`, `left`, `remembered`, `forgotten`, `answer`.
+def consolidate(model: str = "") -> ConsolidationReport:
+    """Let the model do it and return what changed.
 
     Raises `NexusError` without a model, without facts, or if the request fails.
     """
@@ -106,6 +109,5 @@ def changes_text(value: Mapping[str, Any], width: int) -> str:
     return "\n".join([*filled(head, width), *lines, *([""] if said else []), *said])
 
 
-def _plain(facts: Any) -> list[dict[str, Any]]:
-    found: list[Fact] = list(facts)
-    return [asdict(fact) for fact in found]
+def _plain(facts: Iterable[Fact]) -> list[StoredFact]:
+    return [cast("StoredFact", asdict(fact)) for fact in facts]

@@ -16,10 +16,8 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.lane.options import Options
-from nexus_cli.reports.context import context_report
-from nexus_cli.reports.request_diff import request_difference
-from nexus_cli.reports.text.context import context_text
-from nexus_cli.reports.text.plan import between_text
+from nexus_cli.reports.context import context_report, context_text
+from nexus_cli.reports.request_diff import between_text, request_difference
 from nexus_cli.service_list import SERVICES
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

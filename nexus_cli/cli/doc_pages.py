@@ -56,13 +56,13 @@ def settings_page() -> str:
 
 
 def commands_page() -> str:
-    """Return all commands with their options, then the slash commands and the keys of the REPL."""
+    """Return the written page, all commands with their options, then the slash commands and the keys of the REPL."""
     from nexus_cli.cli import app  # noqa: PLC0415  (it names this command's module)
     from nexus_cli.commands import discover  # noqa: PLC0415
     from nexus_cli.commands.command import GROUPS  # noqa: PLC0415
-    from nexus_cli.commands.help import KEYS  # noqa: PLC0415
+    from nexus_cli.reports.help import KEYS  # noqa: PLC0415
 
-    page = ["# Commands and keys", "", *_describe_command(app.build(completion=False), "nexus")]
+    page = [_read_page("commands"), *_describe_command(app.build(completion=False), "nexus")]
     for title, names in app.GROUPS.items():
         page += [f"## {title}", ""]
         for name in names:

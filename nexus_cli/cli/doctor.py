@@ -38,7 +38,8 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.lane.available_models import keys_present
 from nexus_cli.provider.local_servers import local_servers
-from nexus_cli.reports.text.status import doctor_text, warm_line
+from nexus_cli.reports.doctor import doctor_text
+from nexus_cli.reports.warm import warm_line
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
 from nexus_cli.sandbox.inspect_sandbox import inspect_sandbox
 from nexus_cli.tools.registry import discover_tools

@@ -5,16 +5,25 @@ Plain lines, also in a pipe. The first request of an epoch is printed whole, a l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.lane.drop_list import drop_value
-from nexus_cli.reports.text.plan import brief, plan_lines, told_lines
+from nexus_cli.reports.text.lines import (
+    Value,
+    limit,
+    name_basis,
+    name_cause,
+    number,
+    plural,
+    share,
+)
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.print.progress_lines import Writable
 
+LAYERS = ("system", "tools", "history", "event")
 MAX_DROPS = 20
 """Newest drops that are listed."""
 
@@ -39,3 +48,38 @@ class ContextExplainer:
             lines = plan_lines(plan, [drop_value(drop) for drop in self._drops()[-MAX_DROPS:]])
         for line in lines:
             self._stream.write(one_line(f"context: {line}") + "\n")
+
+
+def plan_lines(plan: Value, drops: Iterable[Value]) -> list[str]:
+    """List the plan of a request: budget, each section with its form and reason, drops, limits."""
+    sections = plan.get("sections", [])
+    lines = [brief(plan)]
+    lines += [_section(one) for one in sections]
+    left = [f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({name_cause(d['cause'])})" for d in drops]
+    lines += left or ["left out: nothing"]
+    limits = plan.get("limits") or {}
+    named = "; ".join(f"{name} {limit(value, name)}" for name, value in limits.items())
+    return [*lines, f"limits: {named or 'none'}"]
+
+
+def brief(plan: Value) -> str:
+    """Describe a request in one line."""
+    budget = plan["budget"]
+    used, available = int(budget["used"]["total"]), max(1, int(budget["available"]))
+    layers = ", ".join(f"{layer} {number(budget['used'][layer])}" for layer in LAYERS)
+    entries = plural(int(plan.get("entries", 0)), "entry", "entries")
+    return (
+        f"request {plan.get('step', '')}: {number(used)} of {number(available)} tokens "
+        f"({share(used, available)}: {layers}), {entries}, {name_basis(plan['basis'])}"
+    )
+
+
+def told_lines(plan: Value) -> list[str]:
+    """List the event sections of this request."""
+    return [_section(one) for one in plan.get("sections", []) if one["layer"] == "event"]
+
+
+def _section(one: Value) -> str:
+    whole = "what was read" if one.get("unread_bytes") else "the whole"
+    drop = f" ({whole} is {one['drop']})" if one.get("drop") else ""
+    return f"{one['layer']} {one['id']}: {one.get('reason') or one['form']}{drop}"

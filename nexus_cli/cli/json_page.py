@@ -17,49 +17,13 @@ from nexus_cli.core.json_types import (
     report_types,
     setup_reports,
     stream_lines,
+    timeline_report,
 )
-from nexus_cli.core.json_types import timeline_report as timeline
 from nexus_cli.rpc.methods import METHODS
 
-REPORTS = (
-    context_report.ContextReport,
-    context_report.DifferenceReport,
-    context_report.DropsReport,
-    report_types.SessionsReport,
-    report_types.UsageReport,
-    report_types.DecisionsReport,
-    report_types.DecisionReport,
-    report_types.RulesTestReport,
-    report_types.ModelsReport,
-    report_types.ModelReport,
-    report_types.RunsReport,
-    report_types.RunReport,
-    report_types.SchedulesReport,
-    report_types.ScheduleReport,
-    report_types.SpacesReport,
-    report_types.SpaceReport,
-    report_types.PostReport,
-    timeline.TimelineReport,
-    timeline.RunTimelineReport,
-    timeline.SpaceTimelineReport,
-    report_types.DoctorReport,
-    cache_report.CacheReport,
-    cache_report.MissReport,
-    cache_report.ReplayReport,
-    setup_reports.SessionReport,
-    setup_reports.SearchReport,
-    setup_reports.FactsReport,
-    setup_reports.SkillsReport,
-    setup_reports.RulesReport,
-    setup_reports.ConfigReport,
-    setup_reports.StatusReport,
-    setup_reports.WorktreesReport,
-    setup_reports.ServeLine,
-    report_types.ServeOnceReport,
-    report_types.NewSpaceReport,
-    setup_reports.TrustReport,
-    setup_reports.RevokedTrust,
-)
+_MODULES = (context_report, report_types, timeline_report, cache_report, setup_reports)
+REPORTS = [kind for module in _MODULES for kind in vars(module).values() if (kind.__doc__ or "").startswith("`nexus ")]
+"""The objects of `--json`: the types whose text begins with their command."""
 LINES = (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
 _INTRO = """# JSON
 

@@ -14,7 +14,7 @@ from nexus_cli.config.settings import Settings, hide_keys_in, load_settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.reports import models as reports
-from nexus_cli.reports.text.status import model_text, models_text
+from nexus_cli.reports.models import model_text, models_text
 from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="The models that are usable now.")

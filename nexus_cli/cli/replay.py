@@ -15,7 +15,7 @@ from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.sessions import replay_text
+from nexus_cli.reports.replay import replay_text
 from nexus_cli.session.replay import check
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -13,7 +13,7 @@ from nexus_cli.config.paths import defaults_dir, places, project_root, with_tild
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.permissions import CONFINED, name_origin
+from nexus_cli.reports.text.lines import CONFINED, name_origin
 from nexus_cli.rules.decide import CommandDecision, Level, decide_command
 from nexus_cli.rules.edit_rules import add_rule, remove_rule
 from nexus_cli.rules.rule_set import PermissionRule, RuleSet, read_rules

@@ -9,58 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import Json, whole_number
+from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.cli.twins import add_twins
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, QUEUED, RUNNING, STATES, WAITING, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, QUEUED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import MOST, run_report, runs_report
-from nexus_cli.reports.text.runs import run_text, runs_text
+from nexus_cli.reports.runs import run_report, run_text
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 if TYPE_CHECKING:
     from nexus_cli.core.approval import Approver
     from nexus_cli.core.event import Event
 
-app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, help="Work that waits, is queued, or was done unattended."
-)
+HELP = "Work that waits, is queued, or was done unattended."
+app = add_twins(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "runs")
 RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id, such as run-12.")]
 ANSWERS = ("yes", "no")
-
-
-@app.command("list")
-def list_runs(
-    state: Annotated[str, typer.Option(metavar="STATE", help=f"Only one of {', '.join(STATES)}.")] = "",
-    last: Annotated[int, typer.Option(callback=whole_number(), metavar="N", help="List the newest N.")] = MOST,
-    json: Json = False,
-) -> int:
-    """List runs, the newest first: their state, what they wait for, how they ended."""
-    if state and state not in STATES:
-        raise NexusError("usage", f"--state {state}", f"expected one of {', '.join(STATES)}")
-    return print_report(runs_report(open_ledger(), [state] if state else (), last), runs_text, json=json)
-
-
-@app.command("show")
-def show_run(run: RunId, json: Json = False) -> int:
-    """Show one run: what started it, what it waits for, what came, its report."""
-    ledger = open_ledger()
-    return print_report(run_report(ledger, ledger.runs.find(run)), run_text, json=json)
-
-
-@app.command("cancel")
-def cancel_run(run: RunId, json: Json = False) -> int:
-    """End a run; a process that works on it stops. What is done stays done."""
-    ledger = open_ledger(writes=True)
-    before = ledger.runs.cancel(ledger.runs.find(run).key, format_utc(local_now()))
-    if before.has_ended:
-        raise NexusError("usage", before.id, f"it is {before.state} already", f"nexus runs show {before.id}")
-    was = f"it waited: {before.waits.why}" if before.waits else f"it was {before.state}"
-    done = f"is cancelled ({was})"
-    return print_report(run_report(ledger, ledger.runs.get(before.key), done), run_text, json=json)
 
 
 @app.command("resume")

@@ -20,13 +20,13 @@ from nexus_cli.cli.command_options import (
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.serve_once import run_plan
 from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.cli.twins import add_twins
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import RunSettings, load_settings
-from nexus_cli.core.run import Plan
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.schedule import plan_text, plans_text
-from nexus_cli.runs.plan_service import NewPlan, add_plan, plan_report, plans_report, resume_plan
+from nexus_cli.reports.schedule import plan_text
+from nexus_cli.runs.plan_service import NewPlan, add_plan, plan_report
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Work at a time, or again and again.")
 Name = Annotated[str, typer.Argument(metavar="ID", help="Its id, such as plan-2, or its name.", callback=refuse_empty)]
@@ -88,36 +88,12 @@ def add(
         },
     )
     ledger = Ledger.open(ledger_place())
-    return _print_done(ledger, add_plan(ledger, new, settings), "added", json)
+    value = plan_report(ledger, add_plan(ledger, new, settings), "added")
+    ledger.close()
+    return print_report(value, plan_text, json=json)
 
 
-@app.command("list")
-def list_plans(json: Json = False) -> int:
-    """List the scheduled work, its next times and who added it."""
-    return print_report(plans_report(open_ledger()), plans_text, json=json, whole=True)
-
-
-@app.command("remove")
-def remove(name: Name, json: Json = False) -> int:
-    """Remove scheduled work. Its runs stay, and one that is queued still runs."""
-    ledger = open_ledger(writes=True)
-    plan = ledger.plans.find(name)
-    ledger.plans.remove(plan.key)
-    return _print_done(ledger, plan, "removed", json)
-
-
-@app.command("pause")
-def pause(name: Name, json: Json = False) -> int:
-    """Pause scheduled work."""
-    ledger = open_ledger(writes=True)
-    return _print_done(ledger, ledger.plans.change(ledger.plans.find(name).key, paused=True), "paused", json)
-
-
-@app.command("resume")
-def resume(name: Name, json: Json = False) -> int:
-    """Resume paused work at its next time; what passed meanwhile is not made up for."""
-    ledger = open_ledger(writes=True)
-    return _print_done(ledger, resume_plan(ledger, ledger.plans.find(name)), "resumed", json)
+add_twins(app, "schedule")
 
 
 @app.command("run")
@@ -129,9 +105,3 @@ def run(name: Name, json: Json = False) -> int:
 
 def _settings() -> RunSettings:
     return load_settings(places(), defaults_dir(), os.environ).settings.runs
-
-
-def _print_done(ledger: Ledger, plan: Plan, done: str, json: bool) -> int:
-    value = plan_report(ledger, plan, done)
-    ledger.close()
-    return print_report(value, plan_text, json=json)

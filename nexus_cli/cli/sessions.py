@@ -19,7 +19,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.export import FORMATS, save_export, session_pieces
-from nexus_cli.reports.text.sessions import describe_more_sessions, search_text, session_text, sessions_text
+from nexus_cli.reports.sessions import describe_more_sessions, search_text, session_text, sessions_text
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 

@@ -10,7 +10,7 @@ from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_value
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.reports import skills as reports
-from nexus_cli.reports.text.status import skills_text
+from nexus_cli.reports.skills import skills_text
 
 HELP = "Guides that are read on demand."
 

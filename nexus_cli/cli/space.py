@@ -32,7 +32,7 @@ from nexus_cli.lane.available_models import resolve_alias
 from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
-from nexus_cli.reports.text.spaces import space_messages_text, spaces_text
+from nexus_cli.reports.spaces import space_messages_text, spaces_text
 from nexus_cli.spaces import space_reports as reports
 from nexus_cli.spaces.people import find_reader, is_agent_name, make_member, own_entity, own_name
 from nexus_cli.spaces.post_message import post_message

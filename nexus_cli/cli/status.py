@@ -22,7 +22,7 @@ from nexus_cli.core.services import Spaces
 from nexus_cli.lane import capability_snapshot as reports
 from nexus_cli.lane.available_models import unnamed_model
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.status import status_text
+from nexus_cli.reports.status import status_text
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.tools.registry import discover_tools
 

@@ -16,8 +16,7 @@ from nexus_cli.config import trust as record
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.status import trust_text
-from nexus_cli.reports.trust import trust_report
+from nexus_cli.reports.trust import trust_report, trust_text
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 

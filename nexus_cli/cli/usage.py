@@ -11,8 +11,7 @@ from nexus_cli.cli.command_options import Json, refuse_empty
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.usage import usage_text
-from nexus_cli.reports.usage import usage_report
+from nexus_cli.reports.usage import usage_report, usage_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

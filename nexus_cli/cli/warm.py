@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -13,8 +13,11 @@ from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.status import warm_text
+from nexus_cli.reports.warm import warm_text
 from nexus_cli.warm import caller, place
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import WarmReport
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -23,14 +26,14 @@ START_SECONDS = 30.0
 END_SECONDS = 5.0
 
 
-def warm_report() -> dict[str, Any]:
+def warm_report() -> WarmReport:
     """Return what is known of the warm process, as JSON; `running` is False if there is none."""
     settings, _ = place.own_folders()
-    report = {"version": 1, "minutes": place.wanted_minutes(settings), "running": False}
+    report: WarmReport = {"version": 1, "minutes": place.wanted_minutes(settings), "running": False}
     known = caller.ask_warm_process("status")
     if not known:
         return report
-    return report | known | {"running": True, "memory": _memory(known["pid"])}
+    return cast("WarmReport", report | known | {"running": True, "memory": _memory(known["pid"])})
 
 
 def _memory(pid: int) -> int | None:

@@ -13,8 +13,8 @@ from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree
 from nexus_cli.core.elide import plural
-from nexus_cli.reports.text.sessions import ONE_LINE
-from nexus_cli.reports.text.worktrees import applied_text, worktrees_text
+from nexus_cli.reports.replay import ONE_LINE
+from nexus_cli.reports.worktrees import applied_text, worktrees_text
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 from nexus_cli.ui.render.theme import choose_theme

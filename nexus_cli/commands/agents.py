@@ -1,4 +1,4 @@
-"""`/agents`: the workers of the session. `workers/` runs them; `reports/text` formats them."""
+"""`/agents`: the workers of the session. `workers/` runs them; `reports/` formats them."""
 
 from __future__ import annotations
 

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.command import CommandContext, Report, Source, usage_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.lane.options import Options
-from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.session.draft import prepare_next_request
+
+if TYPE_CHECKING:
+    from nexus_cli.lane.options import Options
+    from nexus_cli.ledger import LaneLog, Ledger
 
 LONGEST_NAME = 100
 _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
+
+
+def read_source(context: CommandContext) -> Source:
+    """Return the source of reports on the open session; raise `NexusError("ledger", ...)` without a ledger."""
+    session = context.session
+    return Source(
+        require_ledger(context), lambda: session.id, lambda: context.settings, session.tools, lambda: session.folder
+    )
+
+
+def show_report(context: CommandContext, report: Report) -> None:
+    """Show a report that a twin has built."""
+    context.show(report.form, report.value)
 
 
 def parse_choice(name: str, rest: str, known: Sequence[str]) -> str:
@@ -100,20 +113,3 @@ def has_sent_request(context: CommandContext) -> bool:
     """True if the session has sent a request."""
     ledger = require_ledger(context)
     return ledger.log(context.session.id).step() > 0
-
-
-async def describe_cache_miss(context: CommandContext) -> str:
-    """Return a sentence about the part of the next request that misses the cache.
-
-    "" if nothing misses, before the first request, and if the ledger fails.
-    """
-    try:
-        request = await asyncio.to_thread(prepare_next_request, context.session.state)
-    except NexusError:
-        return ""
-    tokens, new = request.tokens, request.sent_anew
-    if not new:
-        return ""
-    if new == tokens:
-        return f"The next request misses the cache (about {tokens:,} tokens)."
-    return f"About {new:,} of {tokens:,} tokens of the next request miss the cache."

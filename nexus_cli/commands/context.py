@@ -7,7 +7,7 @@ import asyncio
 from nexus_cli.commands.arguments import require_ledger, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.reports.context import sent_request_report
-from nexus_cli.reports.live import context_summary
+from nexus_cli.reports.context_summary import context_summary
 from nexus_cli.reports.request_diff import request_difference
 
 LONGEST = 15

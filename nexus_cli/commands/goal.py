@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.live import goals_report
+from nexus_cli.reports.goals import goals_report
 from nexus_cli.session.acts.goal import goal_closing, goal_setting
 
 VERBS = ("done", "drop")

@@ -7,31 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.commands import find
-from nexus_cli.commands.arguments import describe_cache_miss, has_sent_request, resume_options
+from nexus_cli.commands.arguments import has_sent_request, resume_options
 from nexus_cli.commands.command import GROUPS, Command, CommandContext
+from nexus_cli.commands.model import describe_cache_miss
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.reports.help import FIRST_KEYS, KEYS
 
-FIRST_KEYS = ("Enter", "Shift+Enter, \\ Enter", "Esc", "Shift+Tab", "Tab", "Ctrl+C", "!COMMAND", "@FILE")
-"""Keys of `KEYS` that beginners need."""
 ALL = "all"
-KEYS = (
-    ("Enter", "sends, or takes the menu's entry; in a turn: steers it"),
-    ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
-    ("Alt+Enter", "a new line; in a turn: sends when it has ended"),
-    ("Esc", "stops what runs; twice: back to a message of yours"),
-    ("Up", "what was typed before; in a turn: what is queued"),
-    ("Ctrl+C", "stops what runs, clears the line, twice leaves"),
-    ("Ctrl+D", "on an empty line leaves; so do exit and quit"),
-    ("Shift+Tab", "permission level: ask, edit, auto, plan"),
-    ("Tab", "completes /commands, @files and ! lines"),
-    ("Ctrl+R", "searches what was typed before"),
-    ("Ctrl+G", "edits the text in your editor"),
-    ("Ctrl+V", "pastes an image"),
-    ("Ctrl+T, Ctrl+O", "thinking; the newest output whole, again: the transcript"),
-    ("!COMMAND", "runs a shell command; !!COMMAND is not shared"),
-    ("@FILE", "attaches a file or an image"),
-)
 
 
 async def show_help(context: CommandContext, rest: str) -> None:

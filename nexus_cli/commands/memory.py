@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Annotated
 
-from nexus_cli.commands.arguments import require_ledger
-from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.arguments import read_source, require_ledger, show_report
+from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.reports import memory as reports
 from nexus_cli.session.memory import session_facts
@@ -28,6 +29,86 @@ IDS = re.compile(r"[\s,;]+")
 SLOTS = tuple(map(str, MemorySlot))
 OFFERED = 50
 """Most facts whose ids completion offers."""
+Slot = Annotated[str, Option("|".join(SLOTS), "Who or what it is about.", "--slot")]
+Everywhere = Annotated[bool, Option(help="Those of every project.", name="--all")]
+
+
+def build_list(source: Source, everywhere: Everywhere = False, slot: Slot = "") -> Report:
+    """List the facts about this project, you and the agent; those that wait for you come first."""
+    project = None if everywhere else source.project
+    return Report("memory", reports.list_facts(source.ledger, project, _slots(slot), source.session()), whole=True)
+
+
+def build_search(
+    source: Source,
+    text: Annotated[str, Option("TEXT", "Words to search for.", is_argument=True, least=0)],
+    everywhere: Everywhere = False,
+    slot: Slot = "",
+) -> Report:
+    """Show the saved facts that match some words, the best first."""
+    project = None if everywhere else source.project
+    found = reports.search_facts(source.ledger, text, project, _slots(slot), source.session())
+    return Report("memory", found, whole=True)
+
+
+def add_fact(
+    source: Source,
+    text: Annotated[list[str], Option("TEXT", "One short sentence.", is_argument=True)],
+    slot: Slot = MemorySlot.PROJECT.value,
+) -> Report:
+    """Keep a fact, in the project slot unless --slot says otherwise."""
+    (chosen,) = _slots(slot) or (MemorySlot.PROJECT,)
+    words = " ".join(text)
+    if words.strip().casefold() in SLOTS:
+        why = "the fact itself is missing"
+        raise NexusError(
+            "usage", f"{source.prefix}memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT"
+        )
+    made = session_facts.add_fact(source.ledger, chosen, words, source.project, _now(), source.session())
+    return Report("fact", reports.facts_report(source.ledger, [made], source.session(), done="kept"))
+
+
+def accept_facts(
+    source: Source,
+    key: Annotated[str, Option("ID", "A proposal's id, or all for those that are listed.", is_argument=True)],
+) -> Report:
+    """Accept a fact that the model proposed."""
+    done = session_facts.accept(source.ledger, _names(key), source.project, _now())
+    return Report("fact", reports.acceptance_report(source.ledger, done, source.session()))
+
+
+def forget_facts(
+    source: Source, key: Annotated[str, Option("ID", "The fact's id, such as m12.", is_argument=True)]
+) -> Report:
+    """Remove a fact and its text from memory. This cannot be undone.
+
+    Sessions that were sent it, or in which it was said, keep it until you delete them: they are named.
+    """
+    known = dict.fromkeys(source.ledger.facts.get(name).id for name in _names(key))
+    gone = [session_facts.forget(source.ledger, name, _now()) for name in known]
+    return Report("fact", reports.facts_report(source.ledger, gone, source.session(), done="forgotten"))
+
+
+TWINS = (
+    Twin(build_list, "list"),
+    Twin(build_search, "search"),
+    Twin(add_fact, "add", "create"),
+    Twin(accept_facts, "accept", "write"),
+    Twin(forget_facts, "forget", "write"),
+)
+
+
+def _slots(name: str) -> tuple[MemorySlot, ...]:
+    """Return the slot of this name, none for ""; raise `NexusError("usage", ...)` for another name."""
+    if name and name not in SLOTS:
+        near = nearest_name(name, SLOTS)
+        hint = f"The nearest is {near}" if near else "Give one of them"
+        raise NexusError("usage", f"wrong value for --slot: '{name}'", f"it must be one of {', '.join(SLOTS)}", hint)
+    return (MemorySlot(name),) if name else ()
+
+
+def _now() -> str:
+    return format_utc(local_now())
 
 
 async def edit_memory(context: CommandContext, rest: str) -> None:
@@ -38,14 +119,14 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
     saves proposals, forget ID... removes facts and their texts from memory (it names the sessions that contain them,
     which keep them until you delete them), search WORDS lists matching facts.
     """
-    ledger, root, here = require_ledger(context), str(project_identity(context.session.folder)), context.session.id
+    source = read_source(context)
     first, _, text = rest.partition(" ")
     act = first.casefold()
-    if act in CHANGES and not ledger.is_kept:
+    if act in CHANGES and not source.ledger.is_kept:
         raise NexusError("usage", f"/memory {act}", "this session is not saved", "Use nexus memory in a shell")
-    text, at = text.strip(), format_utc(local_now())
+    text = text.strip()
     if act in ("", "list") and not text:
-        context.show("memory", reports.list_facts(ledger, root, here=here))
+        show_report(context, build_list(source))
         return
     if act == CONSOLIDATE:
         hint = f"In a shell: nexus memory {CONSOLIDATE}"
@@ -59,17 +140,13 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
     match act:
         case "add":
             slot, words = _split_slot(rest, text)
-            fact = session_facts.add_fact(ledger, slot, words, root, at, here)
-            context.show("fact", reports.facts_report(ledger, [fact], here, done="kept"))
+            show_report(context, add_fact(source, [words], slot))
         case "accept":
-            done = session_facts.accept(ledger, _names(text), root, at)
-            context.show("fact", reports.acceptance_report(ledger, done, here))
+            show_report(context, accept_facts(source, text))
         case "forget":
-            known = dict.fromkeys(ledger.facts.get(name).id for name in _names(text))
-            gone = [session_facts.forget(ledger, name, at) for name in known]
-            context.show("fact", reports.facts_report(ledger, gone, here, done="forgotten"))
+            show_report(context, forget_facts(source, text))
         case _:
-            context.show("memory", reports.search_facts(ledger, text, root, here=here))
+            show_report(context, build_search(source, text))
 
 
 def _names(text: str) -> list[str]:

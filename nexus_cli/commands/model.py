@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nexus_cli.commands.arguments import describe_cache_miss, parse_choice, resume_options
+from nexus_cli.commands.arguments import parse_choice, resume_options
 from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
@@ -17,6 +17,7 @@ from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.reports import models as reports
+from nexus_cli.session.draft import prepare_next_request
 
 
 async def set_model(context: CommandContext, rest: str) -> None:
@@ -38,6 +39,23 @@ async def set_model(context: CommandContext, rest: str) -> None:
         return
     await context.reopen(resume_options(context, model=name))
     context.say(f"model {context.session.model}. {await describe_cache_miss(context)}".rstrip())
+
+
+async def describe_cache_miss(context: CommandContext) -> str:
+    """Return a sentence about the part of the next request that misses the cache.
+
+    "" if nothing misses, before the first request, and if the ledger fails.
+    """
+    try:
+        request = await asyncio.to_thread(prepare_next_request, context.session.state)
+    except NexusError:
+        return ""
+    tokens, new = request.tokens, request.sent_anew
+    if not new:
+        return ""
+    if new == tokens:
+        return f"The next request misses the cache (about {tokens:,} tokens)."
+    return f"About {new:,} of {tokens:,} tokens of the next request miss the cache."
 
 
 async def _choose_model(context: CommandContext) -> str | None:

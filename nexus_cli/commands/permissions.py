@@ -1,15 +1,14 @@
-"""`/permissions` and `/why`: the permission level, the rules, and the origin of limits and decisions."""
+"""`/permissions`: the permission level and the rules."""
 
 from __future__ import annotations
 
 import asyncio
 
-from nexus_cli.commands.arguments import parse_choice, require_record
-from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.commands.arguments import parse_choice
+from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level
 from nexus_cli.permission.approvals import remove_allowance
-from nexus_cli.reports.decisions import decision_report, decisions_report
-from nexus_cli.reports.live import NAMES, describe_level, limits_report, permissions_report
+from nexus_cli.reports.permissions import describe_level, permissions_report
 from nexus_cli.turn.dispatch import Dispatcher
 
 EDITS = ("allow", "ask", "deny", "remove")
@@ -66,36 +65,6 @@ def _unquote(rule: str) -> str:
     return rule[1:-1] if len(rule) > 1 and rule[0] == rule[-1] and rule[0] in "'\"" else rule
 
 
-async def explain_decision(context: CommandContext, rest: str) -> None:
-    """Explain a decision, or where a limit comes from.
-
-    With the ID of a call: the decision on it, the rule, level or limit behind it, where that comes from, and its
-    sandbox. With a NAME: the layer that set this limit; each layer can only tighten. Without either: the newest
-    decisions, and all current limits.
-    """
-    if rest.casefold() in NAMES:
-        context.show("why", limits_report(context.session.state, rest.casefold()))
-    elif rest:
-        tools = {tool.name: tool for tool in context.session.tools()}
-        value = decision_report(require_record(context), rest, tools)
-        if value is None:
-            why = "no call of this session has this id, and no limit has this name"
-            raise usage_error("why", rest, why, f"/why lists the newest decisions; the limits are {', '.join(NAMES)}")
-        context.show("decision", value)
-    else:
-        newest = decisions_report(require_record(context))
-        if newest["decisions"]:
-            context.show("decisions", newest)
-        context.show("why", limits_report(context.session.state))
-
-
-def complete_why(context: CommandContext) -> list[str]:
-    """Return the ids of the newest decisions, newest first, and the names of limits."""
-    if context.session.record is None:
-        return list(NAMES)
-    return [*(row["id"] for row in reversed(decisions_report(context.session.record)["decisions"])), *NAMES]
-
-
 COMMANDS = (
     Command(
         "permissions",
@@ -107,5 +76,4 @@ COMMANDS = (
         is_first=True,
         served=lambda context, rest: not _edits_rules(rest),  # rules are the person's
     ),
-    Command("why", "context", explain_decision, "[ID|NAME]", complete=complete_why, served=always),
 )

@@ -4,23 +4,64 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from nexus_cli.commands.arguments import require_ledger
-from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.arguments import read_source, require_ledger, show_report
+from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import parse_key
+from nexus_cli.core.run import Plan, parse_key
 
 if TYPE_CHECKING:
     from nexus_cli.runs.plan_service import NewPlan
 
+Name = Annotated[str, Option("ID", "Its id, such as plan-2, or its name.", is_argument=True)]
 ACTS = ("add", "remove", "pause", "resume", "run")
-DONE = {"remove": "removed", "pause": "paused", "resume": "resumed", "run": "queued"}
 _WORD = re.compile(r"""--([a-z-]+)(?:\s+|=)("[^"]*"|'[^']*'|\S+)""")
 OPTIONS = {"at": "at", "in": "within", "cron": "cron", "zone": "zone", "missed": "missed", "name": "name"}
 TIMES = ("at", "in", "cron")
 """Options of which a plan needs exactly one."""
 OF_RUNS = ("allow",)
+
+
+def build_plans(source: Source) -> Report:
+    """List the scheduled work, its next times and who added it."""
+    from nexus_cli.runs.plan_service import plans_report  # noqa: PLC0415  (few sessions schedule anything)
+
+    return Report("plans", plans_report(source.ledger), whole=True)
+
+
+def remove_plan(source: Source, name: Name) -> Report:
+    """Remove scheduled work. Its runs stay, and one that is queued still runs."""
+    plan = source.ledger.plans.find(name)
+    source.ledger.plans.remove(plan.key)
+    return _changed(source, plan, "removed")
+
+
+def pause_plan(source: Source, name: Name) -> Report:
+    """Pause scheduled work."""
+    plans = source.ledger.plans
+    return _changed(source, plans.change(plans.find(name).key, paused=True), "paused")
+
+
+def resume_plan(source: Source, name: Name) -> Report:
+    """Resume paused work at its next time; what passed meanwhile is not made up for."""
+    from nexus_cli.runs import plan_service  # noqa: PLC0415
+
+    return _changed(source, plan_service.resume_plan(source.ledger, source.ledger.plans.find(name)), "resumed")
+
+
+def _changed(source: Source, plan: Plan, done: str, run: str = "") -> Report:
+    from nexus_cli.runs.plan_service import plan_report  # noqa: PLC0415
+
+    return Report("plan", plan_report(source.ledger, plan, done, run))
+
+
+TWINS = (
+    Twin(build_plans, "list"),
+    Twin(remove_plan, "remove", "write"),
+    Twin(pause_plan, "pause", "write"),
+    Twin(resume_plan, "resume", "write"),
+)
 
 
 def is_schedule(context: CommandContext, rest: str) -> bool:
@@ -49,13 +90,14 @@ async def edit_schedule(context: CommandContext, rest: str) -> None:
     `--zone`, `--missed`, `--name`, `--allow`) schedules a run in this folder with this model; `remove`, `pause`,
     `resume` and `run` take an id or a name. nexus serve, or nexus serve --once from cron, runs plans that are due.
     """
-    from nexus_cli.runs import plan_service  # noqa: PLC0415  (few sessions schedule anything)
+    from nexus_cli.runs.plan_service import add_plan, fire_now  # noqa: PLC0415
 
-    ledger = require_ledger(context)
+    source = read_source(context)
+    ledger = source.ledger
     word, _, text = rest.partition(" ")
     act, text = word.casefold(), text.strip()
     if act in ("", "list") and not text:
-        context.show("plans", plan_service.plans_report(ledger))
+        show_report(context, build_plans(source))
         return
     if act not in ACTS:
         raise usage_error("schedule", rest, f"expected one of {', '.join(ACTS)}")
@@ -64,20 +106,14 @@ async def edit_schedule(context: CommandContext, rest: str) -> None:
     if not ledger.is_kept or not ledger.writes:
         raise NexusError("usage", f"/schedule {act}", "this session is not saved", "Use nexus schedule in a shell")
     if act == "add":
-        plan, done = plan_service.add_plan(ledger, _parse_plan(context, rest, text), context.settings.runs), "added"
+        plan = add_plan(ledger, _parse_plan(context, rest, text), context.settings.runs)
+        report = _changed(source, plan, "added")
+    elif act == "run":
+        plan = ledger.plans.find(text)
+        report = _changed(source, plan, "queued", f"run-{fire_now(ledger, plan)}")
     else:
-        plan, done = ledger.plans.find(text), DONE[act]
-    run = ""
-    match act:
-        case "remove":
-            ledger.plans.remove(plan.key)
-        case "pause":
-            plan = ledger.plans.change(plan.key, paused=True)
-        case "resume":
-            plan = plan_service.resume_plan(ledger, plan)
-        case "run":
-            run = f"run-{plan_service.fire_now(ledger, plan)}"
-    context.show("plan", plan_service.plan_report(ledger, plan, done, run))
+        report = next(twin for twin in TWINS if twin.verb == act).build(source, text)
+    show_report(context, report)
 
 
 def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:

@@ -18,6 +18,8 @@ from nexus_cli.lane.cache.sent_request import source_of
 from nexus_cli.lane.request_history import LaneRequests, RequestPair, read_lanes, was_answered
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
+from nexus_cli.reports.text.lines import PURPOSES, Value, aligns, block, dollars, filled, number, plural, share, when
+from nexus_cli.reports.usage import count_requests
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.cache_report import CacheLifeObject, CacheReport, CacheRow, CacheTotal, MissReport
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
 """Kinds of verdicts that count as misses."""
 ELSEWHERE = "the first here; another session had sent the same beginning"
+HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
+LEAVES = ("written", "expected", "input")
+"""Columns to leave out, in this order, if the width is too small."""
 
 
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheReport:
@@ -174,3 +179,109 @@ def _rewrites(ledger: Ledger, session: str) -> list[dict[str, Any]]:
     """Return the recorded price of every rewrite of the session's own."""
     found = ledger.log(session).memos("rewrite", own=True)
     return [{"at": memo.at, **memo.value} for memo in found]
+
+
+def cache_text(value: Value, width: int) -> str:
+    """Return a row per request of the conversation, a line for those beside it, and the cost of the misses."""
+    rows = value["requests"]
+    if not rows:
+        return "\n".join(filled("This session has sent no request yet.", width))
+    lines = filled(_summary(value["total"]), width)
+    lines += block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
+    lines += _beside([row for row in rows if row["lane"] != "main"], width)
+    rewrites = value.get("rewrites") or []
+    if rewrites:
+        heading = ("cold", "saved", "cost", "rewrite")
+        lines += block("rewrites", [heading, *map(_rewrite_cells, rewrites)], width, whole=True)
+    if value["total"]["misses"]:
+        lines += ["", *filled("`nexus cache why N` explains request N; in a session /cache why N.", width)]
+    return "\n".join(lines)
+
+
+def miss_text(value: Value, width: int) -> str:
+    """Describe one request: its cached part, the missed part, and the cause."""
+    head = f"Request {value['step']} ({when(value['at'])}, {value['model']}): "
+    if value["read"] is None:
+        return "\n".join(filled(f"{head}{value['why']}.", width))
+    head += f"{number(value['read'])} of {number(value['input'])} tokens from the cache ({share(value['hit'], 1)})"
+    lines = filled(f"{head}, {number(value['expected'])} were expected.", width)
+    lines += filled(_blame(value), width)
+    found, before = value.get("difference"), f"request {value['previous']}"
+    if value.get("previous_session"):
+        before += f" of session {value['previous_session']}"
+    if found:
+        told = f"First difference from {before}: {found['kind']} {found['what']}"
+        told += f" ({found['source']})" if found.get("source") else ""
+        lines += filled(f"{told}, by {found['by']}." if found["by"] else f"{told}.", width)
+    elif value["previous"]:
+        lines += filled(f"Nothing differs from {before}: it continues where that one ended.", width)
+    return "\n".join(lines)
+
+
+def _blame(value: Value) -> str:
+    if not value["missed"]:
+        return f"No miss{': ' + value['why'] if value['why'] else ''}."
+    whose = {True: "Ours", False: "Not ours"}.get(value["ours"], "Unknown")
+    cost = f" for {dollars(value['cost_usd'])}" if value["cost_usd"] is not None else ""
+    return f"{number(value['missed'])} tokens missed the cache{cost}. {whose}: {value['why']}."
+
+
+def _summary(total: Value) -> str:
+    sent = count_requests(total)
+    if total["hit"] is None:
+        silent = total.get("unanswered") != total["requests"]
+        return f"{sent}; the provider reported no figures." if silent else f"{sent}."
+    text = f"{share(total['hit'], 1)} of the prompt tokens of {sent} were read from the cache."
+    if not total["misses"]:
+        return f"{text} Nothing was missed."
+    cost = f"cost {dollars(total['cost_usd'])} (" if total["cost_usd"] is not None else "(price unknown; "
+    unknown = f", unknown: {total['unknown']}" if total["unknown"] else ""
+    missed = "1 miss" if total["misses"] == 1 else f"{number(total['misses'])} misses"
+    return f"{text} {missed} {cost}ours: {total['ours']}, not ours: {total['not_ours']}{unknown})."
+
+
+def _fit_table(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
+    """Return the table of some requests without the columns that do not fit into `width`; all columns if no table
+    fits."""
+    made = every = [HEADING, *map(_request_cells, rows)]
+    for name in ("", *LEAVES):
+        place = made[0].index(name) if name else len(HEADING)
+        made = [(*row[:place], *row[place + 1 :]) for row in made]
+        if aligns(made, width):
+            return made
+    return [HEADING, *((f"request {row[0]}", *row[1:]) for row in every[1:])]
+
+
+def _beside(rows: Sequence[Value], width: int) -> list[str]:
+    """Sum up the requests beside the conversation: one line for each purpose."""
+    lines: list[str] = []
+    for lane in dict.fromkeys(row["lane"] for row in rows):
+        these = [row for row in rows if row["lane"] == lane]
+        told = [row for row in these if row["read"] is not None]
+        total, read = sum(row["input"] for row in told), sum(row["read"] for row in told)
+        cached = f", {share(read, total)} of them cached" if total else ""
+        text = f"{plural(len(these), 'request')} {PURPOSES.get(lane, f'of {lane}')}: {number(total)} tokens in{cached}"
+        missed = sum(row["missed"] for row in these)
+        lines += filled(text + (f", {number(missed)} missed" if missed else ""), width, "    ", "  ")
+    return ["", "in addition:", *lines] if lines else []
+
+
+def _request_cells(row: Value) -> tuple[str, ...]:
+    cost = dollars(row["cost_usd"]) if row["missed"] else "-"
+    missed = number(row["missed"]) if row["missed"] else "-"
+    whose = "ours: " if row["ours"] else ""
+    return (
+        str(row["step"]),
+        number(row["input"]),
+        number(row["expected"]),
+        share(row["read"], row["input"]),
+        number(row["written"]),
+        missed,
+        cost,
+        whose + str(row["why"]),
+    )
+
+
+def _rewrite_cells(one: Value) -> tuple[str, ...]:
+    pays = "" if one["pays"] else " (not for its price)"
+    return number(one["cold"]), number(one["saved"]), dollars(one["cost"]), f"{one['cause']}: {one['why']}{pays}"

@@ -16,13 +16,39 @@ from nexus_cli.context.tokens.estimator import apportion
 from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.wire import canonical
+from nexus_cli.lane.current_request import begins_epoch
 from nexus_cli.lane.drop_list import UNIT, window_drops
-from nexus_cli.lane.next_request import scale_sections
+from nexus_cli.lane.next_request import NextRequest, scale_sections
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.user_input import ATTACHMENTS
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.request_view import RequestView, largest_items, new_view, recorded_view, sent_view
+from nexus_cli.reports.drops import asked_again, describe_drop
+from nexus_cli.reports.request_view import (
+    RequestView,
+    change_notice,
+    first_view,
+    largest_items,
+    last_told,
+    new_view,
+    recorded_view,
+    sent_view,
+)
+from nexus_cli.reports.text.lines import (
+    Value,
+    block,
+    cut_line,
+    describe_attached,
+    filled,
+    limit,
+    name_basis,
+    name_cause,
+    number,
+    paragraphs,
+    plural,
+    share,
+)
 from nexus_cli.session.service_makers import ServiceMakers
+from nexus_cli.text.cells import cells
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import (
@@ -33,6 +59,19 @@ if TYPE_CHECKING:
         SectionObject,
         ToolTokens,
     )
+    from nexus_cli.session.session_state import SessionState
+
+LAYERS = (("system", "S"), ("tools", "T"), ("history", "H"), ("event", "E"))
+"""Layers and their letters in the bar of the whole window."""
+FREE, KEPT = ".", "="
+"""Marks of free tokens, and of those reserved for the reply and for tool results."""
+WIDEST = 60
+"""Cells of the longest bar."""
+BAR = 10
+"""Cells of a section's bar: its share of its layer."""
+ROOM = 90
+"""Least columns for bars."""
+LETTERS = {"system": "S", "history": "H", "event": "E"}
 
 
 def context_report(
@@ -54,6 +93,46 @@ def context_report(
 def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> ContextReport:
     """Return the report of request `step` of a session in an open ledger; errors as in `context_report`."""
     return request_value(sent_view(ledger, ledger.find_session(session), settings, step))
+
+
+def live_report(state: SessionState) -> ContextReport:
+    """Return the report of the next request of a session that runs here (`nexus docs json`).
+
+    Raises `NexusError` if the ledger fails.
+    """
+    if state.lane_state.lane.is_recorded or state.options is None:
+        from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: with a running session)
+
+        return request_value(_live_view(state, prepare_next_request(state)))
+    return request_value(first_view(state))
+
+
+def _live_view(state: SessionState, request: NextRequest) -> RequestView:
+    """Return the next request of a running session that has begun."""
+    lane_state = state.lane_state
+    lane, draft = lane_state.lane, lane_state.upcoming.draft
+    drops, notices = list(state.drops()), list[str]()
+    if draft is not None and request.epoch is draft.epoch:
+        drops += draft.drops
+        notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
+    elif begins_epoch(lane_state.window, lane_state.upcoming):
+        notices = ["the next request rewrites the window; this shows it as it was sent"]
+    bounds = [bound.to_json() for bound in request.limits[1]]
+    return RequestView(
+        request,
+        state.session_id,
+        lane_state.model.info.name,
+        state.recipe,
+        lane.cursor,
+        lane.timeline.last,
+        drops,
+        bounds,
+        lane_state.window.context.counter.count,
+        None,
+        last_told(lane.timeline.memos, lane.cursor),
+        tuple(notices),
+        lane.timeline.memos,
+    )
 
 
 def request_value(view: RequestView) -> ContextReport:
@@ -158,3 +237,179 @@ def _without(by_kind: dict[str, int], told: int) -> dict[str, int]:
         by_kind[kind] -= part
         told -= part
     return by_kind
+
+
+def context_text(value: Value, width: int) -> str:
+    """Draw the window with a bar per layer, its largest items, sections, tools, drops and limits."""
+    budget = value["budget"]
+    state = "next request" if value.get("pending") else "sent request"
+    used, available = int(budget["used"]["total"]), int(budget["available"])
+    head = [
+        f"session {value.get('session') or '(new)'}, model {value.get('model') or '(none)'}, {state}",
+        f"{number(used)} of {number(available)} tokens used ({share(used, max(1, available))}), "
+        f"{name_basis(value.get('basis'))}",
+    ]
+    waiting = value.get("waiting") or {}
+    if waiting.get("texts"):
+        texts = plural(int(waiting["texts"]), "text")
+        goes = "goes" if waiting["texts"] == 1 else "go"
+        head.append(f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message")
+    lines = [*paragraphs(head, width), "", *_window(budget, width), "", *_bars(budget, width), *_cached(value, width)]
+    if value.get("rewrite"):
+        text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
+        lines += filled(text, width, "  ", "")
+    largest = value.get("largest", [])
+    rows = [(number(item["tokens"]), _place(item), str(item["what"])) for item in largest]
+    lines += block("largest items", [("tokens", "entry", "what"), *rows], width)
+    files = value.get("attachments", [])
+    attached = [(number(one["entry"]), number(one["bytes"]), describe_attached(one)) for one in files]
+    lines += block("attached", [("entry", "bytes", "what"), *attached], width)
+    lines += section_rows(value, width)
+    tools = [(str(tool["name"]), number(tool["tokens"]), "") for tool in value.get("tools", [])]
+    lines += block("tools", [("name", "tokens", ""), *tools], width)
+    drops = value.get("drops", [])
+    left = [(str(d["id"]), number(d["tokens"]), name_cause(d["cause"]), describe_drop(d)) for d in drops]
+    lines += block("left out", [("id", "tokens", "cause", "what"), *left], width)
+    if drops:
+        again = asked_again(int(value.get("recalled", 0)), int(value.get("left_out", len(drops))), len(drops))
+        again += "; tokens are estimated"
+        lines += filled(again, width, "  ")
+    bounds = [(str(b["name"]), limit(b["value"], str(b["name"])), str(b["bound_by"])) for b in value.get("limits", [])]
+    lines += block("limits", [("name", "value", "set by"), *bounds], width)
+    notes = (f"note: {notice}" for notice in value.get("notices", []))
+    return "\n".join([*lines, *_history_lines(value, width), *paragraphs(notes, width)])
+
+
+def _window(budget: Value, width: int) -> list[str]:
+    """Draw one bar of the whole window: a letter for each layer, the free part, the reserved part."""
+    whole = max(1, int(budget["window"]))
+    size = max(10, min(WIDEST, width - 4))
+    parts = [(letter, int(budget["used"].get(layer, 0))) for layer, letter in LAYERS]
+    parts += [(FREE, max(0, int(budget["remaining"])))]
+    parts += [(KEPT, int(budget.get("reserve_reply", 0)) + int(budget.get("reserve_tools", 0)))]
+    bar, shown, sum_ = "", 0, 0
+    for letter, tokens in parts:
+        sum_ += tokens
+        end = min(size, max(round(size * sum_ / whole), shown + bool(tokens)))
+        bar += letter * (end - shown)
+        shown = max(shown, end)
+    return [f"  [{bar[:size]}]"]
+
+
+def _bars(budget: Value, width: int) -> list[str]:
+    """Draw a bar of the budget for each layer and for the free part; figures alone if there is no room for bars."""
+    available = max(1, int(budget["available"]))
+    rows = [(letter, layer, int(budget["used"].get(layer, 0))) for layer, letter in LAYERS]
+    rows.append((FREE, "free", max(0, int(budget["remaining"]))))
+    lines = []
+    for letter, name, tokens in rows:
+        line = f"  {letter} {name:<8}{number(tokens):>9}{share(tokens, available):>8}"
+        room = min(40, width - cells(line) - 2)
+        if room >= 8:
+            full = min(room, round(room * tokens / available) or (1 if tokens else 0))
+            line += f"  {'#' * full}{'.' * (room - full)}"
+        lines.append(line if cells(line) <= width else cut_line(f"{letter} {name} {number(tokens)}", width))
+    reply, tools = number(budget.get("reserve_reply", 0)), number(budget.get("reserve_tools", 0))
+    kept = f"{KEPT} kept free: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
+    return [*lines, *filled(kept, width, "    ", "  ")]
+
+
+def _cached(value: Value, width: int) -> list[str]:
+    cached = value.get("cached")
+    if not cached:
+        return []
+    total = int(value["budget"]["used"]["total"])
+    tokens = int(cached["tokens"])
+    if not tokens:
+        text = "cache: nothing was sent before"
+    else:
+        text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
+    return ["", *filled(text, width, "  ", "")]
+
+
+def describe_rewrite(rewrite: Value) -> str:
+    """Describe the next rewrite of the window: when and by what."""
+    if rewrite["by"] == "epoch":
+        return f"with your next message, which misses the cache: {rewrite['why']}"
+    at = f"at {number(rewrite['at'])} tokens"
+    if rewrite["by"] == "truncation":
+        return f"{at} the oldest messages are left out"
+    return f"{at} older messages are summarized"
+
+
+def _place(item: Value) -> str:
+    return "-" if item.get("entry") is None else str(item["entry"])
+
+
+def _history_lines(value: Value, width: int) -> list[str]:
+    history = value.get("history")
+    if not history:
+        return []
+    text = (
+        f"history: {plural(history['entries'], 'entry', 'entries')} in {plural(history['groups'], 'group')}, "
+        f"{number(history.get('hidden_entries', 0))} hidden"
+    )
+    return ["", *filled(text, width)]
+
+
+def section_rows(value: Value, width: int) -> list[str]:
+    """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
+    sections, told = value.get("sections", []), value.get("told", [])
+    fixed = [one for one in sections if one["layer"] == "system"]
+    rows = [_row(one, _layer(value, one), width) for one in fixed]
+    if rest := int(value.get("joins", {}).get("system", 0)):
+        rows.append(_blank("(no section)", number(rest), width))
+    rows += [_row(one, _layer(value, one), width) for one in sections if one["layer"] != "system"]
+    lines = block("sections", [_heading(width), *rows], width)
+    if rows and (plan := value.get("section_budget")):
+        raised = "; raised for sections that are always sent" if plan.get("raised") else ""
+        part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
+        text = f"{part} of the section budget (estimated){raised}"
+        lines += filled(text, width, "  ")
+    last = [_row(one, sum(int(each["tokens"]) for each in told), width) for one in told]
+    return lines + block("sent last", [_heading(width), *last], width) + _reasons([*sections, *told], width)
+
+
+def _reasons(sections: list[Value], width: int) -> list[str]:
+    """Return the reasons that sections are not whole, and the places of the whole texts."""
+    lines: list[str] = []
+    for one in sections:
+        why = str(one.get("reason") or "")
+        beyond = one.get("unread_bytes")
+        if why and (one["form"] != "full" or beyond):
+            drop = f"; {'what was read' if beyond else 'the whole'} is {one['drop']}" if one.get("drop") else ""
+            lines += filled(f"{one['id']}: {why}{drop}", width, "    ", "  ")
+    return ["", "why:", *lines] if lines else []
+
+
+def _heading(width: int) -> tuple[str, ...]:
+    bar = ("share",) if width >= ROOM else ()
+    return ("id", "in", "tokens", *bar, "form", "score", "from")
+
+
+def _blank(name: str, tokens: str, width: int) -> tuple[str, ...]:
+    bar = ("",) if width >= ROOM else ()
+    return (name, "S", tokens, *bar, "", "", "")
+
+
+def _layer(value: Value, section: Value) -> int:
+    """Return the tokens of the section's layer."""
+    return int(value["budget"]["used"].get(str(section["layer"]), 0))
+
+
+def _row(section: Value, layer: int, width: int) -> tuple[str, ...]:
+    full, tokens = section.get("full_tokens"), int(section["tokens"])
+    size = number(tokens)
+    if full is not None and full != tokens:
+        size += f" of {number(full)}"
+    cells = min(BAR, round(BAR * tokens / max(1, layer)) or (1 if tokens else 0))
+    bar = ("#" * cells + "." * (BAR - cells),) if width >= ROOM else ()
+    form = "off" if section.get("off") else str(section["form"])
+    source = ("always sent, " if section.get("sticky") else "") + str(section.get("source") or "")
+    letter = LETTERS.get(str(section["layer"]), "")
+    return str(section["id"]), letter, size, *bar, form, _score(section), source
+
+
+def _score(section: Value) -> str:
+    score, multiplier = section.get("score"), section.get("multiplier", 1.0)
+    return "-" if score is None else f"{score:g}" + ("" if multiplier == 1.0 else f" (x{multiplier:g})")

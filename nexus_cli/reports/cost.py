@@ -12,6 +12,9 @@ from nexus_cli.core.usage import UsageSum
 from nexus_cli.lane.request_history import was_answered
 from nexus_cli.lane.user_messages import first_words, read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+from nexus_cli.reports.text.lines import Value, block, dollars, filled, number
+from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
+from nexus_cli.reports.usage import count_requests, describe_usage, price_hint, usage_rows
 
 TURNS = 10
 WORDS = 80
@@ -19,6 +22,8 @@ KINDS = {"main": "conversation", "compact": "compaction"}
 """Kinds of requests by the agent of their lane; others are named after the agent."""
 WORKERS = "workers"
 """Kind of the requests of all workers."""
+BARS = 60
+"""Columns of the widest plot."""
 
 
 def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
@@ -110,3 +115,36 @@ def _turn_starts(log: LaneLog) -> list[Entry]:
     """Return the entries that began the newest turns, oldest first."""
     begun = (entry for entry in read_backwards(log.read, log.last_id()) if entry.kind is Kind.USER)
     return list(islice(begun, TURNS))[::-1]
+
+
+def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
+    """Show the usage of the session so far, with a plot of its requests."""
+    total = value["total"]
+    if not total["requests"]:
+        return "\n".join(filled("This session has sent no request yet.", width))
+    lines = filled(describe_usage(total, count_requests(total)), width)
+    lines += _plot_requests(value.get("series", []), width, look)
+    lines += block("by model", usage_rows("model", value["models"]), width)
+    if len(value["kinds"]) > 1:
+        lines += block("by kind", usage_rows("kind", value["kinds"]), width)
+    turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
+    lines += block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", usage_rows("turn", turns), width)
+    lines += price_hint([row["name"] for row in value["models"] if row["unpriced"]], width)
+    if total.get("estimated"):
+        note = f"{number(total['estimated'])} of the requests reported no usage: theirs is estimated."
+        lines += ["", *filled(note, width)]
+    return "\n".join(lines)
+
+
+def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> list[str]:
+    """Draw the cost of each request as a bar, or its tokens if a price is unknown; [] for fewer than two."""
+    if len(series) < 2:
+        return []
+    costs = [one["cost_usd"] for one in series]
+    priced = None not in costs and any(costs)
+    bars, per_bar = plot(costs if priced else [one["tokens"] for one in series], max(1, min(BARS, width - 2)), look)
+    most = max(costs) if priced else max(one["tokens"] for one in series)
+    figure = f"{dollars(most)} at most" if priced else f"{number(most)} at most"
+    title = f"{'dollars' if priced else 'tokens'} of each request, {figure}"
+    title += f"; a bar is {per_bar} requests" if per_bar > 1 else ""
+    return ["", *filled(f"{title}:", width), *(f"  {bar}" for bar in bars)]

@@ -14,7 +14,9 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.approvals import DECISION
+from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, name_origin, table, when
 from nexus_cli.session.limits_record import LEVEL_LAYER, LIMITS
+from nexus_cli.text.cells import one_line
 from nexus_cli.turn.dispatch import RESULT
 
 if TYPE_CHECKING:
@@ -22,6 +24,15 @@ if TYPE_CHECKING:
 
 NEWEST = 20
 """Number of decisions that are listed if no id is given."""
+SAID = {"allow": "allowed", "ask": "asked", "deny": "refused", None: "not decided"}
+ANSWERS = {
+    "yes": "you said yes",
+    "session": "you allowed it for the session",
+    "always": "you allowed it always: a rule was added",
+    "no": "you said no",
+    "none": "no answer came",
+}
+NO_DECISIONS = "No decisions yet: calls that the level allows are not listed."
 
 
 def decisions_report(log: LaneLog, most: int = NEWEST) -> DecisionsReport:
@@ -104,3 +115,60 @@ def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> st
     if name == "allow" and (str(bound["value"]) if bound else "read") != value:
         return LEVEL_LAYER
     return str(bound["bound_by"]) if bound else "defaults"
+
+
+def decisions_text(value: Value, width: int) -> str:
+    """Return a line for each decision, newest last."""
+    rows = value["decisions"]
+    if not rows:
+        return "\n".join(filled(NO_DECISIONS, width))
+    listed = [("id", "decision", "call", "by")]
+    for row in rows:
+        call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
+        listed.append((row["id"], describe_verdict(row), call, _source(row)))
+    before = filled(f"{value['more']:,} more before these.", width) if value["more"] else []
+    return "\n".join([*before, *table(listed, width)])
+
+
+def decision_text(value: Value, width: int) -> str:
+    """Show one decision in full: verdict, reason, origin, the parts of the call, and the person's answer."""
+    lines = filled(f"{value['id']}  {value['tool']} {value['subject']}", width, "  ")
+    why = f": {value['why']}" if value["why"] else ""
+    rows = [("", f"{describe_verdict(value)}{why}")]
+    if value.get("said"):
+        rows.append(("words", value["said"]))
+    rows.append(("by", _source(value)))
+    if value["profile"]:
+        rows.append(("sandbox", CONFINED.get(value["profile"], str(value["profile"]))))
+    rows.append(("at", when(value["at"])))
+    for name, text in rows:
+        lines += filled(f"{name}: {text}" if name else text, width, "    ", "  ") if text else []
+    if value["parts"]:
+        lines += filled("parts:", width, "  ", "  ")
+        lines += [line for part in value["parts"] for line in _part(part, width)]
+        lines += [f"    and {more:,} more"] if (more := value.get("more_parts", 0)) else []
+    return "\n".join(lines)
+
+
+def _part(part: Value, width: int) -> list[str]:
+    rule = f"{part['rule']}, " if part["rule"] else ""
+    command = one_line(" ".join(part["command"])) or "(an assignment)"
+    origin = name_origin(str(part["from"]))
+    return filled(f"{part['decision']:<5} {command} ({rule}{origin})", width, "          ", "    ")
+
+
+def describe_verdict(row: Value) -> str:
+    """Describe the verdict, and the outcome of a question."""
+    said = SAID[row["decision"]]
+    if row["decision"] == "ask":
+        nobody = "it failed before anybody was asked" if row["ran"] else "nobody could be asked"
+        said += f", {ANSWERS.get(row['answer'], nobody)}"
+    return said
+
+
+def _source(row: Value) -> str:
+    """Describe the origin of a decision: the rule with file and line, or a level or limit and its setter."""
+    if row["rule"]:
+        return f"{row['rule']} ({row['from']})"
+    layer = row.get("bound_by")
+    return name_origin(str(row["from"] or "")) + (f" (from {layer})" if layer else "")

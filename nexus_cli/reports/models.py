@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from nexus_cli.config.settings import Settings
@@ -17,6 +17,7 @@ from nexus_cli.lane.open_session import load_model_info, readonly_ledger
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model, provider_of, takes_effort
+from nexus_cli.reports.text.lines import Value, filled, number, table
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ModelObject, ModelReport, ModelsReport
@@ -32,6 +33,13 @@ FIGURES = (
     "cache",
     "images",
     "known",
+)
+NO_MODEL = "No model is usable yet: there is no key and no local server. `nexus login PROVIDER` stores a key."
+PRICES = (
+    ("input_price", "input"),
+    ("output_price", "output"),
+    ("cache_read_price", "read from cache"),
+    ("cache_write_price", "write to cache"),
 )
 
 
@@ -106,3 +114,51 @@ def _served(url: str) -> list[str]:
         return []
     finally:
         connection.close()
+
+
+def models_text(value: Value, width: int) -> str:
+    """List the models that are usable now."""
+    models = value["models"]
+    if not models:
+        return "\n".join(filled(NO_MODEL, width))
+    rows = [("", "model", "window", "$ in", "$ out", "cache", "because")]
+    for m in models:
+        mark = "*" if m["name"] == value.get("chosen") else ""
+        prices = (number(m["input_price"]), number(m["output_price"]), "yes" if m["cache"] else "no")
+        rows.append((mark, m["name"], _window(m), *prices, ", ".join(m["because"])))
+    foot = "$ per million tokens, - is unknown. * is the default."
+    return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)])
+
+
+def model_text(value: Value, width: int) -> str:
+    """Show one model: its address, its window, its prices."""
+    rows = [
+        ("model", value["name"] + (" (the default)" if value.get("chosen") else "")),
+        ("provider", value.get("provider") or "unknown"),
+        ("window", f"{_window(value)} tokens{_origin(value)}"),
+        ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
+        *((f"$ {name}", _price(value[key])) for key, name in PRICES),
+        ("cache", "yes" if value["cache"] else "no"),
+        ("images", "yes" if value["images"] else "no"),
+        ("effort", "yes" if value.get("effort") else "no"),
+        ("because", ", ".join(value.get("because", ())) or "-"),
+    ]
+    size = max(len(name) for name, _ in rows) + 2
+    if width < size + 16:
+        return "\n".join(line for name, text in rows for line in filled(f"{name}: {text}", width, "  ", ""))
+    return "\n".join(line for name, text in rows for line in filled(text, width, " " * size, name.ljust(size)))
+
+
+def _price(value: Any) -> str:
+    return "unknown" if value is None else f"{number(value)} per million tokens"
+
+
+def _window(model: Value) -> str:
+    return number(model["window"]) if model["known"] or model["window_told"] else f"{model['window']:,}?"
+
+
+def _origin(model: Value) -> str:
+    """Describe the origin of a window that is not in the table."""
+    if model["window_told"]:
+        return f', as the provider reported; [models."{model["name"]}"] window in config.toml overrides it'
+    return "" if model["known"] else ", assumed: it is not in the table"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import Settings
@@ -11,6 +11,13 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
+from nexus_cli.reports.text.lines import (
+    Value,
+    block,
+    filled,
+    number,
+    paragraphs,
+)
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import (
@@ -20,6 +27,8 @@ if TYPE_CHECKING:
         SeenSection,
         ToolDifferences,
     )
+
+_SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
 
 
 def request_difference(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> DifferenceReport:
@@ -123,3 +132,50 @@ def _tools(before: RequestView | None, after: RequestView) -> ToolDifferences:
         "removed": [name for name in one if name not in two],
         "changed": [name for name in two if name in one and one[name] != two[name]],
     }
+
+
+def between_text(value: Value, width: int) -> str:
+    """List the sections, entries and tools that were added, removed or changed, and the cause of a new epoch."""
+    step, before = value["step"], value.get("before")
+    tokens, epoch, model = value["tokens"], value["epoch"], value["model"]
+    change = int(tokens["after"]) - int(tokens["before"])
+    against = f"against request {before}" if before else "the first of its session"
+    head = [
+        f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}",
+        f"The window was rewritten: {epoch['cause']}."
+        if epoch.get("cause")
+        else "The window continues the one before.",
+    ]
+    if before and model["before"] != model["after"]:
+        head.append(f"model {model['after']}, before {model['before']}")
+    lines = paragraphs(head, width)
+    sections, entries, tools = value["sections"], value["entries"], value["tools"]
+    rows = [("+", str(one["id"]), *_seen_cells(one)) for one in sections["added"]]
+    rows += [("-", str(one["id"]), *_seen_cells(one)) for one in sections["removed"]]
+    rows += [("~", str(one["id"]), *_changed_cells(one["before"], one["after"])) for one in sections["changed"]]
+    lines += block("system sections", [("", "id", "tokens", "form"), *rows], width)
+    told = [("+", str(one["id"]), *_seen_cells(one)) for one in value.get("told", [])]
+    lines += block("sent with it", [("", "id", "tokens", "form"), *told], width)
+    named = [(sign, str(name), "") for sign, key in _SIGNS for name in tools[key]]
+    lines += block("tools", [("", "name", ""), *named], width)
+    moved = [_entry_cells("+", one) for one in entries["added"]] + [
+        _entry_cells("-", one) for one in entries["removed"]
+    ]
+    lines += block("entries", [("", "entry", "tokens", "form", "what"), *moved], width)
+    if not (rows or told or named or moved):
+        lines += ["", *filled("Nothing differs.", width)]
+    return "\n".join(lines)
+
+
+def _seen_cells(one: Value) -> tuple[str, str]:
+    return number(one["tokens"]), str(one["form"])
+
+
+def _changed_cells(before: Value, after: Value) -> tuple[str, str]:
+    tokens = f"{number(before['tokens'])} to {number(after['tokens'])}"
+    form = str(after["form"]) if before["form"] == after["form"] else f"{before['form']} to {after['form']}"
+    return tokens, form
+
+
+def _entry_cells(sign: str, one: Value) -> Sequence[str]:
+    return sign, str(one["entry"]), number(one["tokens"]), str(one["form"]), str(one["what"])

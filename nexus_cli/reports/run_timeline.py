@@ -17,7 +17,8 @@ from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Run, Signal
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.lanes import END
 from nexus_cli.reports.runs import describe_run
-from nexus_cli.reports.timeline import LAST, NEXUS, Event, Row, SessionRecord, make_row, pick_newest
+from nexus_cli.reports.timeline import LAST
+from nexus_cli.reports.timeline_rows import NEXUS, Event, Row, SessionRecord, make_row, pick_newest
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.timeline_report import RunTimelineReport

@@ -5,6 +5,7 @@ Reads the ledger, so that a compacted window hides nothing. Sends nothing and wr
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +19,8 @@ from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.ledger.search import search
-from nexus_cli.reports.workers import recorded_workers
+from nexus_cli.reports.text.lines import Value, cut_line, filled, folded, number, plural, table, when
+from nexus_cli.reports.workers import recorded_workers, worker_lines
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
@@ -39,6 +41,24 @@ NOTHING: Mapping[str, Any] = {
     "entries": 0,
     "turns": 0,
 }
+HEAD = (
+    "id",
+    "name",
+    "folder",
+    "worktree",
+    "model",
+    "recipe",
+    "created",
+    "updated",
+    "turns",
+    "parent",
+    "spawner",
+    "cost_usd",
+)
+TITLE = 200
+"""Most columns of a title on lines that are otherwise as long as their content."""
+WIDE = 1000
+"""Wider than any terminal: from here on ids are whole, for scripts."""
 
 
 def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> SessionsReport:
@@ -172,3 +192,73 @@ def _newest_turn(record: LaneLog) -> list[Entry]:
         if entry.kind is Kind.USER:
             break
     return found[::-1]
+
+
+def sessions_text(value: Value, width: int) -> str:
+    """Return the sessions of a folder or of all."""
+    sessions, runs = value.get("sessions", []), int(value.get("runs", 0))
+    left = f"{plural(runs, 'run')} of `nexus ask` left out: `nexus sessions list --all` lists them too." if runs else ""
+    left = " ".join(filter(None, (describe_more_sessions(value), left)))
+    if not sessions:
+        text = "No sessions here yet."
+        return "\n".join(filled(f"{text} {left or '`nexus sessions list --all` lists those of other folders.'}", width))
+    rows = [("id", "last used", "turns", "what")]
+    for s in sessions:
+        what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"
+        named = s["id"] if width >= WIDE else s.get("short", s["id"])
+        run = "ask: " if s.get("front") == "ask" else ""
+        place = f"-w {s['worktree']}: " if s.get("worktree") else ""
+        rows.append((str(named), when(s.get("updated")), number(s.get("turns")), cut_line(place + run + what, TITLE)))
+    return "\n".join([*table(rows, width, right=(2,)), *(["", *filled(left, width)] if left and width < WIDE else ())])
+
+
+def describe_more_sessions(value: Value) -> str:
+    """Return the number of older sessions that a list leaves out, with the command that lists them; "" for none."""
+    total = int(value.get("total", 0))
+    more = total - len(value.get("sessions", []))
+    return f"{more:,} older not shown: `nexus sessions list --limit {total}`." if more > 0 else ""
+
+
+def title_of(text: object) -> str:
+    """Return the beginning of a session as its title: the person's text without attachments."""
+    return str(text or "").split("\n\n<", 1)[0]
+
+
+def session_text(value: Value, width: int) -> str:
+    """Show one session: its head, then its entries in order; a result names the call that it answers."""
+    head = {**value, **{key: when(value.get(key)) for key in ("created", "updated")}}
+    lines = [cut_line(f"{key:<8}  {head[key]}", width) for key in HEAD if head.get(key) not in (None, "")]
+    lines += worker_lines(value, width)
+    for entry in value.get("entries", []):
+        answers = f" of {entry['call']}" if entry.get("call") else ""
+        lines += ["", cut_line(f"[{entry.get('id')}] {when(entry.get('at'))} {entry.get('actor', '')}{answers}", width)]
+        lines += folded(text, width) if (text := str(entry.get("text") or "").rstrip("\n")) else []
+        for call in entry.get("calls", []):
+            given = call.get("raw") or _arguments_line(call.get("arguments"))
+            lines.append(cut_line(f"-> {call.get('id', '')} {call.get('name')} {given}", width))
+    return "\n".join(lines)
+
+
+def _arguments_line(arguments: Any) -> str:
+    """Return the arguments of a call on one line: a single text unchanged, else JSON."""
+    values = list(arguments.values()) if isinstance(arguments, Mapping) else [arguments]
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def search_text(value: Value, width: int) -> str:
+    """List the matches: session and entry, then the text around each."""
+    hits = value.get("hits", [])
+    where = "any folder" if value.get("folder") is None else "the sessions of this folder"
+    if not hits:
+        lines = filled(f"`{cut_line(value.get('text'), 200)}` was not found in {where}.", width)
+    else:
+        lines = []
+        for hit in hits:
+            name = f" {hit['name']}" if hit.get("name") else ""
+            head = f"{hit['session']} [{hit['entry']}] {when(hit['at'])} {hit['actor']}{name}"
+            lines += [*filled(head, width, "    ", ""), *filled(str(hit["snippet"]), width, "    "), ""]
+        more = ", the newest; --limit shows more" if value.get("more") else ""
+        lines += filled(f"{plural(len(hits), 'place')}{more}.", width)
+    if value.get("damaged"):
+        lines += filled(f"{plural(int(value['damaged']), 'damaged text')} could not be read.", width)
+    return "\n".join(lines)

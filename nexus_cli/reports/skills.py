@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, cast
 from nexus_cli.context.sections.skills import count_untrusted, find_skills, read_guide
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.reports.text.lines import Value, filled, plural, table
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import SkillObject, SkillsReport
+
+NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
 
 
 def list_skills(cwd: Path) -> SkillsReport:
@@ -48,3 +51,22 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
     if hidden:
         hint += f"; this project has {hidden} more, which count after `nexus trust`"
     return NexusError("usage", f"no skill '{one_line(name)}'", "no skill has this name", hint)
+
+
+def skills_text(value: Value, width: int) -> str:
+    """List the skills by name."""
+    rows = [("name", "from", "what")]
+    for skill in value["skills"]:
+        said = skill["description"]
+        if skill["problem"]:
+            said = f"[cannot be used: {skill['problem']}]"
+        elif skill["shadowed"]:
+            said = f"[shadowed by the one before] {said}"
+        rows.append((skill["name"], skill["origin"], said))
+    lines = table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
+    if value["untrusted"]:
+        more = plural(value["untrusted"], "more skill")
+        lines += ["", *filled(f"This project has {more}; `nexus trust` enables them.", width)]
+    elif len(rows) > 1:
+        lines += ["", *filled("`nexus skill use NAME` prints the guide.", width)]
+    return "\n".join(lines)

@@ -17,7 +17,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_name
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.timeline import LAST, Row, make_row
+from nexus_cli.reports.timeline import LAST
+from nexus_cli.reports.timeline_rows import Row, make_row
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import EntityObject

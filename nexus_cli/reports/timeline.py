@@ -1,91 +1,66 @@
 """Report the events of a session, oldest first: time, actor, reason, the part that the model has seen, and the cost.
 
 Reads the ledger, without epochs and messages before the listed ones. Sends nothing and writes nothing.
-
-A timeline is `{"version": 1, "session", "name", "model", "folder", "cursor", "earlier", "rows", "totals"}`. `earlier`
-is the number of rows before the first listed one. Each row has
-
-| key | what |
-|---|---|
-| `at` | time, ISO 8601 in UTC; "" if none was recorded |
-| `kind` | of an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`), `compaction_failed`, `drop`, `pin`, `goal`, `worker`, `lane`, `waiting`, `claimed`, `resumed` |
-| `entry` | id of the entry; of another row None |
-| `actor` | `{"id", "name", "type"}`, type `human`, `agent`, `tool` or `nexus` |
-| `text` | first line of the message or of the result, or a description of the event |
-| `why` | reason: of a decision on a call, of a rewrite; "" if there is none |
-| `seen` | True if the entry was sent to the model, False if it is new; None for a row without an entry |
-| `trigger` | of the entry that started a turn `{"type", ...}` with its recorded fields; type `repl`, `ask`, `stdin`, `client`, `worker`, `plan`, `service`, `space_message`, `resume`; else None |
-| `tokens` | of an entry by our count; of a request or a lane, input and output; of a drop those left out; else None |
-| `cost_usd` | of a request, a lane or a worker; None if it is unknown, or such a row has no cost |
-| `seconds` | of a call, a request or a worker; else None |
-
-and by kind: `assistant` `calls` (`id`, `name`, `subject`); `tool` `call`, `subject`, `outcome`, `decision`, `answer`;
-entries with a recall `recalled` (ids of drops); messages with files `attached` (`AttachedFile.to_json`); `request` `step`, `model`, `input`, `output`, `cache_read`,
-`finish`; epochs `epoch`, `model`, `before`, `after` (tokens of the last request before and of the first after it);
-`drop` `drop` (its id, for `recall` and `nexus drops show`), `recalls`; `worker` `worker`, `session`, `state`, `steps`;
-`lane` `lane` (its agent), `requests`; `fork` `session`; `waiting` `until` (time
-at which the run goes on anyway, "" for never); `claimed` (a run was claimed) `run` (its id); `resumed` (it goes on
-after what it waited for) `run`, `signals` (their kinds).
-
-`totals` has `rows`, `entries`, `requests`, `tokens`, `input`, `output`, `cache_read`, `cost_usd` (None where a price is
-unknown), `known_usd`, `drops`. Its tokens and dollars are with those of side lanes and workers.
-"""  # noqa: E501  (tables)
+The rows are those of `core/json_types/timeline_report.py`.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, cast
 
-from nexus_cli.core.clock import format_utc
-from nexus_cli.core.elide import RECALL
-from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
-from nexus_cli.core.message import ToolResult, restore_result
-from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.core.usage import UsageSum
-from nexus_cli.lane.backoff import TRIED
-from nexus_cli.lane.cache_expectation import REWRITE
-from nexus_cli.lane.compaction.pins import KIND as PIN
-from nexus_cli.lane.goals import KIND as GOAL
-from nexus_cli.lane.user_input import ATTACHMENTS, RECALLED, TRIGGER
-from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
-from nexus_cli.ledger.epochs import EpochRow
-from nexus_cli.ledger.sessions import SHOWN, TAKEN, WAIT
-from nexus_cli.permission.approvals import DECISION
-from nexus_cli.reports.workers import recorded_workers
-from nexus_cli.session.running_workers import WORKER
-from nexus_cli.turn.dispatch import RESULT
-from nexus_cli.turn.waiting import waiting_entry
+from nexus_cli.core.clock import format_local_minute
+from nexus_cli.ledger import Ledger
+from nexus_cli.reports.decisions import describe_verdict
+from nexus_cli.reports.spaces import MOST_NAMED
+from nexus_cli.reports.text.lines import (
+    PURPOSES,
+    SHORT_ID,
+    Value,
+    cut_line,
+    dollars,
+    filled,
+    known_dollars,
+    measure_attached,
+    number,
+    plural,
+    short,
+    when,
+)
+from nexus_cli.reports.timeline_rows import SessionRecord, pick_newest
+from nexus_cli.text.cells import cells, one_line
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.timeline_report import TimelineCall, TimelineReport, TimelineRow
+    from nexus_cli.core.json_types.timeline_report import TimelineReport
 
 LAST = 200
 """Number of rows unless another one is asked for."""
-LONGEST = 400
-"""Most characters of a text in a row."""
-_LOOK_BACK = 50
-"""Entries that are read in one batch to find the calls of the first results."""
-_TYPES = {"agent": "worker", "space": "space_message"}
-"""Type of a trigger by its source, if they differ; a message that a person typed has the type of the front."""
-_TYPED = ("", "person", "stdin")
-"""Sources of messages from the person."""
-
-Row: TypeAlias = "TimelineRow"
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A row to be built, and its place."""
-
-    entry: int
-    """The newest entry at that time; for an entry its own id."""
-    at: str
-    """Orders the events after one entry; "" for the entry itself."""
-    make: Callable[[], Row]
+COLUMNS = 60
+"""Least width at which the text is beside time and name."""
+NAME = 12
+"""Cells of the column of names."""
+KIND = 14
+"""Cells of a trigger's type."""
+MARKS = {True: "[SEEN]", False: "[NEW]", None: ""}
+CAUSES = {
+    "compaction": "compaction",
+    "overflow": "compaction",
+    "compaction_failed": "compaction",
+    "pruned": "pruning",
+    "model": "model",
+    "restore": "restored",
+    "waiting_reply": "waiting",
+}
+"""Kinds of rows by their name for people; other kinds keep their name."""
+STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
+"""Kinds of rows whose text is somebody's words, cut to one line; all others are whole."""
+SPOKEN = ("user", "steer", "assistant", "instruction")
+"""Kinds that are shown as `NAME: words`."""
+LONGEST_NAME = 24
+"""Most cells of a name before words."""
+TYPED = ("repl", "ask")
+"""Types of triggers that only mean that the person typed."""
 
 
 def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], last: int = LAST) -> TimelineReport:
@@ -98,426 +73,212 @@ def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], 
     return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
 
 
-def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the newest `last` rows of `events` in order, the number of earlier ones with `unread` ones, and the
-    totals."""
-    ordered = sorted(events, key=lambda event: (event.entry, event.at))
-    total, rows = len(ordered) + unread, [event.make() for event in ordered[-last:]]
-    return {"earlier": total - len(rows), "rows": rows, "totals": {"rows": total, **totals}}
+def timeline_text(value: Value, width: int) -> str:
+    """Return a line for each row below its day, then the totals."""
+    return _listed(value, width, _row)
 
 
-class SessionRecord:
-    """The ledger's record of a session, with as many of its newest entries as rows are listed."""
-
-    def __init__(self, ledger: Ledger, session: str, subjects: Mapping[str, str], last: int) -> None:
-        self._ledger, self._info, self._logs = ledger, ledger.session(session), ledger.logs(session)
-        self._log, self._newest = self._logs[0], self._logs[0].last_id()
-        self._requests = {log.lane: log.requests() for log in self._logs}
-        self._drops = self._log.drops()
-        self.read = ReadEntries(self._log, self._info, subjects, max(1, self._newest - last + 1), self._newest)
-        self.read.waiting = waiting_entry(ledger, self._log)
-        self.unread = self.read.first - 1
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts of the session."""
-        info = self._info
-        named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
-        return {**named, "cursor": self.read.cursor}
-
-    def events(self) -> Iterator[Event]:
-        """Yield all events except those of entries that were not read."""
-        log, own = self._log, self._requests[self._log.lane]
-        yield from _start_events(self._info, log)
-        yield from self.read.events()
-        yield from _epoch_events(log, own, self.read)
-        yield from _request_events(own, self.read)
-        yield from (Event(drop.after, drop.at, partial(_drop_row, drop)) for drop in self._drops)
-        for kind, make in ((PIN, _pin_row), (GOAL, _goal_row), (WAIT, _wait_row)):
-            yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
-        yield from (Event(memo.entry, memo.at, partial(_taken_row, memo, self._ledger)) for memo in log.memos(TAKEN))
-        yield from _worker_events(self._ledger, log)
-        yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
-
-    def totals(self) -> dict[str, Any]:
-        """Return the sums over the session and its workers."""
-        usage = self._ledger.usage(self._info.id)
-        return {
-            "entries": self._newest,
-            "requests": sum(map(len, self._requests.values())),
-            "tokens": usage.input + usage.output,
-            "input": usage.input,
-            "output": usage.output,
-            "cache_read": usage.cache_read,
-            "cost_usd": usage.cost_usd,
-            "known_usd": self._info.known_usd,
-            "drops": len(self._drops),
-        }
+def told_timeline_text(value: Value, width: int) -> str:
+    """Return the same lines in the form for people: `You: fix it`, `nexus: done`."""
+    return _listed(value, width, _told_row)
 
 
-def make_row(
-    at: str,
-    kind: str,
-    actor: Mapping[str, Any],
-    text: str,
-    *,
-    entry: int | None = None,
-    why: str = "",
-    seen: bool | None = None,
-    trigger: Mapping[str, Any] | None = None,
-    tokens: int | None = None,
-    cost_usd: float | None = None,
-    seconds: float | None = None,
-    **more: Any,
-) -> Row:
-    """Return a row with the keys that every row has, then those of its kind."""
-    row = {
-        "at": at,
-        "kind": kind,
-        "entry": entry,
-        "actor": dict(actor),
-        "text": first_line(text),
-        "why": first_line(why),
-        "seen": seen,
-        "trigger": trigger,
-        "tokens": tokens,
-        "cost_usd": cost_usd,
-        "seconds": seconds,
-        **more,
-    }
-    return cast("TimelineRow", row)
+def _listed(value: Value, width: int, row_lines: Callable[[Value, int], list[str]]) -> str:
+    rows = value["rows"]
+    lines = filled(_title(value), width)
+    if value["earlier"]:
+        more = min(len(rows) * 5, len(rows) + value["earlier"])
+        lines += filled(f"{plural(value['earlier'], 'row')} earlier: --last {more}", width)
+    for day, several in groupby(rows, key=lambda row: format_local_minute(str(row["at"]), "%Y-%m-%d")):
+        lines += ["", cut_line(day, width)] if day else [""]
+        for row in several:
+            lines += row_lines(row, width)
+    if not rows:
+        lines += filled("Nothing happened yet.", width)
+    lines += ["", *filled(_totals(value["totals"]), width)]
+    if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
+        named = f" --session {value['session'][:SHORT_ID]}"
+        lines += filled(f"`nexus drops show {drop}{named}` prints a drop; in a session /drops {drop}.", width)
+    return "\n".join(lines)
 
 
-def first_line(text: str) -> str:
-    """Return the first non-blank line of `text`, at most `LONGEST` characters."""
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    line = line[: 4 * LONGEST].strip()
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+def _title(value: Value) -> str:
+    if space := value.get("space"):
+        more = [f"{len(space['members']) - MOST_NAMED} more"] if len(space["members"]) > MOST_NAMED else []
+        members = ", ".join([*(f"{one['name']} ({one['type']})" for one in space["members"][:MOST_NAMED]), *more])
+        new = f" · [NEW] is new to {value['reader']}" if value["reader"] else ""
+        return f'space "{space["name"]}" · {members}{new}'
+    name = f" {value['name']}" if value["name"] else ""
+    session = f"session {value['session']}{name} · {value['model']}" if value["session"] else "no session yet"
+    if run := value.get("run"):
+        return f"{run['id']} {run['state']} · {run['title']} · {session}"
+    return session
 
 
-def _actor(name: str) -> dict[str, str]:
-    """Return the author of an entry, from its recorded actor."""
-    if found := members_of(name):
-        names, kinds, ids = zip(*found, strict=True)
-        return {"id": ", ".join(ids), "name": ", ".join(names), "type": "human" if "human" in kinds else "agent"}
-    if name.startswith("tool:"):
-        return {"id": name, "name": name.removeprefix("tool:"), "type": "tool"}
-    shown, kind = _NAMES.get(name, (name, "nexus"))
-    return {"id": name, "name": shown, "type": kind}
+def _totals(total: Value) -> str:
+    if "messages" in total:
+        counts = [plural(total["messages"], "message"), plural(total["runs"], "run")]
+        return " · ".join([*counts, *([dollars(total["cost_usd"])] if total["cost_usd"] else [])])
+    cost = known_dollars(total["cost_usd"], total["known_usd"]) or "price unknown"
+    counts = [plural(total["entries"], "entry", "entries"), plural(total["requests"], "request")]
+    tokens = f"{short(total['tokens'])} tokens ({short(total['cache_read'])} from the cache)"
+    return " · ".join([*counts, tokens, cost, plural(total["drops"], "drop")])
 
 
-_NAMES = {"person": ("You", "human"), "client": ("Client", "human"), "agent": ("Agent", "agent")}
-
-
-NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
-
-
-class ReadEntries:
-    """The entries `first` to `newest` of a main lane with their notes."""
-
-    def __init__(self, log: LaneLog, info: SessionInfo, subjects: Mapping[str, str], first: int, newest: int) -> None:
-        self.first, self.cursor = first, log.cursor()
-        self.waiting = 0
-        """The entry of the result after which the run still waits."""
-        self._front = "ask" if info.front == RUN else "repl"
-        self.entries = {entry.id: entry for entry in (log.read(first, newest) if newest else ())}
-        self._times: list[str] = []
-        for entry in self.entries.values():  # a clock may have been set back
-            self._times.append(max(entry.at, self._times[-1] if self._times else ""))
-        self._results = _by_entry(log.memos(RESULT, first=first))
-        self._decisions = _by_entry(log.memos(DECISION, first=first))
-        self._shown = _by_entry(log.memos(SHOWN, first=first))
-        self._attached = _by_entry(log.memos(ATTACHMENTS, first=first))
-        self._recalled = log.memos(RECALLED, first=first)
-        self._triggers = _by_entry(log.memos(TRIGGER, first=first))
-        self._calls = self._name_calls(log, subjects)
-
-    def _name_calls(self, log: LaneLog, subjects: Mapping[str, str]) -> dict[str, TimelineCall]:
-        """Return name and main argument of every call, by its id; with those whose results come first here."""
-        entries, first = list(self.entries.values()), self.first
-        while entries and entries[0].kind is Kind.TOOL and first > 1:
-            first = max(1, first - _LOOK_BACK)
-            entries = [*log.read(first, entries[0].id - 1), *entries]
-        calls = [call for entry in entries for call in entry.message.tool_calls]
-        return {
-            call.id: {
-                "id": call.id,
-                "name": call.name,
-                "subject": " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200],
-            }
-            for call in calls
-        }
-
-    def find_place(self, at: str) -> int:
-        """Return the newest entry at a time; `first - 1` before the entries that were read."""
-        return self.first - 1 + bisect_right(self._times, at)
-
-    def seconds_to_reply(self, row: RequestRow) -> float | None:
-        """Return the seconds until a request's reply was recorded; None without a reply."""
-        reply = self.entries.get(row.manifest.last + 1)
-        if reply is None or reply.kind is not Kind.ASSISTANT:
-            return None
-        return seconds_between(row.manifest.at, reply.at)
-
-    def events(self) -> Iterator[Event]:
-        """Yield an event for each entry."""
-        return (Event(entry.id, "", partial(self._row, entry)) for entry in self.entries.values())
-
-    def _row(self, entry: Entry) -> Row:
-        match entry.kind:
-            case Kind.TOOL:
-                return self._tool_row(entry)
-            case Kind.ASSISTANT:
-                calls = [self._calls[call.id] for call in entry.message.tool_calls]
-                return self._entry_row(entry, _actor(entry.actor), entry.message.content, calls=calls)
-            case _:
-                return self._message_row(entry)
-
-    def _entry_row(self, entry: Entry, actor: Mapping[str, str], text: str, **more: Any) -> Row:
-        seen = entry.id <= self.cursor
-        return make_row(entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **more)
-
-    def _message_row(self, entry: Entry) -> Row:
-        """Return the row of a message; for an entry that started a turn, with its trigger."""
-        recorded = self._triggers.get(entry.id, {})
-        source, trigger = str(recorded.get("source", "")), None
-        if source or (entry.kind is Kind.USER and entry.actor == PERSON["id"]):
-            trigger = {"type": _TYPES.get(source, source) or self._front, **recorded.get("facts", {})}
-        actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
-        typed, attached = split_attachments(entry.message.content)
-        shown = self._shown.get(entry.id)
-        text = str(shown["text"]) if shown else typed or attached
-        text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
-        recalled = [memo.value["drop"] for memo in self._recalled if memo.entry == entry.id]
-        files = self._attached.get(entry.id, {}).get("files", [])
-        more = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
-        return self._entry_row(entry, actor, text, trigger=trigger, **more)
-
-    def _tool_row(self, entry: Entry) -> Row:
-        note, made = self._results.get(entry.id), self._decisions.get(entry.id, {})
-        result, seconds = restore_result(entry.message.content, note or {})
-        call = str(entry.message.tool_call_id)
-        subject = self._calls[call]["subject"] if call in self._calls else ""
-        recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
-        more: Mapping[str, Any] = {"recalled": [subject]} if recalls else {}
-        return self._entry_row(
-            entry,
-            _actor(entry.actor),
-            entry.message.content,
-            why=str(made.get("why") or made.get("rule") or ""),
-            seconds=None if note is None else seconds,
-            call=call,
-            subject=subject,
-            outcome="" if note is None else _outcome(result, waits=entry.id == self.waiting),
-            decision=made.get("decision"),
-            answer=made.get("answer"),
-            **more,
-        )
-
-
-def _by_entry(memos: Sequence[Memo]) -> dict[int, Mapping[str, Any]]:
-    """Return the newest note of each entry."""
-    return {memo.entry: memo.value for memo in memos}
-
-
-def _outcome(result: ToolResult, *, waits: bool) -> str:
-    if waits:
-        return "waiting"
-    if result.denied:
-        return "refused"
-    if result.stopped:
-        return "stopped"
-    if not result.ran:
-        return "not run"
-    if result.status:
-        return f"exit {result.status}"
-    return "failed" if result.error else "ok"
-
-
-def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:
-    """Yield the start of the session, or its fork from another one."""
-    if info.parent:
-        row = partial(make_row, info.created, "fork", NEXUS, f"forked from {info.parent}", session=info.parent)
-        yield Event(log.forked_at, info.created, row)
+def _row(row: Value, width: int) -> list[str]:
+    """Return a row: time, mark, name, trigger, then the text, which is below them on a narrow terminal."""
+    time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
+    mark, name = MARKS[row["seen"]], cut_line(_name(row), max(NAME, width // 4))
+    trigger = _trigger(row) if row["trigger"] else ""
+    said = " · ".join(filter(None, (one_line(part) for part in _facts(row))))
+    indent = "  " if width < COLUMNS else " " * (17 + NAME)
+    if width < COLUMNS:
+        lines = filled(" ".join(filter(None, (time, mark, name, trigger))), width, indent, "")
+        lines += _said(row, said, width, indent, indent)
     else:
-        what = f"{info.recipe}, {info.model}"
-        yield Event(0, info.created, partial(make_row, info.created, "start", NEXUS, what))
+        head = f"{time} {mark:<6} {name}{' ' * (NAME - cells(name))} " + (f"{trigger} " if trigger else "")
+        lines = _said(row, said, width, indent, head) or [head.rstrip()]
+    return [*lines, *(line for text in _below(row) for line in filled(text, width, f"{indent}  ", indent))]
 
 
-def _request_events(rows: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
-    """Yield an event for each request of the main lane."""
-    for row, after in zip(rows, [*rows[1:], None], strict=False):
-        repeated = after is not None and after.manifest.last == row.manifest.last
-        yield Event(row.manifest.last, row.manifest.at, partial(_request_row, row, read, replied=not repeated))
+def _told_row(row: Value, width: int) -> list[str]:
+    """Return a row for people: without the marks of a model, except for entries that it has not seen and causes of
+    triggers."""
+    time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
+    name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
+    kind = cut_line((row["trigger"] or {}).get("type", name), KIND)
+    notes = [kind] if kind not in (*TYPED, name.casefold()) and not _is_posted(row) else []
+    notes += ["not sent yet"] if row["seen"] is False and row["kind"] != "assistant" else []
+    head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + (":" if row["kind"] in STATED else "")
+    said = " · ".join(filter(None, map(one_line, _spoken(row) if row["kind"] in SPOKEN else _facts(row))))
+    below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]
+    if cells(head) > width // 2:
+        return [*filled(head, width, "  ", ""), *_said(row, said, width, "  ", "  "), *below]
+    return [*(_said(row, said, width, " " * 9, f"{head} ") or [head]), *below]
 
 
-def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
-    usage, model = row.usage, str(row.manifest.arguments.get("model", ""))
-    return make_row(
-        row.manifest.at,
-        "request",
-        AGENT,
-        model,
-        tokens=_tokens(row),
-        cost_usd=usage.cost_usd if usage else None,
-        seconds=read.seconds_to_reply(row) if replied and usage else None,
-        step=row.manifest.step,
-        model=model,
-        input=usage.input if usage else None,
-        output=usage.output if usage else None,
-        cache_read=usage.cache_read if usage else None,
-        finish=row.finish,
-    )
+def _spoken(row: Value) -> Iterator[str]:
+    """Yield the words of somebody, and the calls of the model."""
+    if row.get("recalled"):
+        yield f"recalled {', '.join(row['recalled'])}"
+    yield row["text"]
+    yield from (f"-> {call['name']} {call['subject']}".rstrip() for call in row.get("calls", ()))
 
 
-def _tokens(row: RequestRow) -> int | None:
-    return row.usage.input + row.usage.output if row.usage else None
+def _trigger(row: Value) -> str:
+    from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a plain session needs no runs)
+
+    kind = "" if _is_posted(row) else cut_line(row["trigger"]["type"], KIND)
+    return f"{TRIGGER_MARK} {kind}".rstrip()
 
 
-def seconds_between(first: str, then: str) -> float | None:
-    """Return the seconds between two times of the ledger; None if one is missing or they are in reverse order."""
-    try:
-        seconds = (datetime.fromisoformat(then) - datetime.fromisoformat(first)).total_seconds()
-    except ValueError:
-        return None
-    return round(seconds, 1) if seconds >= 0 else None
+def _is_posted(row: Value) -> bool:
+    """True for one message of a space. An entry of SPACE HISTORY has the same kind, and several messages."""
+    return row["kind"] == "message" and "runs" in row
 
 
-def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
-    """Yield an event for each rewrite of the window, and for each failed compaction."""
-    priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
-    tried = log.memos(TRIED)
-    begun = {memo.value["epoch"]: memo for memo in tried}
-    for before, epoch in zip([None, *(epochs := log.epochs())], epochs, strict=False):
-        if before is None:
-            continue
-        memo = priced.get(epoch.id) or begun.get(epoch.id)
-        at = memo.at if memo else read.entries[epoch.after].at if epoch.after in read.entries else ""
-        make = partial(_epoch_row, at, epoch, before, requests, priced.get(epoch.id))
-        yield Event(epoch.after, at, make)
-    for memo in tried:
-        if memo.value["epoch"] is None:
-            why = str(memo.value["why"])
-            yield Event(
-                memo.entry, memo.at, partial(make_row, memo.at, "compaction_failed", NEXUS, "no compaction", why=why)
-            )
+def _below(row: Value) -> Iterator[str]:
+    """Yield the lines below a message: its files; for a message of a space its origin, the agents it triggered and
+    their runs."""
+    if row.get("attached"):
+        yield f"with {'; '.join(one_line(measure_attached(one)) for one in row['attached'])}"
+    if not _is_posted(row):
+        return
+    if row["why"]:
+        yield row["why"]
+    for run in row["runs"]:
+        cost = f" · {dollars(run['cost_usd'])}" if run["cost_usd"] is not None else ""
+        session = f" · session {run['session']}" if run["session"] else ""
+        why = f": {run['error']}" if run.get("error") else ""
+        yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}{why}"
 
 
-def _epoch_row(at: str, epoch: EpochRow, before: EpochRow, requests: Sequence[RequestRow], priced: Memo | None) -> Row:
-    earlier = [row for row in requests if row.manifest.epoch < epoch.id]
-    later = next((row for row in requests if row.manifest.epoch >= epoch.id), None)
-    text = f"{before.model} to {epoch.model}" if epoch.cause == "model" else epoch.cause
-    return make_row(
-        at,
-        epoch.cause,
-        NEXUS,
-        text,
-        why=str(priced.value.get("why", "")) if priced else "",
-        epoch=epoch.id,
-        model=epoch.model,
-        before=_input(earlier[-1]) if earlier else None,
-        after=_input(later) if later else None,
-    )
+def _said(row: Value, said: str, width: int, indent: str, head: str) -> list[str]:
+    if row["kind"] in STATED:
+        return [head + cut_line(said, width - cells(head))] if said else []
+    return filled(said, width, indent, head)
 
 
-def _input(row: RequestRow) -> int:
-    """Return the tokens of a request as reported, else as estimated."""
-    return row.usage.input if row.usage and row.reported else row.manifest.estimate
+def _name(row: Value) -> str:
+    """Return the actor; for a row that is not an entry, its kind."""
+    if row["kind"] in STATED:
+        return str(row["actor"]["name"]).replace("←", "<-")
+    named = {"request": "step", "drop": "drop", "worker": "worker"}.get(row["kind"], "")
+    return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], str(row["kind"]))
 
 
-def _drop_row(drop: Drop) -> Row:
-    return make_row(
-        drop.at, "drop", NEXUS, drop.what, why=str(drop.cause), tokens=drop.tokens, drop=drop.id, recalls=drop.recalls
-    )
+def _facts(row: Value) -> Iterator[str]:
+    """Yield the facts of a row, the most important first."""
+    if row.get("recalled") and row["kind"] != "tool":
+        yield f"recalled {', '.join(row['recalled'])}"
+    match row["kind"]:
+        case "assistant":
+            yield _quoted(row)
+            yield from (f"-> {call['name']} {call['subject']}".rstrip() for call in row["calls"])
+        case "tool":
+            yield row["subject"]
+            yield row["outcome"]
+            yield f"{row['seconds']:g} s" if row["seconds"] else ""
+            yield _decided(row)
+            yield _quoted(row) if row["text"] != row["why"] else ""
+        case "request":
+            yield from _request(row)
+        case "drop":
+            yield f"{number(row['tokens'])} tokens ({row['why']})"
+            yield row["text"]
+            yield f"recalled {row['recalls']} x" if row["recalls"] else ""
+        case "worker":
+            yield row["state"]
+            yield plural(row["steps"], "step")
+            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+            yield f"session {row['session']}" if row["session"] else ""
+            yield row["text"]
+            yield row["why"]
+        case "lane":
+            yield PURPOSES.get(str(row["lane"]), str(row["lane"]))
+            yield plural(row["requests"], "request")
+            yield f"{short(row['tokens'])} tokens"
+            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+        case "message" if _is_posted(row):
+            yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
+            yield "waits for a reply" if row["waits"] else ""
+            yield _quoted(row)
+        case "user" | "steer" | "instruction" | "message":
+            yield _quoted(row)
+        case "waiting":
+            yield row["text"]
+            yield f"until {when(row['until'])} at the latest" if row["until"] else ""
+        case "signal":
+            yield row["text"]
+            yield row["why"]
+            yield "" if row["taken"] else "not taken yet"
+        case _:
+            if row.get("after") is not None and row["before"] is not None:
+                yield f"{number(row['before'])} -> {number(row['after'])} tokens"
+            yield row["text"] if row["text"] != row["kind"] else ""
+            yield row["why"]
+            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
 
 
-def _pin_row(memo: Memo) -> Row:
-    value = memo.value
-    text = str(value.get("text", "")) or (f"message {value['entry']}" if value.get("entry") else "")
-    return make_row(memo.at, "pin", PERSON, f"{value['id']} {'removed' if value.get('off') else text}")
+def _quoted(row: Value) -> str:
+    return f'"{row["text"]}"' if row["text"] else ""
 
 
-def _goal_row(memo: Memo) -> Row:
-    value = memo.value
-    made, steps = list(value.get("goals", ())), ""
-    if len(made) > 1:
-        steps = f" ({len(made) - 1} {'step' if len(made) == 2 else 'steps'})"
-    text = f"{made[0]['id']} {first_line(str(made[0]['text']))}{steps}" if made else ""
-    for name in ("done", "dropped"):
-        if ids := value.get(name):
-            text = f"{', '.join(map(str, ids))} {name}"
-    return make_row(memo.at, "goal", NEXUS, text)
-
-
-def _wait_row(memo: Memo) -> Row:
-    wait = memo.value["wait"]
-    return make_row(memo.at, "waiting", AGENT, str(wait["why"]), why=str(wait["kind"]), until=_time(wait["until"]))
-
-
-def _time(seconds: float | None) -> str:
-    """Format a time in seconds since the epoch as the ledger does; "" for none."""
-    try:
-        return "" if seconds is None else format_utc(datetime.fromtimestamp(seconds, UTC))
-    except (ValueError, OverflowError, OSError):
+def _decided(row: Value) -> str:
+    """Return the decision on a call that was refused or asked about, with the reason; else ""."""
+    if row["decision"] not in ("ask", "deny"):
         return ""
+    said = describe_verdict({**row, "ran": row["outcome"] not in ("refused", "not run")})
+    return f"{said}: {row['why']}" if row["why"] else said
 
 
-def _taken_row(memo: Memo, ledger: Ledger) -> Row:
-    """Return the row of a run that was claimed, or resumed after a wait."""
-    number, keys = int(memo.value["run"]), memo.value["signals"]
-    name = f"run-{number}"
-    if not keys:
-        return make_row(memo.at, "claimed", NEXUS, name, run=name)
-    kinds = [signal.kind for signal in ledger.runs.signals(number, taken=True) if signal.key in keys]
-    return make_row(memo.at, "resumed", NEXUS, name, why=", ".join(kinds), run=name, signals=kinds)
-
-
-def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
-    """Yield an event for each worker at its start, with its newest state."""
-    begun: dict[str, Memo] = {}
-    for memo in log.memos(WORKER, own=True):
-        begun.setdefault(str(memo.value["id"]), memo)
-    if begun:
-        workers = {row["id"]: row for row in reversed(recorded_workers(ledger, log.session_id))}
-        for name, memo in begun.items():
-            yield Event(memo.entry, memo.at, partial(_worker_row, memo.at, workers[name]))
-
-
-def _worker_row(at: str, worker: Mapping[str, Any]) -> Row:
-    actor = {"id": str(worker["session"] or worker["id"]), "name": str(worker["id"]), "type": "agent"}
-    return make_row(
-        at,
-        "worker",
-        actor,
-        str(worker["task"]),
-        why=str(worker["error"] or ""),
-        tokens=worker["tokens"],
-        cost_usd=worker["cost_usd"],
-        seconds=worker["seconds"],
-        worker=worker["id"],
-        session=worker["session"],
-        state=worker["state"],
-        steps=worker["steps"],
-    )
-
-
-def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: ReadEntries) -> Event:
-    """Return the event of a side lane at its beginning."""
-    forked = log.forked_at
-    first = log.read(forked + 1, forked + 1)
-    at = rows[0].manifest.at if rows else first[0].at if first else ""
-    return Event(forked or read.find_place(at), at, partial(_lane_row, log.agent, at, rows))
-
-
-def _lane_row(agent: str, at: str, rows: Sequence[RequestRow]) -> Row:
-    used = [row.usage for row in rows if row.usage]
-    total = UsageSum.of(used).to_json()
-    return make_row(
-        at,
-        "lane",
-        {"id": agent, "name": agent, "type": "agent"},
-        agent,
-        tokens=total["input"] + total["output"],
-        cost_usd=total["cost_usd"],
-        lane=agent,
-        requests=len(rows),
-    )
+def _request(row: Value) -> Iterator[str]:
+    if row["input"] is None:
+        yield "no answer"
+    else:
+        cached = f" ({short(row['cache_read'])} cached)" if row["cache_read"] else ""
+        yield f"{short(row['input'])} in{cached}, {short(row['output'])} out"
+        yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+        yield f"{row['seconds']:g} s" if row["seconds"] is not None else ""
+        yield "" if row["finish"] in ("stop", "tool_calls") else str(row["finish"])
+    yield row["model"]

@@ -16,6 +16,9 @@ from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.recipes import INSIDE, folders
+from nexus_cli.reports.text.lines import Value, filled, join_names, number
+from nexus_cli.text.cells import expand_tabs, fold
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.edit_preview import unified_diff
 
 if TYPE_CHECKING:
@@ -29,6 +32,17 @@ ACTIVE = {
     "identity": "identity files",
 }
 """Kinds of items that take effect once they are trusted, with their names for people."""
+STANDS = {
+    "trusted": "Trusted.",
+    "changed": "New and changed files are not in effect; the others are.",
+    "untrusted": "It is not in effect.",
+    "nothing": "There is no configuration of this project: nothing to trust.",
+}
+SINCE = {
+    "changed": "Changed since it was trusted",
+    "new": "New since this was trusted",
+    "removed": "Removed since it was trusted",
+}
 
 
 def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> TrustReport:
@@ -119,3 +133,34 @@ def _recipes(found: Configuration) -> list[str]:
             if name.removeprefix(INSIDE).removesuffix(".toml") in taken:
                 problems.append(f"{where}: another recipe has this name, and comes first")
     return problems
+
+
+def trust_text(value: Value, width: int) -> str:
+    """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
+    lines = filled(value["project"], width, "  ")
+    for setting in value["settings"]:
+        shown = shown_value(setting["key"], setting["value"])
+        lines += filled(f"{setting['key']} = {shown}: {setting['effect']}", width, " " * 6, "  ")
+    for name in value["refused"]:
+        lines += filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
+    for file in value["files"]:
+        lines += filled(f"{file['name']}, {number(file['bytes'])} bytes", width, " " * 6, "  ")
+    for problem in value["problems"]:
+        lines += filled(f"Not in effect: {problem}", width, " " * 6, "  ")
+    for item in value["items"]:
+        what = " ".join(filter(None, (item["kind"], item["name"])))
+        if item["kind"] in ("rule", "server"):
+            lines += filled(what, width, " " * 6, "  ")
+        if item["diff"]:
+            lines += ["", *filled(f"{SINCE[item['state']]}: {what}", width, "  ")]
+            for line in item["diff"].splitlines():
+                first, *rest = fold(expand_tabs(sanitize(line)), width - 4)
+                lines += [f"  {first}", *(f"    {piece}" for piece in rest)]
+    stands = STANDS[value["state"]]
+    if value["state"] == "trusted":
+        stands += (
+            f" Active: {join_names(value['active'])}{', except for the files named above' * bool(value['problems'])}."
+        )
+    if value["unsupported"]:
+        stands += f" Not supported yet: {join_names(value['unsupported'])}."
+    return "\n".join([*lines, "", *filled(stands, width)])

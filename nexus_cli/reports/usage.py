@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
@@ -10,6 +11,8 @@ from nexus_cli.core.clock import format_utc
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.usage_totals import UsageTotal, list_totals
+from nexus_cli.provider.model_table import price_command
+from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural, share
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import (
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
         UsageReport,
         UsageSumObject,
     )
+
+FIGURES = ("requests", "input", "cached", "output", "cost")
+BAR, WITH_BARS = 20, 80
+"""Cells of a day's bar, and the least width for it."""
+DAYS, PROJECTS = 30, 20
+"""Most days and projects that are listed."""
 
 
 def usage_report(ledger: Ledger, since: datetime | None = None, *, local: bool = False) -> UsageReport:
@@ -61,3 +70,78 @@ def _sum(totals: Sequence[UsageTotal]) -> UsageSumObject:
 
 def _most_first(row: UsageSumObject) -> tuple[float, int]:
     return -row["known_usd"], -row["input"]
+
+
+def usage_text(value: Value, width: int) -> str:
+    """Show the usage of all sessions by day, model and project."""
+    total, since = value["total"], str(value.get("since") or "")
+    if not total["requests"]:
+        return "\n".join(filled("No session has sent a request" + (" since then." if since else " yet."), width))
+    requests = f"{count_requests(total)} of {plural(int(total['sessions']), 'session')}"
+    lines = filled(describe_usage(total, requests), width)
+    days = value["days"]
+    shown = days if since else days[-DAYS:]
+    lines += block(
+        "by day", usage_rows("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown), width
+    )
+    if len(days) > len(shown):
+        earlier = plural(len(days) - len(shown), "earlier day")
+        lines += filled(f"{earlier} not listed: --since {days[0]['day']} lists all", width, "  ")
+    lines += block("by model", usage_rows("model", value["models"]), width)
+    projects = value["projects"][:PROJECTS]
+    lines += block("by project", usage_rows("project", projects), width)
+    if hidden := len(value["projects"]) - len(projects):
+        lines += filled(f"{plural(hidden, 'project')} with less not listed: --json has all", width, "  ")
+    lines += price_hint([row["model"] for row in value["models"] if row["unpriced"]], width)
+    return "\n".join(lines)
+
+
+def _with_bars(days: Sequence[Value]) -> list[Value]:
+    """Append a bar to each day: its share of the most expensive day, or of the one with the most tokens."""
+    key = "known_usd" if any(day["known_usd"] for day in days) else "input"
+    most = max(day[key] for day in days) or 1
+    return [{**day, "day": f"{day['day']}  {'#' * math.ceil(BAR * day[key] / most)}"} for day in days]
+
+
+def count_requests(total: Value) -> str:
+    """Count the requests of a sum, and those without an answer."""
+    unanswered = f" ({number(total['unanswered'])} without an answer)" if total.get("unanswered") else ""
+    return plural(int(total["requests"]), "request") + unanswered
+
+
+def describe_usage(total: Value, requests: str) -> str:
+    """Describe a sum in one sentence; `requests` says of what."""
+    cost = format_cost(total)
+    cached = f" ({share(total['cache_read'], total['input'])} cached)" if total["input"] else ""
+    text = f"{requests}: {number(total['input'])} tokens in{cached}, {number(total['output'])} out"
+    return f"{cost} for {text}" if cost else text
+
+
+def format_cost(row: Value) -> str:
+    """Format the known part of a cost: `$0.0070`, `$0.0070+` if another part has no known price, "" if none has."""
+    if not row["unpriced"]:
+        return dollars(row["cost_usd"])
+    return f"{dollars(row['known_usd'])}+" if row["known_usd"] else ""
+
+
+def price_hint(models: Sequence[str], width: int) -> list[str]:
+    """Return the way to set the price of models without a known one; the command is on its own line."""
+    if not models:
+        return []
+    others = f" (and of {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
+    text = f"The price of {models[0]}{others} is unknown; to set it (and output_price likewise):"
+    return ["", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
+
+
+def usage_rows(name: str, rows: Sequence[Value]) -> list[tuple[str, ...]]:
+    """Return the table of some sums with its heading, without the column of costs if none is known."""
+    table = [(*FIGURES, name), *((*_figures(row), str(row.get(name, row.get("name")))) for row in rows)]
+    if any(map(format_cost, rows)):
+        return table
+    place = FIGURES.index("cost")
+    return [(*row[:place], *row[place + 1 :]) for row in table]
+
+
+def _figures(row: Value) -> tuple[str, ...]:
+    cached = share(row["cache_read"], row["input"])
+    return number(row["requests"]), number(row["input"]), cached, number(row["output"]), format_cost(row) or "-"

@@ -6,6 +6,7 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table
 from nexus_cli.session.running_workers import AT_WORK, UNKNOWN, WORKER
 
 SHOWN = tuple(
@@ -14,6 +15,9 @@ SHOWN = tuple(
     """.split()
 )
 """Keys of a worker in a report."""
+NONE = "No worker was started in this session."
+TASK = 200
+"""Most characters of a task."""
 
 
 def recorded_workers(ledger: Ledger, session: str) -> list[dict[str, Any]]:
@@ -35,3 +39,27 @@ def recorded_workers(ledger: Ledger, session: str) -> list[dict[str, Any]]:
             below = []
         rows += [row, *below]
     return rows
+
+
+def workers_text(value: Value, width: int) -> str:
+    """Return a line for each worker, and the command that opens one."""
+    rows = [("id", "state", "steps", "tokens", "cost", "task")]
+    for one in value.get("workers", ()):
+        task = cut_line(one["task"], TASK)
+        now = f" · {cut_line(one['doing'], TASK)}" if one["doing"] else ""
+        figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
+        rows.append((str(one["id"]), str(one["state"]), *figures, f"{task}{now}"))
+    if len(rows) == 1:
+        return "\n".join(filled(NONE, width))
+    way = "/agents ID opens one; /agents steer ID WORDS, stop ID, review ID"
+    return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)])
+
+
+def worker_lines(value: Value, width: int) -> list[str]:
+    """Return a line for each worker of a session that is shown in full."""
+    lines = []
+    for one in value.get("workers", ()):
+        figures = [plural(one["steps"], "step"), f"{one['tokens']:,} tokens", dollars(one["cost_usd"])]
+        facts = [f"{one['id']} {one['state']}", *figures, f"session {one['session'] or '-'}", str(one["task"])]
+        lines.append(cut_line(f"worker {' · '.join(facts)}", width))
+    return lines

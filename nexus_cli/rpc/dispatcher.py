@@ -30,8 +30,8 @@ from nexus_cli.core.event import (
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.options import Options
+from nexus_cli.reports.context import live_report
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.live import live_report
 from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.rpc.client_approver import ClientApprover, question_id
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from json_shape import problems
 from server.play import ScriptedServer
 
 from nexus_cli.cli.consolidate import changes_text
 from nexus_cli.config.paths import places
+from nexus_cli.core.json_types.setup_reports import ConsolidationReport
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 
@@ -53,6 +55,7 @@ def test_two_facts_become_one_that_waits(nexus: Run, facts: None, server: Script
     done = nexus("memory", "consolidate", "--json")
     assert done.returncode == 0, done.stderr
     value = json.loads(done.stdout)
+    assert not [*problems(value, ConsolidationReport)]
     assert (value["looked_at"], value["left"], value["answer"]) == (2, 0, "Two facts became one.")
     assert not value["forgotten"], "what is kept stays until its merger is accepted"
     assert [fact["text"] for fact in value["remembered"]] == [MERGED["text"]]

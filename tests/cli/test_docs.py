@@ -20,18 +20,20 @@ from cli.conftest import Run
 from nexus_cli.cli import app
 from nexus_cli.cli.doc_pages import TOPICS, page_text
 from nexus_cli.commands import discover
-from nexus_cli.commands.help import KEYS
 from nexus_cli.config.paths import PACKAGE, defaults_dir
 from nexus_cli.config.setting_rules import RULES
 from nexus_cli.context.sections.recipe import load_recipe
+from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import EXIT_STATUS
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import ToolContext
+from nexus_cli.reports.help import KEYS
 from nexus_cli.rpc.jsonrpc import MEANINGS
 from nexus_cli.rpc.methods import METHODS
 from nexus_cli.tools import builtin
 from nexus_cli.tools.registry import discover_tools
+from nexus_cli.ui.render.question_text import answer_keys
 
 WRITTEN = sorted(path.stem for path in (PACKAGE / "docs").glob("*.md"))
 
@@ -145,6 +147,13 @@ def test_the_page_of_commands_has_every_command_option_and_key() -> None:
             assert all(param.opts[-1] in page for param in child.params if param.param_type_name == "option")
     assert all(f"- `/{one.name}" in page for one in discover().values() if not one.is_former)
     assert all(f"| `{keys}` |" in page for keys, _ in KEYS)
+
+
+def test_the_page_of_commands_says_what_each_answer_stores() -> None:
+    call = ToolCall("c1", "bash", {}, "{}")
+    question = Question(call, "bash x", "", "", "", "run", stores=("bash(x)",))
+    keys = re.findall(r"`(\w)`", "".join(re.findall(r"^\| (`\w`(?:, `\w`)*)", page_text("commands"), re.MULTILINE)))
+    assert set(keys) == {one.key for one in answer_keys(question, 2)}
 
 
 def test_tables_of_pages_are_complete() -> None:

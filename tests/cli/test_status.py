@@ -21,7 +21,7 @@ from nexus_cli.core.services import Spaces
 from nexus_cli.lane.capability_snapshot import snapshot, status
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.status import status_text
+from nexus_cli.reports.status import status_text
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.tools.registry import discover_tools

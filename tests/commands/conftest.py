@@ -21,7 +21,7 @@ from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
-from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.reports.forms import find_form
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
@@ -75,7 +75,7 @@ class FakeContext:
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """See `CommandContext`."""
         for width in (20, 80):
-            folder_diff_lines(value, width, Theme()) if form == "diff" else FORMS[form](value, width)
+            folder_diff_lines(value, width, Theme()) if form == "diff" else find_form(form)(value, width)
         self.shown.append((form, value))
 
     def feed(self, event: Event) -> None:

@@ -18,8 +18,8 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, WorkerState
 from nexus_cli.core.request import Request
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.sessions import show_session
-from nexus_cli.reports.text.forms import FORMS
 from nexus_cli.session.session import Session
 from nexus_cli.worktrees.worktrees import list_worktrees
 
@@ -58,7 +58,7 @@ def states(context: FakeContext) -> dict[str, str]:
 
 def test_without_workers_it_says_so(context: FakeContext) -> None:
     context.run("agents")
-    assert "No worker" in FORMS["workers"](context.shown[-1][1], 80)
+    assert "No worker" in find_form("workers")(context.shown[-1][1], 80)
     with pytest.raises(NexusError, match="no worker was started"):
         context.run("agents w1")
 
@@ -85,7 +85,7 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
         await heard.wait()
         await typed(context, "w1")
         form, value = context.shown[-1]
-        text = FORMS[form](value, 80)
+        text = find_form(form)(value, 80)
         assert form == "transcript" and "worker w1 (running)" in text and "> ONE" in text and "hear this" in text
         command = find("agents", discover())
         assert command.complete and list(command.complete(context)) == ["w1", "steer w1", "stop w1"]
@@ -147,14 +147,14 @@ def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
         rows = {row["id"]: row for row in context.shown[-1][1]["workers"]}
         assert rows["w1"]["cost_usd"] == pytest.approx(0.75) and rows["w1.1"]["cost_usd"] == pytest.approx(0.25)
         await typed(context, "w1.1")
-        assert "deep" in FORMS["transcript"](context.shown[-1][1], 80)
+        assert "deep" in find_form("transcript")(context.shown[-1][1], 80)
         assert again.ledger is not None
         value = show_session(again.ledger, again.id)
         assert [row["id"] for row in value["workers"]] == ["w1", "w1.1"]
-        text = FORMS["session"](value, 200)
+        text = find_form("session")(value, 200)
         assert f"worker w1 finished · 2 steps · 6,030 tokens · $0.7500 · session {rows['w1']['session']}" in text
         own = show_session(again.ledger, rows["w1"]["session"])
-        assert own["spawner"] == again.id and f"spawner {again.id}" in FORMS["session"](own, 200)
+        assert own["spawner"] == again.id and f"spawner {again.id}" in find_form("session")(own, 200)
         assert [row["id"] for row in own["workers"]] == ["w1.1"]
 
     over(context, again, work)
@@ -210,7 +210,7 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
         await typed(context, "review w1")
         text = (project / "app.py").read_text()
         assert "by the person" in text and "by a worker" in text and "<<<<<<<" in text
-        assert "app.py" in FORMS["applied"](context.shown[-1][1], 80)
+        assert "app.py" in find_form("applied")(context.shown[-1][1], 80)
         assert context.said == ["1 conflict left to you. Nothing of yours was overwritten."]
         assert "conflicts are left in app.py" in session.state.lane_state.upcoming.notices[-1]
         assert len(list_worktrees(project)) == 1

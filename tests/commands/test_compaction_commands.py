@@ -10,7 +10,7 @@ from commands.conftest import FakeContext
 from nexus_cli.commands import find
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Notice
-from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.reports.forms import find_form
 
 
 def filled(context: FakeContext) -> FakeContext:
@@ -47,7 +47,7 @@ def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(contex
 def test_pins_are_made_listed_and_taken_back(context: FakeContext) -> None:
     filled(context)
     context.run("pin")
-    assert context.shown[-1][1]["pins"] == [] and "/pin TEXT" in FORMS["pins"](context.shown[-1][1], 80)
+    assert context.shown[-1][1]["pins"] == [] and "/pin TEXT" in find_form("pins")(context.shown[-1][1], 80)
     context.run("pin always use tabs").run("pin 1").run("pin")
     rows = context.shown[-1][1]["pins"]
     assert [(row["id"], row["entry"]) for row in rows] == [("p1", 0), ("p2", 1)]
@@ -107,7 +107,7 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeCon
     value = context.run("pin").shown[-1][1]
     assert [one["text"] for one in value["messages"]] == [f"message {n} of several lines" for n in range(2, 12)]
     entry = value["messages"][-1]["entry"]
-    text = FORMS["pins"](value, 80)
+    text = find_form("pins")(value, 80)
     assert "your newest messages (/pin NUMBER):" in text and text.splitlines()[-1].split()[0] == str(entry)
     complete = find("pin", context.commands).complete
     assert complete is not None and complete(context)[0] == str(entry)
@@ -116,9 +116,9 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeCon
 
 
 def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: FakeContext) -> None:
-    assert "/pin NUMBER" in FORMS["pins"](context.run("pin").shown[-1][1], 80)
+    assert "/pin NUMBER" in find_form("pins")(context.run("pin").shown[-1][1], 80)
     context.turn("the only message")
-    assert "/pin 1 your newest message" in FORMS["pins"](context.run("pin").shown[-1][1], 80)
+    assert "/pin 1 your newest message" in find_form("pins")(context.run("pin").shown[-1][1], 80)
     context.run("pin 1")
     for line in ("unpin", "pin remove"):
         with pytest.raises(NexusError, match="/pin remove: the ID is missing"):

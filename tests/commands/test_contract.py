@@ -15,7 +15,7 @@ from nexus_cli import commands
 from nexus_cli.commands import PEER_COMMANDS, discover, find, parse
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.reports.forms import find_form
 
 NAMES = list(discover())
 TAKES_NOTHING = [name for name, command in discover().items() if not command.usage]
@@ -73,8 +73,8 @@ def test_help_lists_what_a_first_day_needs_and_help_all_the_rest(context: FakeCo
     )
     assert 10 <= len(names) <= 14 and {"plan", "resume", "permissions", "help"} <= set(names) <= set(all_names)
     assert len(first["keys"]) == 8 and set(first["keys"]) < set(everything["keys"])
-    assert f"/help all lists {len(all_names) - len(names)} more commands" in FORMS["help"](first, 200)
-    assert len(FORMS["help"](first, 80).splitlines()) < 32, "one screen"
+    assert f"/help all lists {len(all_names) - len(names)} more commands" in find_form("help")(first, 200)
+    assert len(find_form("help")(first, 80).splitlines()) < 32, "one screen"
     assert not {"recall", "unpin", "tools", "sessions"} & set(all_names), "other commands do these"
     assert find("sessions", discover()).name == "resume"
 
@@ -85,17 +85,17 @@ def test_help_lists_every_command_and_tells_all_of_each(context: FakeContext) ->
     for command in discover().values():
         context.run(f"help {command.name}").run(f"help /{command.name}")
         one, same = context.shown[-2:]
-        assert one == same and command.help.split()[0] in FORMS["help"](one[1], 80)
+        assert one == same and command.help.split()[0] in find_form("help")(one[1], 80)
         if command.is_former:
             continue
         for width in (20, 80, 200):
-            assert f"/{command.name}" in FORMS["help"](listed, width)
+            assert f"/{command.name}" in find_form("help")(listed, width)
         call = f"/{command.name} {command.usage}".strip()
-        assert call in FORMS["help"](listed, 80) and call in FORMS["help"](one[1], 80)
+        assert call in find_form("help")(listed, 80) and call in find_form("help")(one[1], 80)
 
 
 def test_help_says_what_becomes_of_a_command_during_a_turn(context: FakeContext) -> None:
-    told = {name: FORMS["help"](context.run(f"help {name}").shown[-1][1], 80) for name in ("compact", "cost")}
+    told = {name: find_form("help")(context.run(f"help {name}").shown[-1][1], 80) for name in ("compact", "cost")}
     assert told["compact"].endswith("During a turn it waits until the turn has ended.")
     assert "During a turn" not in told["cost"]
 

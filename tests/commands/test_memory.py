@@ -14,7 +14,7 @@ from nexus_cli.commands import find
 from nexus_cli.commands.memory import SLOTS, _one_edit
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.reports.forms import find_form
 
 AT = "2026-01-13T14:30:00.000Z"
 LONG = "Deploys " + "and waits " * 150 + "then deletes everything"
@@ -23,7 +23,7 @@ LONG = "Deploys " + "and waits " * 150 + "then deletes everything"
 def shown(context: FakeContext, width: int = 80) -> str:
     form, value = context.shown[-1]
     json.dumps(value)
-    return FORMS[form](value, width)
+    return find_form(form)(value, width)
 
 
 def shown_facts(context: FakeContext) -> list[dict[str, Any]]:
@@ -240,7 +240,7 @@ def fact(text: str, **more: Any) -> dict[str, Any]:
 def test_every_form_keeps_to_its_width(text: str, state: str, whole: bool, width: int) -> None:
     value = {"facts": [fact(text, state=state), fact("x" * 500, entry=0)], "whole": whole}
     for form in ("memory", "fact"):
-        for line in FORMS[form](value, width).split("\n"):
+        for line in find_form(form)(value, width).split("\n"):
             assert len(line) <= width
 
 

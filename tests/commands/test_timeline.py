@@ -6,7 +6,7 @@ import pytest
 from commands.conftest import FakeContext
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.reports.forms import find_form
 
 
 def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext) -> None:
@@ -26,11 +26,11 @@ def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext
     assert made["before"] and back["after"] and made["epoch"] < back["epoch"]
     kinds = [row["kind"] for row in value["rows"]]
     assert kinds.index("pin") < kinds.index("lane") < kinds.index("compaction") < kinds.index("undo")
-    text = FORMS[form](value, 80)
+    text = find_form(form)(value, 80)
     assert "for summaries · 1 request" in text and " You: and then\n" in text and "p1 always use tabs" in text
     assert " nexus: " in text and not any(mark in text for mark in ("[SEEN]", "[NEW]", "TRIGGER", "Agent"))
     assert context.run("timeline 3").shown[-1][1]["rows"] == value["rows"][-3:]
-    assert "earlier: --last 15" in FORMS[form](context.shown[-1][1], 80)
+    assert "earlier: --last 15" in find_form(form)(context.shown[-1][1], 80)
 
 
 @pytest.mark.parametrize("rest", ["0", "-1", "x", "--last", "--last 0", "1 2", "--lst 5", "9" * 20])

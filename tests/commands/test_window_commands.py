@@ -24,8 +24,8 @@ from nexus_cli.core.event import ContextRecall
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports import models
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.sessions import last_exchange
-from nexus_cli.reports.text.forms import FORMS
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.session.factory import open_session
 from nexus_cli.ui.repl.conversation import describe_open_calls
@@ -49,7 +49,7 @@ def test_context_shows_the_window_with_its_largest_items(context: FakeContext) -
     assert largest["entry"] == 1 and largest["tokens"] > 600
     used = value["budget"]["used"]["total"]
     assert 0 < value["cached"]["tokens"] < used, "the newest answer was not sent yet"
-    text = FORMS["context"](value, 80)
+    text = find_form("context")(value, 80)
     assert "cached: " in text and "message: a message" in text and "largest items:" in text
 
 
@@ -170,7 +170,7 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     value = context.shown[-1][1]
     assert value["level"] == "read"
     assert value["allowed"] == ["bash: make", "edits", "read_file of /etc/hosts"]
-    assert "bash: make" in FORMS["permissions"](value, 80)
+    assert "bash: make" in find_form("permissions")(value, 80)
     context.run("permissions remove edits").run("permissions remove read_file of /etc/hosts")
     assert always == {("bash", "run", "make")} and "no longer allowed for this session" in context.said[-1]
     with pytest.raises(NexusError, match="one of plan, ask, edit, auto, all"):
@@ -218,7 +218,7 @@ def test_permissions_say_what_each_level_means_on_this_system(tmp_path: Path) ->
     assert "without a sandbox every command asks" in runs["run"] and "commands that only read" not in runs["read"]
     assert "without a sandbox every command asks" in context.said[-1]
     assert {one["name"]: one["asks"] for one in context.shown[-1][1]["tools"]}["bash"] == "yes"
-    assert "Sandbox: none" in FORMS["permissions"](value, 200)
+    assert "Sandbox: none" in find_form("permissions")(value, 200)
     assert not context.session.status().has_sandbox
     context.run("permissions all")
     assert context.session.status().has_sandbox, "the level needs none"
@@ -263,14 +263,14 @@ def dropped(context: FakeContext) -> str:
 
 def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
     context.run("drops")
-    assert FORMS["drops"](context.shown[-1][1], 80) == "Nothing was left out."
+    assert find_form("drops")(context.shown[-1][1], 80) == "Nothing was left out."
     whole = dropped(context)
     context.run("drops").run("drops d1").run("drops d1 5:25")
     listed, beginning, piece = (value for _, value in context.shown[1:])
     assert [one["id"] for one in listed["drops"]] == ["d1"]
     assert beginning["text"] == whole[: beginning["end"]] and beginning["total"] == len(whole)
     assert piece["text"] == whole[5:25]
-    assert f"/drops d1 {beginning['end']}: shows the rest" in FORMS["drop"](beginning, 80)
+    assert f"/drops d1 {beginning['end']}: shows the rest" in find_form("drop")(beginning, 80)
     for wrong, why in (
         ("d9", "no such drop"),
         ("nope", "no such drop"),
@@ -321,7 +321,7 @@ def test_the_timeline_names_what_was_recalled_and_not_what_only_looks_like_it(co
 
 def test_cost_is_summed_by_model_kind_and_turn(context: FakeContext) -> None:
     context.run("cost")
-    assert "no request yet" in FORMS["cost"](context.shown[-1][1], 80)
+    assert "no request yet" in find_form("cost")(context.shown[-1][1], 80)
     context.provider.usage = Usage(1500, 10, cost_usd=0.25)
     for number in range(12):
         context.turn(f"turn number {number + 1}")
@@ -332,7 +332,7 @@ def test_cost_is_summed_by_model_kind_and_turn(context: FakeContext) -> None:
     assert {row["name"]: row["requests"] for row in value["models"]} == {MODEL: 12, "openai/quick": 1}
     assert [turn["turn"] for turn in value["turns"]] == list(range(4, 14))
     assert all(turn["requests"] == 1 and turn["input"] == 1500 for turn in value["turns"])
-    text = FORMS["cost"](value, 100)
+    text = find_form("cost")(value, 100)
     assert "$3.25 for 13 requests" in text and "13. the last [/bold] {}" in text
 
 

@@ -14,7 +14,7 @@ from nexus_cli.commands import discover, find
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.reports.forms import find_form
 
 
 def shown(context: FakeContext, line: str) -> Any:
@@ -39,7 +39,7 @@ def test_a_goal_is_set_listed_done_and_dropped(context: FakeContext) -> None:
     ]
     complete = find("goal", context.commands).complete
     assert complete is not None and "done g2" in complete(context)
-    assert FORMS["goals"](shown(context, "goal done g2"), 80).splitlines()[1] == "  [x] g2 Write it."
+    assert find_form("goals")(shown(context, "goal done g2"), 80).splitlines()[1] == "  [x] g2 Write it."
     assert shown(context, "goal drop g1")["goals"] == []
     with pytest.raises(NexusError, match="has this id"):
         context.run("goal done g7")
@@ -100,7 +100,7 @@ def test_a_reflection_shows_what_was_learned(context: FakeContext) -> None:
     context.turn("begin")
     context.provider.script = lambda request: "Look before you leap."
     before = context.session.state.lane_state.lane.counted
-    assert FORMS["reflection"](shown(context, "reflect"), 80) == "Look before you leap."
+    assert find_form("reflection")(shown(context, "reflect"), 80) == "Look before you leap."
     assert context.session.state.lane_state.lane.counted == before
 
 
@@ -110,15 +110,15 @@ def test_a_reflection_says_which_of_its_lessons_wait(context: FakeContext) -> No
     context.provider.script = lambda request: lessons[:1] if request.messages[-1]["role"] == "user" else "one lesson"
     value = shown(context, "reflect")
     assert value["waiting"] == ["m1"] and value["older"] == 0
-    assert FORMS["reflection"](value, 120).splitlines()[-1] == (
+    assert find_form("reflection")(value, 120).splitlines()[-1] == (
         "1 lesson waits for you (m1): /memory shows them, /memory accept m1 keeps."
     )
     context.provider.script = lambda request: lessons[1:] if request.messages[-1]["role"] == "user" else "two lessons"
     value = shown(context, "reflect")
     assert value["waiting"] == ["m2", "m3"] and value["older"] == 1
-    assert "2 lessons wait for you (m2, m3)" in FORMS["reflection"](value, 120)
-    assert "/memory accept ID" in FORMS["reflection"](value, 120), "all would keep the older one as well"
-    assert "/memory accept all" in FORMS["reflection"](value | {"older": 0}, 120)
+    assert "2 lessons wait for you (m2, m3)" in find_form("reflection")(value, 120)
+    assert "/memory accept ID" in find_form("reflection")(value, 120), "all would keep the older one as well"
+    assert "/memory accept all" in find_form("reflection")(value | {"older": 0}, 120)
 
 
 def test_steps_of_the_cache_are_offered(context: FakeContext) -> None:
@@ -131,10 +131,10 @@ def test_steps_of_the_cache_are_offered(context: FakeContext) -> None:
 
 def test_why_speaks_of_signals_only_where_they_bind_limits(context: FakeContext) -> None:
     value = shown(context, "why")
-    text = FORMS["why"](value, 200)
+    text = find_form("why")(value, 200)
     assert "max_steps" in text and "Pressure" not in text and "in a row" not in text
     binding = value | {"signals": value["signals"] | {"bind": True, "recent_errors": 1}}
-    text = " ".join(FORMS["why"](binding, 200).split())
+    text = " ".join(find_form("why")(binding, 200).split())
     assert "1 call in a row could not run" in text and "The recipe chat tightens its limits accordingly." in text
 
 
@@ -145,7 +145,7 @@ def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
     (limit,) = shown(context, "why allow")["limits"]
     assert limit == {"name": "allow", "value": "read", "bound_by": "settings", "said": {"settings": "read"}}
     assert {limit["name"] for limit in shown(context, "why")["limits"]} == {"max_steps", "allow"}
-    text = FORMS["why"](shown(context, "why mode"), 80)
+    text = find_form("why")(shown(context, "why mode"), 80)
     assert text == "mode has no limit."
     with pytest.raises(NexusError, match="no call of this session has this id, and no limit has this name"):
         context.run("why nonsense")
@@ -172,7 +172,7 @@ def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
         {"name": "mode", "value": "single_action", "bound_by": "signals", "said": {"signals": "single_action"}}
     ]
     assert value["signals"]["bind"] and value["signals"]["event_class"] == "communication"
-    assert "the run is communication" in FORMS["why"](value, 80)
+    assert "the run is communication" in find_form("why")(value, 80)
     assert context.session.state.limits == Limits(max_steps=9, allow="read")
 
 
@@ -220,7 +220,7 @@ def test_config_writes_a_setting_and_reload_applies_it(context: FakeContext, mon
         assert context.settings.limits.max_steps == value
     context.run('config ui.theme = "light"')
     assert '[ui]\ntheme = "light"\n' in places().settings.read_text()
-    text = FORMS["settings"](shown(context, "config ui.theme"), 200)
+    text = find_form("settings")(shown(context, "config ui.theme"), 200)
     assert 'ui.theme = "light" # ' in text and text.count("~/nexus/config/config.toml") == 2
     for wrong, why in (("limits.max_steps many", "whole number"), ("limits.max_stepz 3", "no setting limits")):
         with pytest.raises(NexusError, match=why):
@@ -237,7 +237,7 @@ def test_status_names_the_model_of_the_session_and_config_the_settings(context: 
     assert value["model"] == context.session.model and "bash" in value["tools"]
     value = shown(context, "config max_steps")
     assert [one["key"] for one in value["settings"]] == ["limits.max_steps"]
-    text = FORMS["settings"](value, 80)
+    text = find_form("settings")(value, 80)
     assert "limits.max_steps = 200\n" in text and "/config KEY VALUE" in text and value["path"] in "".join(text.split())
     assert len(shown(context, "config")["settings"]) > 5
     with pytest.raises(NexusError, match="no matching setting"):

@@ -22,8 +22,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.text.transcript import transcript_text
-from nexus_cli.reports.transcript import session_transcript
+from nexus_cli.reports.transcript import session_transcript, transcript_text
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session

@@ -20,8 +20,8 @@ from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
 from nexus_cli.lane.drop_list import NAMED, returned_drops, session_drops, window_drops
 from nexus_cli.lane.options import Options
-from nexus_cli.reports.context import context_report
-from nexus_cli.reports.text.context import context_text, drops_text
+from nexus_cli.reports.context import context_report, context_text
+from nexus_cli.reports.drops import drops_text
 from nexus_cli.session.acts.compaction import uncompaction
 
 

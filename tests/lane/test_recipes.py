@@ -17,8 +17,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.recipes import own_recipe, recipe_for
-from nexus_cli.reports.context import context_report
-from nexus_cli.reports.live import live_report
+from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
 

@@ -26,7 +26,7 @@ from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.options import Options
 from nexus_cli.reports import models
 from nexus_cli.reports.context import context_report
-from nexus_cli.reports.text.status import model_text
+from nexus_cli.reports.models import model_text
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.replay import check
 

@@ -26,8 +26,7 @@ from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.context import context_report
-from nexus_cli.reports.live import live_report
+from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.rpc.pool import AgentPool, SharedComponents
 from nexus_cli.runs.runner import Runner
 from nexus_cli.service_list import SERVICES

@@ -32,8 +32,7 @@ from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.approvals import DECISION
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
-from nexus_cli.reports.decisions import decision_report
-from nexus_cli.reports.text.permissions import decision_text
+from nexus_cli.reports.decisions import decision_report, decision_text
 from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
 from nexus_cli.session.event_json import to_json_value

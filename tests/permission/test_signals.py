@@ -18,8 +18,8 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
 from nexus_cli.lane.options import Options
 from nexus_cli.permission.run_limits import TABLE, Signals, event_class, reasons, restrictions, tighten_by_signals
-from nexus_cli.reports.context import context_report
-from nexus_cli.reports.live import limits_report, live_report
+from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.reports.limits import limits_report
 
 SINGLE = "single_action"
 ROWS: list[tuple[Signals, Limits]] = [

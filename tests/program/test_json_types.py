@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -14,7 +15,7 @@ from json_shape import problems
 from program.stage import PRICED, QUICK, Seen, Stage, calls, play, stage
 from worktrees.repository import make_project
 
-from nexus_cli.cli import app
+from nexus_cli.cli import app, warm
 from nexus_cli.cli.doc_pages import page_text
 from nexus_cli.core.event import AgentEvent, Event, ToolQueue
 from nexus_cli.core.json_types import (
@@ -27,6 +28,7 @@ from nexus_cli.core.json_types import (
     timeline_report,
 )
 from nexus_cli.core.json_types.json_schema import json_schema
+from nexus_cli.warm import caller
 
 LINES = {
     get_args(get_type_hints(kind)["type"])[0]: kind
@@ -34,8 +36,6 @@ LINES = {
 }
 
 
-UNTYPED = ["nexus memory consolidate", "nexus warm status"]
-"""Commands whose objects have no type yet: for people rather than for programs."""
 SCRIPT: list[Any] = [
     calls(("glob", {"pattern": "*"}), ("bash", {"command": "seq 1 60000"})),
     calls(("bash", {"command": "touch made"}), ("recall", {"id": "d1", "range": "0:100"})),
@@ -88,6 +88,7 @@ def conversation(root: Path) -> dict[str, Any]:
             ("rules", "list"),
             ("config", "show"),
             ("status",),
+            ("warm", "status"),
         )
         return told
 
@@ -199,6 +200,7 @@ REPORTS = {
     "rules list": setup_reports.RulesReport,
     "config show": setup_reports.ConfigReport,
     "status": setup_reports.StatusReport,
+    "warm status": setup_reports.WarmReport,
 }
 LATER = {
     "runs list": report_types.RunsReport,
@@ -279,7 +281,7 @@ def test_every_command_with_json_is_on_the_page() -> None:
     assert len(found) > 40
     named = {name: name.rpartition(" ") for name in found}
     ways = {name: rf"`{name} [^`]*--json`|`{group} [^\n]*`{last}`" for name, (group, _, last) in named.items()}
-    assert [name for name, way in ways.items() if not re.search(way, page)] == UNTYPED
+    assert [name for name, way in ways.items() if not re.search(way, page)] == []
 
 
 def commands_with_json(command: Any, path: str) -> Iterator[str]:
@@ -295,3 +297,11 @@ def test_a_schema_has_the_keys_of_its_type() -> None:
     assert schema["properties"]["session"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
     assert schema["properties"]["drops"]["items"]["properties"]["cause"]["enum"][0] == "section_budget"
     assert "agent" not in json_schema(stream_lines.NoticeLine)["required"]
+
+
+def test_a_warm_process_that_runs_has_the_type_of_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"pid": os.getpid(), "minutes": 2.0, "calls": 3, "seconds": 4.5}
+    monkeypatch.setattr(caller, "ask_warm_process", lambda kind: known)
+    report = warm.warm_report()
+    assert report["running"] and report.items() >= known.items()
+    assert not [*problems(report, setup_reports.WarmReport)]

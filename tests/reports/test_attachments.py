@@ -12,11 +12,9 @@ from session.played import Played, opened, the_ledger
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
 from nexus_cli.core.request import Request
 from nexus_cli.lane.user_input import ATTACHMENTS
-from nexus_cli.reports.live import context_summary
-from nexus_cli.reports.text.context import context_text
-from nexus_cli.reports.text.context_summary import context_summary_text
-from nexus_cli.reports.text.timeline import timeline_text
-from nexus_cli.reports.timeline import session_timeline
+from nexus_cli.reports.context import context_text
+from nexus_cli.reports.context_summary import context_summary, context_summary_text
+from nexus_cli.reports.timeline import session_timeline, timeline_text
 
 FILES = (AttachedFile("a.py", "text", 20, 3, 5, 40), AttachedFile("shot.png", "image/png", 900))
 STEERED = AttachedFile("src", "folder", 34, 1, 12)

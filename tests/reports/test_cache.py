@@ -15,9 +15,8 @@ from session.prefix_cache import SETTINGS, lived, opened, working
 
 from nexus_cli.cli.app import run
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.reports.cache import cache_report, miss_report
-from nexus_cli.reports.cost import cost_report
-from nexus_cli.reports.text.usage import cache_text, cost_text, miss_text
+from nexus_cli.reports.cache import cache_report, cache_text, miss_report, miss_text
+from nexus_cli.reports.cost import cost_report, cost_text
 
 FIRST = "read the code " + "and think of every part " * 300
 

@@ -18,10 +18,8 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
-from nexus_cli.reports.context import context_report
-from nexus_cli.reports.live import live_report
+from nexus_cli.reports.context import context_report, context_text, live_report
 from nexus_cli.reports.request_diff import request_difference
-from nexus_cli.reports.text.context import context_text
 from nexus_cli.session.factory import open_session
 
 OTHER = "anthropic/other"

@@ -16,8 +16,7 @@ from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.lane.options import Options
-from nexus_cli.reports.decisions import decision_report, decisions_report
-from nexus_cli.reports.text.permissions import decision_text, decisions_text
+from nexus_cli.reports.decisions import decision_report, decision_text, decisions_report, decisions_text
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
 from nexus_cli.tools.registry import discover_tools

@@ -11,7 +11,7 @@ from session.summed import Summariser, ended, living, turn
 
 from nexus_cli.config.settings import CompactSettings
 from nexus_cli.core.event import CompactionStart
-from nexus_cli.reports.live import context_summary
+from nexus_cli.reports.context_summary import context_summary
 
 
 @pytest.mark.parametrize("at", [0.5, 1.0])

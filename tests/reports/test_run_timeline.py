@@ -13,8 +13,7 @@ from nexus_cli.core.run import AGENT, HUMAN, Entity, Space, Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.run_timeline import run_timeline
 from nexus_cli.reports.space_timeline import find_reader, space_timeline
-from nexus_cli.reports.text.timeline import timeline_text
-from nexus_cli.reports.timeline import session_timeline
+from nexus_cli.reports.timeline import session_timeline, timeline_text
 
 
 def at(minute: int) -> str:

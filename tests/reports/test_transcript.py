@@ -11,8 +11,7 @@ from session.played import Answer, Played, opened, say, the_ledger
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.request import Request
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.text.transcript import transcript_text
-from nexus_cli.reports.transcript import session_transcript, transcript_of
+from nexus_cli.reports.transcript import session_transcript, transcript_of, transcript_text
 from nexus_cli.session.session import Session
 
 

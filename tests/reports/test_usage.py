@@ -17,8 +17,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.cost import cost_report
-from nexus_cli.reports.text.usage import usage_text
-from nexus_cli.reports.usage import usage_report
+from nexus_cli.reports.usage import usage_report, usage_text
 from nexus_cli.session.factory import open_session
 
 LATE = "2026-01-01T23:30:00.000Z"

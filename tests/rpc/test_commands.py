@@ -17,7 +17,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.json_types.stream_lines import EventLine
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.forms import draw_report
+from nexus_cli.reports.forms import draw_report
 from nexus_cli.session.event_json import read_event
 from nexus_cli.ui.render.theme import Theme
 

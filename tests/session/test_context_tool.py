@@ -15,7 +15,7 @@ from nexus_cli.core.event import Event, ToolResultEvent
 from nexus_cli.core.request import Delta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
-from nexus_cli.reports.live import live_report
+from nexus_cli.reports.context import live_report
 from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.session import Session
 

@@ -18,8 +18,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.recipes import recipe_of
-from nexus_cli.reports.context import context_report
-from nexus_cli.reports.live import live_report
+from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.reports.request_diff import request_difference
 from nexus_cli.session.factory import open_session
 

@@ -23,9 +23,8 @@ from nexus_cli.core.run import TRIGGER_MARK, Run
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.reports.export import session_pieces
-from nexus_cli.reports.text.transcript import transcript_text
 from nexus_cli.reports.timeline import session_timeline
-from nexus_cli.reports.transcript import transcript_of
+from nexus_cli.reports.transcript import transcript_of, transcript_text
 from nexus_cli.session.memory.user_evidence import find_origin
 from nexus_cli.spaces import space_history
 from nexus_cli.spaces.space_history import FOLD, MOST, begin_space_run, end_space_run

@@ -36,8 +36,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.timeline import timeline_text
-from nexus_cli.reports.timeline import session_timeline
+from nexus_cli.reports.timeline import session_timeline, timeline_text
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.workers.workers import MOST_DEPTH, SessionWorkers

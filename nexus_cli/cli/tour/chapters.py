@@ -15,7 +15,7 @@ from nexus_cli.cli.tour.tour_session import TourSession, accepted_compaction, se
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.event import ContextDrop, ContextRecall, ToolResultEvent
-from nexus_cli.reports.live import context_summary
+from nexus_cli.reports.context_summary import context_summary
 from nexus_cli.session.acts.compaction import compaction, preview, uncompaction
 from nexus_cli.turn.dispatch import UNKNOWN_OUTCOME
 

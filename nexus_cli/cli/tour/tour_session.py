@@ -19,7 +19,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, TurnEnd
 from nexus_cli.lane.options import Options
-from nexus_cli.reports.text.forms import draw_report
+from nexus_cli.reports.forms import draw_report
 from nexus_cli.reports.text.lines import filled
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session

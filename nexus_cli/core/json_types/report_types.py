@@ -137,7 +137,12 @@ DecisionObject = TypedDict(
 
 
 class DecisionsReport(TypedDict):
-    """`nexus why --json`."""
+    """`nexus why --json`.
+
+    Of a decision, `decision` is null if the call could not run; `from` is file and line of the rule, `built in`,
+    `level X`, `limit X` or `allowed for this session`; `bound_by` is the layer of that level or limit; `answer` is
+    `yes`, `session`, `always`, `no` or `none`, null if nobody was asked; `said` are the words of a no.
+    """
 
     version: Literal[1]
     session: str

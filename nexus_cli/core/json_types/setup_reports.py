@@ -54,8 +54,8 @@ class SkillsReport(TypedDict):
     """Skills of a project that is not trusted."""
 
 
-class FactObject(TypedDict):
-    """A fact."""
+class StoredFact(TypedDict):
+    """A fact as it is stored."""
 
     id: str
     slot: Literal["user", "project", "agent"]
@@ -70,6 +70,12 @@ class FactObject(TypedDict):
     deleted: bool
     accepted: str
     replaces: list[str]
+    """Facts that are forgotten once it is accepted."""
+
+
+class FactObject(StoredFact):
+    """A fact, and where it comes from."""
+
     statement: str
     """The text that requests contain: the fact, or the quote of an unaccepted paraphrase."""
     waits: bool
@@ -92,6 +98,23 @@ class FactsReport(TypedDict):
     done: NotRequired[str]
     here: NotRequired[str]
     forgotten: NotRequired[list[FactObject]]
+
+
+class ConsolidationReport(TypedDict):
+    """`nexus memory consolidate --json`."""
+
+    version: Literal[1]
+    session: str
+    """The session in which the model did it."""
+    looked_at: int
+    """Facts that the model reviewed."""
+    left: int
+    """Older facts that it did not review."""
+    remembered: list[StoredFact]
+    """Facts that it wrote; proposals wait for the person."""
+    forgotten: list[StoredFact]
+    answer: str
+    """The model's comment."""
 
 
 class CapabilityItem(TypedDict):
@@ -149,6 +172,22 @@ class SandboxState(TypedDict):
     walls: list[str]
 
 
+class WarmReport(TypedDict):
+    """`nexus warm status --json`. The keys from `pid` on are those of a process that runs."""
+
+    version: Literal[1]
+    minutes: float
+    """Idle minutes after which it ends; 0 if there is no warm start."""
+    running: bool
+    pid: NotRequired[int]
+    calls: NotRequired[int]
+    """Runs that it has started."""
+    seconds: NotRequired[float]
+    """Since its start."""
+    memory: NotRequired[int | None]
+    """Bytes; null where the system does not tell."""
+
+
 class StatusReport(TypedDict):
     """`nexus status --json`."""
 
@@ -168,7 +207,7 @@ class StatusReport(TypedDict):
     notices: list[str]
     sandbox: SandboxState
     allow: str
-    warm: dict[str, Any]
+    warm: WarmReport
 
 
 class EntryCall(TypedDict):

@@ -17,16 +17,30 @@ class TimelineRow(TypedDict):
     """An event. The keys from `calls` on depend on `kind`."""
 
     at: str
+    """"" if no time was recorded."""
     kind: str
+    """Of an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of an
+    epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
+    `compaction_failed`, `drop`, `pin`, `goal`, `worker`, `lane`, `waiting`, `claimed`, `resumed`."""
     entry: int | None
+    """Id of the entry."""
     actor: EntityObject
+    """Its type is `human`, `agent`, `tool` or `nexus`."""
     text: str
+    """First line of the message or of the result, or a description of the event."""
     why: str
+    """The reason of a decision on a call or of a rewrite."""
     seen: bool | None
+    """False for an entry that the model was not sent yet; null for a row without an entry."""
     trigger: dict[str, Any] | None
+    """What started a turn: its `type` (`repl`, `ask`, `stdin`, `client`, `worker`, `plan`, `service`, `space_message`,
+    `resume`) and its recorded fields."""
     tokens: int | None
+    """Of an entry by our count; of a request or a lane input and output; of a drop those left out."""
     cost_usd: float | None
+    """Of a request, a lane or a worker; null if it is unknown."""
     seconds: float | None
+    """Of a call, a request or a worker."""
     calls: NotRequired[list[TimelineCall]]
     call: NotRequired[str]
     subject: NotRequired[str]
@@ -34,6 +48,7 @@ class TimelineRow(TypedDict):
     decision: NotRequired[str | None]
     answer: NotRequired[str | None]
     recalled: NotRequired[list[str]]
+    """Ids of drops."""
     attached: NotRequired[list[dict[str, Any]]]
     step: NotRequired[int]
     model: NotRequired[str]
@@ -43,18 +58,24 @@ class TimelineRow(TypedDict):
     finish: NotRequired[str]
     epoch: NotRequired[int]
     before: NotRequired[int | None]
+    """Tokens of the last request before a rewrite."""
     after: NotRequired[int | None]
+    """Tokens of the first request after a rewrite."""
     drop: NotRequired[str]
+    """Its id, for `recall` and `nexus drops show`."""
     recalls: NotRequired[int]
     worker: NotRequired[str]
     session: NotRequired[str | None]
     state: NotRequired[str]
     steps: NotRequired[int]
     lane: NotRequired[str]
+    """The agent of a lane beside the conversation."""
     requests: NotRequired[int]
     until: NotRequired[str]
+    """The time at which the run goes on anyway; "" for never."""
     run: NotRequired[str]
     signals: NotRequired[list[str]]
+    """Kinds of what it waited for."""
     signal: NotRequired[str]
     taken: NotRequired[bool]
     message: NotRequired[str]
@@ -76,6 +97,7 @@ class TimelineTotals(TypedDict):
     cache_read: int
     cost_usd: float | None
     known_usd: float
+    """The sum of the known costs."""
     drops: int
 
 

@@ -81,9 +81,39 @@ BASES = {
 """Bases of a token count."""
 
 
+PURPOSES = {
+    "compact": "for summaries",
+    "pre_compaction": "for facts before a summary",
+    "reflection": "for reflections",
+    "goal_decompose": "for goals",
+    "title": "for the title",
+}
+"""Purposes of lanes beside the conversation, by agent; other lanes have the agent's name."""
+
+
 def name_basis(basis: Any) -> str:
     """Return the basis of a token count in words."""
     return BASES.get(str(basis), str(basis))
+
+
+CONFINED = {
+    "read": "confined: writes nothing, no network",
+    "write": "confined: writes in the project, no network",
+    "net": "confined: writes in the project, with network",
+    "none": "not confined",
+}
+"""What a command in a profile may do, for people."""
+
+
+def name_origin(origin: str) -> str:
+    """Name the origin of a decision; a level by its word: `level ask`."""
+    kind, _, level = origin.partition(" ")
+    return f"level {name_level(level)}" if kind == "level" else origin
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join names with commas, "none" for no name."""
+    return ", ".join(names) or "none"
 
 
 def limit(value: Any, name: str = "") -> str:
@@ -93,7 +123,7 @@ def limit(value: Any, name: str = "") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "none"
+        return join_names(list(map(str, value)))
     return number(value) if isinstance(value, int | float) else str(value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.forms import draw_report
+from nexus_cli.reports.forms import draw_report
 from nexus_cli.reports.text.lines import Value
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
 from nexus_cli.ui.render.markdown import Markdown

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.approval import Question
-from nexus_cli.reports.text.permissions import CONFINED
+from nexus_cli.reports.text.lines import CONFINED
 from nexus_cli.text.cells import cells, cut, expand_tabs, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme

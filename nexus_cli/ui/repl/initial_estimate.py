@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.live import live_report
+from nexus_cli.reports.context import live_report
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 

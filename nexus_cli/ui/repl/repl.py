@@ -15,7 +15,7 @@ from nexus_cli.commands import discover, find, parse
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.transcript import transcript_text
+from nexus_cli.reports.transcript import transcript_text
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.process_tree import kill_all

@@ -20,7 +20,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT, FAILED, QUEUED, RUNNING, WAITING, Entity, Run, Space, SpaceMessage, find_mentions
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.spaces import message_lines, space_messages_text
+from nexus_cli.reports.spaces import message_lines, space_messages_text
 from nexus_cli.spaces.post_message import post_message
 from nexus_cli.spaces.space_reports import message_json, read_space
 from nexus_cli.text.cells import cut, one_line, wrap

@@ -17,7 +17,7 @@ from prompt_toolkit.layout import AnyContainer, Container, Dimension, to_contain
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
-from nexus_cli.commands.help import KEYS
+from nexus_cli.reports.help import KEYS
 from nexus_cli.text.cells import cut, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController

@@ -17,9 +17,8 @@ from nexus_cli.core.event import Event
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.lane.cache.diagnosis import tolerated_miss
 from nexus_cli.provider.prompt_cache import OPENAI
-from nexus_cli.reports.cache import cache_report, miss_report
+from nexus_cli.reports.cache import cache_report, miss_report, miss_text
 from nexus_cli.reports.request_diff import request_difference
-from nexus_cli.reports.text.usage import miss_text
 from nexus_cli.session.session import Session
 
 FIRST = "read the code " + "and think of every part " * 300

@@ -23,8 +23,8 @@ from nexus_cli.lane.current_request import next_request, window_request
 from nexus_cli.lane.drop_list import returned_drops
 from nexus_cli.lane.lane_forks import separate
 from nexus_cli.reports.cache import cache_report, miss_report
-from nexus_cli.reports.live import pins_report
-from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.pins import pins_report
 from nexus_cli.session.acts.compaction import pin, preview, uncompaction
 from nexus_cli.session.session import Session
 from nexus_cli.ui.render.event_texts import describe_compaction_end
@@ -198,7 +198,7 @@ def test_a_preview_says_of_each_of_the_persons_words_what_becomes_of_it_and_whic
             assert [row["kept"] for row in value["words"]] == ["whole", "part"]
             goes = value["goes"]
             assert goes["without"] == [5] and goes["first"] == 1 < 5 < goes["last"]
-            text = FORMS["compaction"](value, 100)
+            text = find_form("compaction")(value, 100)
             assert "word for word" in text and "in part" in text
             said = f"1 to {goes['last']} are replaced, and can be recalled; 5 stays: your current request."
             assert said in " ".join(text.split())

@@ -12,7 +12,7 @@ from session.played import MODEL
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
 from nexus_cli.context.window.rewrite_cost import request_cost
-from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.reports.forms import find_form
 from nexus_cli.session.acts.compaction import pin, preview
 from nexus_cli.session.session import Session
 from nexus_cli.text.cells import cells
@@ -96,7 +96,7 @@ def test_unknown_prices_are_unknown_and_not_nothing(tmp_path: Path) -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
             value = await looked(session)
             assert value["cost"]["now"]["warm"] is None and value["cost"]["next"][0]["with"]["cold"] is None
-            text = " ".join(FORMS["compaction"](value, 80).split())
+            text = " ".join(find_form("compaction")(value, 80).split())
             assert "Cost unknown" in text and "?" not in text and "cost:" not in text and "$" not in text
 
     asyncio.run(live())
@@ -108,7 +108,7 @@ def test_where_nothing_would_go_it_says_so_and_still_lists_the_pins(tmp_path: Pa
             await done(session, pin("use tabs"))
             value = await looked(session)
             assert not value["possible"] and value["pins"][0]["where"] == "window"
-            text = FORMS["compaction"](value, 60)
+            text = find_form("compaction")(value, 60)
             assert "Nothing to compact" in text and "use tabs" in text
 
     asyncio.run(live())
@@ -123,7 +123,7 @@ def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path:
             return await looked(session)
 
     value = asyncio.run(live())
-    text = FORMS["compaction"](value, width)
+    text = find_form("compaction")(value, width)
     assert all(cells(line) <= width for line in text.split("\n"))
     if width >= 80:
         for part in ("would become at most", "summarized", "kept", "summary", "with it ", "p1", "warm"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.reports.text.forms import FORMS, PAINTED
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.theme import ASCII, UNICODE, Glyphs, Theme
@@ -33,7 +33,7 @@ def look(signs: Glyphs = UNICODE, colour: bool = True) -> ReportStyle:
 
 
 def drawn(width: int, how: ReportStyle = PLAIN, **changed: Any) -> list[str]:
-    lines = PAINTED["context_summary"]({**VALUE, **changed}, width, how).split("\n")
+    lines = find_form("context_summary")({**VALUE, **changed}, width, how).split("\n")
     assert all(cells(without_codes(line)) <= width for line in lines), lines
     return lines
 
@@ -65,7 +65,7 @@ def test_colours_change_no_row_and_a_narrow_terminal_gets_few_more(width: int, r
 
 def test_without_utf_8_the_parts_of_the_bar_have_signs_of_their_own() -> None:
     lines = drawn(80, look(ASCII, colour=False))
-    assert lines == FORMS["context_summary"](VALUE, 80).split("\n") and "\n".join(lines).isascii()
+    assert lines == find_form("context_summary")(VALUE, 80).split("\n") and "\n".join(lines).isascii()
     assert lines[1].strip() == "#" + "++" + "-" * 16 + "." * 41
     assert lines[2].strip() == "^" * 14 + " next request 75% cached"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.reports.text.forms import PAINTED
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.ui.render.theme import UNICODE, Theme
 
@@ -33,10 +33,10 @@ def test_a_long_session_fits_because_a_bar_sums_several_requests(width: int) -> 
 
 
 def test_the_cost_of_a_session_has_a_plot_of_its_requests() -> None:
-    text = PAINTED["cost"](COST, 80, PLAIN)
+    text = find_form("cost")(COST, 80, PLAIN)
     assert text.startswith("$0.0600 for 3 requests: 900 tokens in (50.0% cached), 90 out")
     assert "\ndollars of each request, $0.0400 at most:\n   #\n   #\n  :# :\n\nby model:\n" in text and "?" not in text
-    painted = PAINTED["cost"](COST, 80, Theme().look)
+    painted = find_form("cost")(COST, 80, Theme().look)
     assert "█" in painted and "\x1b[36m" in painted
 
 
@@ -44,11 +44,13 @@ def test_where_a_price_is_unknown_one_line_says_how_to_set_it() -> None:
     part = {"cost_usd": None, "known_usd": 0.02, "unpriced": 1}
     row = {"name": "local/odd", **FIGURES, **part}
     series = [*COST["series"], {"tokens": 660, "cost_usd": None}]
-    text = PAINTED["cost"]({**COST, "total": {**FIGURES, **part}, "models": [row], "series": series}, 80, PLAIN)
+    text = find_form("cost")({**COST, "total": {**FIGURES, **part}, "models": [row], "series": series}, 80, PLAIN)
     assert text.startswith("$0.0200+ for 3 requests") and "tokens of each request, 660 at most" in text
     assert text.count("unknown") == 1
     assert "\n  nexus config set 'models.\"local/odd\".input_price' DOLLARS_PER_MILLION" in text, "can be pasted"
     assert "?" not in text
     part |= {"known_usd": 0.0}
-    none = PAINTED["cost"]({**COST, "total": {**FIGURES, **part}, "models": [{**row, **part}], "series": []}, 80, PLAIN)
+    none = find_form("cost")(
+        {**COST, "total": {**FIGURES, **part}, "models": [{**row, **part}], "series": []}, 80, PLAIN
+    )
     assert none.startswith("3 requests:") and "cost" not in none and "$" not in none

@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import wcswidth
 
-from nexus_cli.reports.text.context import drops_text
-from nexus_cli.reports.text.forms import FORMS
+from nexus_cli.cli.explain_context import brief
+from nexus_cli.reports.drops import drops_text
+from nexus_cli.reports.forms import MODULES, find_form, forms_of
+from nexus_cli.reports.replay import replay_text
 from nexus_cli.reports.text.lines import cut_line, dollars, filled, folded, table
-from nexus_cli.reports.text.plan import brief
-from nexus_cli.reports.text.sessions import replay_text
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
 
+NAMES = [name for module in MODULES for name in forms_of(module)]
 CONTEXT: dict[str, Any] = {
     "version": 1,
     "session": "01J",
@@ -59,7 +60,7 @@ CONTEXT: dict[str, Any] = {
 
 @pytest.mark.parametrize("width", [40, 50, 80, 200])
 def test_context_names_the_budget_sections_tools_drops_and_limits(width: int) -> None:
-    text = FORMS["context"](CONTEXT, width)
+    text = find_form("context")(CONTEXT, width)
     whole = " ".join(text.split())
     for part in ("83,160 of 184,000", "45.2%", "instructions.project", "410 of 900", "shortened", "read_file", "d3"):
         assert part in whole
@@ -86,10 +87,10 @@ def test_sessions_are_a_table_or_a_hint() -> None:
         "first_text": "fix\nthe test " * 20,
         "name": "",
     }
-    text = FORMS["sessions"]({"sessions": [session]}, 60)
+    text = find_form("sessions")({"sessions": [session]}, 60)
     assert "2026-01-02 03:04" in text and "1,200" in text and "fix the test" in text
     assert max(map(len, text.splitlines())) <= 60
-    assert "No sessions" in FORMS["sessions"]({"sessions": []}, 60)
+    assert "No sessions" in find_form("sessions")({"sessions": []}, 60)
 
 
 def test_every_table_can_be_read_in_40_columns() -> None:
@@ -106,11 +107,11 @@ def test_every_table_can_be_read_in_40_columns() -> None:
         "because": ["ANTHROPIC_API_KEY"],
     }
     texts = [
-        FORMS["sessions"]({"sessions": [session] * 2}, 40),
-        FORMS["sessions"]({"sessions": []}, 40),
-        FORMS["drops"]({"drops": [drop]}, 40),
-        FORMS["models"]({"models": [model], "chosen": model["name"]}, 40),
-        FORMS["doctor"]({"checks": [], "ok": True, "model": None}, 40),
+        find_form("sessions")({"sessions": [session] * 2}, 40),
+        find_form("sessions")({"sessions": []}, 40),
+        find_form("drops")({"drops": [drop]}, 40),
+        find_form("models")({"models": [model], "chosen": model["name"]}, 40),
+        find_form("doctor")({"checks": [], "ok": True, "model": None}, 40),
     ]
     for text in texts:
         assert max(map(len, text.splitlines())) <= 40 and "…" not in text, text
@@ -134,7 +135,7 @@ def test_a_session_is_its_head_and_its_entries() -> None:
         {"id": 3, "at": "", "actor": "tool:glob", "text": "none", "calls": [], "call": "c2b"},
         {"id": 4, "at": "", "actor": "tool:bash", "text": "a.txt", "calls": [], "call": "c2a"},
     ]
-    text = FORMS["session"]({"id": "01J", "model": "m", "turns": 1, "entries": entries}, 40)
+    text = find_form("session")({"id": "01J", "model": "m", "turns": 1, "entries": entries}, 40)
     assert "[1] 2026-01-02 03:04 person" in text and "-> c2a bash ls" in text
     assert "-> c2b glob {cut off" in text and text.index("tool:glob of c2b") < text.index("tool:bash of c2a")
     assert max(map(len, text.splitlines())) <= 40
@@ -144,9 +145,9 @@ def test_drops_and_replay_say_what_to_do() -> None:
     drop = {"id": "d3", "what": "x", "tokens": 5, "cause": "output_cap", "recalls": 2, "uncounted_bytes": 9}
     text = drops_text({"drops": [drop]}, 80, "")
     assert "`nexus drops show d3` prints" in text and "2 x" in text and "9 bytes" in text
-    assert "nexus drops" not in FORMS["drops"]({"drops": [drop]}, 80), "a session reads its own"
-    assert FORMS["drops"]({"drops": [drop]}, 80).endswith("\n/drops d3 prints one.")
-    assert FORMS["drops"]({"drops": []}, 80) == "Nothing was left out."
+    assert "nexus drops" not in find_form("drops")({"drops": [drop]}, 80), "a session reads its own"
+    assert find_form("drops")({"drops": [drop]}, 80).endswith("\n/drops d3 prints one.")
+    assert find_form("drops")({"drops": []}, 80) == "Nothing was left out."
     good = {"ok": True, "session": "01", "first_difference": None}
     assert replay_text({**good, "requests": 0}).startswith("Session 01 has sent no request: there is nothing")
     one = replay_text({**good, "requests": 1})
@@ -706,25 +707,27 @@ def too_wide(text: str, width: int) -> list[str]:
     return [line for line in sanitize(text).split("\n") if wcswidth(line) > width or wcswidth(line) < 0]
 
 
-@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize("form", NAMES)
 def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
     for width in WIDTHS:
         for many in (0, 1, 2, 9):
             for odd in ODD if many == 1 else ODD[:4]:
-                text = FORMS[form](values(form, odd, many), width)
+                text = find_form(form)(values(form, odd, many), width)
                 assert text.strip()
                 assert not too_wide(text, width), (width, many, odd[:20], too_wide(text, width)[:3])
 
 
-@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize("form", NAMES)
 @pytest.mark.parametrize("width", [0, 1, 5, 12])
 def test_a_terminal_of_no_width_is_no_error(form: str, width: int) -> None:
-    assert FORMS[form](values(form, "a word [/bold]", 2), width)
+    assert find_form(form)(values(form, "a word [/bold]", 2), width)
 
 
-def test_every_form_can_be_asked_for_by_its_function() -> None:
-    for name, form in FORMS.items():
-        assert form.__name__ == f"{name}_text"
+def test_every_form_has_a_name_of_its_own_and_is_found_by_it() -> None:
+    assert len(NAMES) == len(set(NAMES)) > 40
+    assert all(find_form(name).__name__ == f"{name}_text" for name in NAMES)
+    with pytest.raises(LookupError):
+        find_form("nothing")
 
 
 @given(st.text(max_size=80), st.integers(20, 60))
@@ -750,7 +753,7 @@ def test_why_a_rewrite_was_made_stands_there_whole(width: int) -> None:
     why = "2 readings are stale: 14,233 tokens sent cold against 61,000 saved over the next 50 steps, and it ends so"
     one = {"cause": "pruned", "cold": 14_233, "saved": 61_000, "cost": 0.03, "pays": False, "why": why}
     value = {**values("cache", "x", 1), "rewrites": [one] * 2}
-    told = " ".join(FORMS["cache"](value, width).split("rewrites:")[1].split())
+    told = " ".join(find_form("cache")(value, width).split("rewrites:")[1].split())
     assert told.count(why) == 2 and told.count("(not for its price)") == 2
 
 
@@ -791,8 +794,8 @@ def test_a_text_of_megabytes_on_one_line_takes_no_time_to_speak_of() -> None:
 def test_help_is_read_in_two_columns_or_one_below_the_other() -> None:
     command = {"name": "drops", "usage": "[ID [A:B]]", "summary": "List what was left out.", "help": "", "idle": False}
     value = {"groups": [{"name": "context", "commands": [command]}]}
-    assert FORMS["help"](value, 80).splitlines() == ["context:", "  /drops [ID [A:B]]  List what was left out."]
-    narrow = FORMS["help"](value, 28).splitlines()
+    assert find_form("help")(value, 80).splitlines() == ["context:", "  /drops [ID [A:B]]  List what was left out."]
+    narrow = find_form("help")(value, 28).splitlines()
     assert narrow[1:] == ["  /drops [ID [A:B]]", "      List what was left", "      out."]
 
 
@@ -804,9 +807,9 @@ def test_sessions_are_listed_with_local_times_and_short_ids_where_a_person_reads
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "IST-5:30")
         time.tzset()
-        shown, piped = FORMS["sessions"](value, 80), FORMS["sessions"](value, 1 << 20)
+        shown, piped = find_form("sessions")(value, 80), find_form("sessions")(value, 1 << 20)
     time.tzset()
     assert "01M7W0  2026-01-02 08:34     12  ask: login page\n" in shown and "UTC" not in shown
     assert "2 runs of `nexus ask` left out" in shown and "--all" in shown
-    assert "12 older not shown: `nexus sessions list --limit 13`" in FORMS["sessions"]({**value, "total": 13}, 80)
+    assert "12 older not shown: `nexus sessions list --limit 13`" in find_form("sessions")({**value, "total": 13}, 80)
     assert piped.splitlines()[1].split()[0] == one["id"] and len(piped.splitlines()) == 2, "for scripts"

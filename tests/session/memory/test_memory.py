@@ -24,7 +24,7 @@ from nexus_cli.ledger import Ledger, fact_traces
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.reports import memory as reports
-from nexus_cli.reports.text.memory import fact_text, memory_text
+from nexus_cli.reports.memory import fact_text, memory_text
 from nexus_cli.session.acts.memory import Consolidation, consolidation
 from nexus_cli.session.memory import session_facts
 from nexus_cli.session.memory.session_facts import SessionFacts

@@ -15,9 +15,8 @@ from ui.repl.test_repl import Stage
 from nexus_cli.config.paths import places
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.text.transcript import transcript_text
 from nexus_cli.reports.timeline import session_timeline
-from nexus_cli.reports.transcript import session_transcript
+from nexus_cli.reports.transcript import session_transcript, transcript_text
 from nexus_cli.runs import live_wait
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.render.theme import Theme

@@ -1,12 +1,19 @@
-"""`/context`: the next request in twelve rows: the contents of the window, the drops, the next rewrite."""
+"""Report the next request of the running session in twelve rows: the window, the drops, the next rewrite."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from nexus_cli.reports.text.context import describe_rewrite
+from nexus_cli.lane.backoff import may_compact
+from nexus_cli.lane.compaction.context_fit import compaction_threshold
+from nexus_cli.lane.current_request import begins_epoch, window_request
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.reports.context import describe_rewrite, live_report
 from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, plural, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
+from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.cells import cells
 
 ROLES = ("system", "tools", "history", "dim")
@@ -18,6 +25,44 @@ NARROW = 70
 WIDEST = 60
 """Cells of the longest bar."""
 LARGEST = ATTACHED = 5
+
+
+def context_summary(state: SessionState) -> Mapping[str, Any]:
+    """Return the report of the next request, with what its cache should hold now and when the window is rewritten."""
+    value = live_report(state)
+    used = value["budget"]["used"]["total"]
+    cached = (
+        0
+        if begins_epoch(state.lane_state.window, state.lane_state.upcoming)
+        else window_request(state.lane_state).cached
+    )
+    value["cached"]["expected"] = min(value["cached"]["tokens"], cached) if used else 0
+    return {**value, "rewrite": next_rewrite(state.lane_state)}
+
+
+def next_rewrite(lane_state: LaneState) -> dict[str, Any]:
+    """Return the next rewrite of the window: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
+    number of tokens. Stale tool results may be removed earlier."""
+    if lane_state.lane.is_recorded and begins_epoch(lane_state.window, lane_state.upcoming):
+        return {"by": "epoch", "at": None, "why": _epoch_cause(lane_state.window)}
+    request = window_request(lane_state)
+    overflow = round(request.room * request.tokens / request.most) if request.most else request.room
+    if may_compact(lane_state.lane, lane_state.step, fits=True):
+        return {
+            "by": "summary",
+            "at": min(round(compaction_threshold(lane_state.window, lane_state.settings)), overflow),
+            "why": "",
+        }
+    by = "summary" if may_compact(lane_state.lane, lane_state.step, fits=False) else "truncation"
+    return {"by": by, "at": overflow, "why": ""}
+
+
+def _epoch_cause(window: LaneWindow) -> str:
+    epoch, model = window.lane.epoch, window.model
+    if epoch.model != model.info.name:
+        return "another model"
+    changed = epoch.effort != (model.effort or epoch.effort)
+    return "another effort" if changed else "instructions and tools are read again"
 
 
 def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:

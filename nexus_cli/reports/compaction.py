@@ -1,10 +1,11 @@
-"""Text of compactions: what the last one kept, what the next one would do, and pins."""
+"""Text of a preview of `/compact`: what a compaction would summarize, keep and cost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from nexus_cli.reports.pins import describe_pin
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural
 
 SOURCES = {
@@ -46,19 +47,6 @@ def compaction_text(value: Value, width: int) -> str:
     return "\n".join([*lines, *_cost(value["cost"], width)])
 
 
-def pins_text(value: Value, width: int) -> str:
-    """List the pins, then the person's newest messages, which can be pinned by number."""
-    messages, pins = value.get("messages") or (), value["pins"]
-    text = "Nothing is pinned. /pin TEXT pins words"
-    text += f", /pin {messages[-1]['entry']} your newest message." if messages else ", /pin NUMBER a message."
-    if pins:
-        text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
-    rows = [(str(one["id"]), _place(one), number(one["tokens"]), str(one["text"])) for one in pins]
-    lines = [*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)]
-    newest = [(str(one["entry"]), str(one["text"])) for one in messages]
-    return "\n".join([*lines, *block("your newest messages (/pin NUMBER)", [("number", "text"), *newest], width)])
-
-
 def _row(name: str, part: Value) -> tuple[str, ...]:
     kinds = ", ".join(f"{kind} {number(tokens)}" for kind, tokens in part["by_kind"].items())
     return name, number(part["tokens"]), number(part["messages"]), number(part["turns"]), kinds
@@ -88,13 +76,10 @@ def _words(rows: Sequence[Value], width: int) -> list[str]:
 def _pin_rows(rows: Sequence[Value], width: int) -> list[str]:
     table: list[tuple[str, ...]] = [("id", "what", "tokens", "where", "text")]
     table += [
-        (str(one["id"]), _place(one), number(one["tokens"]), PLACES[one["where"]], str(one["text"])) for one in rows
+        (str(one["id"]), describe_pin(one), number(one["tokens"]), PLACES[one["where"]], str(one["text"]))
+        for one in rows
     ]
     return block("pins", table, width)
-
-
-def _place(one: Value) -> str:
-    return f"message {one['entry']}" if one["entry"] else "words"
 
 
 def _cost(cost: Value, width: int) -> list[str]:

@@ -1,0 +1,21 @@
+"""Text of the checks of `nexus doctor`."""
+
+from __future__ import annotations
+
+from nexus_cli.reports.text.lines import Value, filled
+
+SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
+
+
+def doctor_text(value: Value, width: int) -> str:
+    """List the checks that pass and those that fail."""
+    indent = " " * 8 if width >= 40 else "  "
+    lines = []
+    for check in value["checks"]:
+        lines += filled(f"{check['name']}: {check['detail']}", width, indent, f"{SIGNS[check['status']]} ")
+        if check["hint"]:
+            lines += filled(check["hint"], width, indent)
+    last = "nexus can work here." if value["ok"] else "Something is broken, see above."
+    if value["ok"] and not value["model"]:
+        last = "nexus can work here as soon as it has a model, see above."
+    return "\n".join([*lines, "", *filled(last, width)])

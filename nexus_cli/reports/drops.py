@@ -1,0 +1,77 @@
+"""Text of drops: the list, and one with its content."""
+
+from __future__ import annotations
+
+from nexus_cli.reports.text.lines import (
+    SHORT_ID,
+    Value,
+    filled,
+    folded,
+    name_cause,
+    number,
+    table,
+)
+
+BACK = "back in the window"
+"""Note for a drop whose messages are in the window again."""
+
+
+def drops_text(value: Value, width: int, session: str | None = None) -> str:
+    """List every drop of a session, with the command that reads it.
+
+    `session` is None inside the session. In a shell, "" means the folder's newest session; any other id must be part of
+    the command.
+    """
+    drops = value.get("drops", [])
+    if not drops:
+        return "\n".join(filled("Nothing was left out.", width))
+    rows = [("id", "tokens", "cause", "asked for", "what")]
+    out = [d for d in drops if not d.get("back")]
+    for d in drops:
+        recalls = int(d.get("recalls") or 0)
+        rows.append(
+            (
+                str(d["id"]),
+                number(d.get("tokens")),
+                name_cause(d.get("cause")),
+                f"{recalls} x" if recalls else "-",
+                describe_drop(d),
+            )
+        )
+    lines = table(rows, width, right=(1,))
+    again = sum(1 for d in out if d.get("recalls"))
+    asked = asked_again(again, len(out), len(drops))
+    lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)]
+    beyond = sum(int(d.get("uncounted_bytes") or 0) for d in drops)
+    if beyond:
+        lines += filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)
+    first = drops[0]["id"]
+    named = f" --session {session[:SHORT_ID]}" if session else ""
+    shell = f"`nexus drops show {first}{named}` prints one; in a session /drops {first}."
+    foot = f"/drops {first} prints one." if session is None else shell
+    return "\n".join([*lines, "", *filled(foot, width)])
+
+
+def asked_again(again: int, out: int, drops: int) -> str:
+    """Count the drops still left out that were recalled, and those of all `drops` that are back."""
+    if not out:
+        return f"nothing is left out now: {'it is' if drops == 1 else f'all {drops:,} are'} {BACK}"
+    return f"{again:,} of {out:,} recalled" + (f", {drops - out:,} {BACK}" if drops > out else "")
+
+
+def describe_drop(drop: Value) -> str:
+    """Describe a drop, or that it is back in the window."""
+    return f"{BACK}: {drop['what']}" if drop.get("back") else str(drop["what"])
+
+
+def drop_text(value: Value, width: int) -> str:
+    """Show one drop: the range of characters, then the text."""
+    start, end, total = int(value["start"]), int(value["end"]), int(value["total"])
+    head = f"{value['id']}: {value['what']}"
+    if value.get("tokens") is not None:
+        head += f", {number(value['tokens'])} tokens ({name_cause(value.get('cause'))})"
+    lines = [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
+    lines += folded(str(value["text"]).removesuffix("\n"), width)
+    if end < total:
+        lines += ["", *filled(f"/drops {value['id']} {end}: shows the rest.", width)]
+    return "\n".join(lines)

@@ -1,0 +1,54 @@
+"""Find the text form of a report by its name: it converts a JSON value to lines for people at a width in columns.
+
+The form NAME is the function `NAME_text(value, width)` of a module of this folder. Texts are sanitized when they are
+printed; a form that also takes a `look` (`ReportStyle`) sanitizes its text and paints it. No line is wider than asked,
+from 20 columns on.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from inspect import isfunction, signature
+
+from nexus_cli import reports
+from nexus_cli.reports.text.lines import Value
+from nexus_cli.reports.text.look import ReportStyle
+from nexus_cli.text.terminal_sanitizer import sanitize
+
+SUFFIX = "_text"
+MODULES = tuple(one.name for one in pkgutil.iter_modules(reports.__path__) if not one.ispkg)
+
+
+@cache
+def find_form(name: str) -> Callable[..., str]:
+    """Return a form. Searches the modules that are imported first, then that of the same name, then the others.
+
+    Raises `LookupError` if there is none.
+    """
+    there = {module for module in MODULES if f"{reports.__name__}.{module}" in sys.modules}
+    for module in sorted(MODULES, key=lambda module: (module not in there, module != name)):
+        if form := forms_of(module).get(name):
+            return form
+    raise LookupError(f"no report has the form {name}")
+
+
+def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
+    """Import a module of this folder; return its forms by name."""
+    found = vars(import_module(f"{reports.__name__}.{module}"))
+    named = ((name.removesuffix(SUFFIX), form) for name, form in found.items() if name.endswith(SUFFIX))
+    return {name: form for name, form in named if isfunction(form) and _takes(form)[:2] == ["value", "width"]}
+
+
+def _takes(form: Callable[..., str]) -> list[str]:
+    return list(signature(form).parameters)
+
+
+def draw_report(form: str, value: Value, width: int, look: ReportStyle) -> str:
+    """Return a report as text that cannot harm a terminal, without a newline at its end."""
+    draw = find_form(form)
+    text = draw(value, width, look) if "look" in _takes(draw) else sanitize(draw(value, width))
+    return text.rstrip("\n")

@@ -1,0 +1,34 @@
+"""Report the goals of a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nexus_cli.lane.goals import list_goals
+from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.session.session_state import SessionState
+
+
+def goals_report(state: SessionState) -> dict[str, Any]:
+    """Return every goal except dropped ones, with `id`, `text`, `done` and its `steps` with the same keys."""
+    found = list_goals(state.lane_state.lane.timeline)
+    rows = {goal.id: {"id": goal.id, "text": goal.text, "done": goal.done} for goal in found}
+    steps = {goal.id: [rows[step.id] for step in found if step.parent == goal.id] for goal in found}
+    return {"version": 1, "goals": [{**rows[goal.id], "steps": steps[goal.id]} for goal in found if not goal.parent]}
+
+
+def goals_text(value: Value, width: int) -> str:
+    """List each goal and its steps, with a mark for done ones."""
+    if not value["goals"]:
+        return "\n".join(filled("This session has no goal. /goal TEXT sets one.", width))
+    lines = []
+    for goal in value["goals"]:
+        lines += _line(goal, "", width)
+        for step in goal["steps"]:
+            lines += _line(step, "  ", width)
+    return "\n".join(lines)
+
+
+def _line(one: Value, indent: str, width: int) -> list[str]:
+    mark = "x" if one["done"] else " "
+    return filled(f"{one['id']} {one['text']}", width, f"{indent}    ", f"{indent}[{mark}] ")

@@ -1,0 +1,73 @@
+"""Text of `/help`: every command, or one with its whole help; and the keys that it lists."""
+
+from __future__ import annotations
+
+from nexus_cli.reports.text.lines import Value, filled, number
+from nexus_cli.text.cells import one_line
+
+FIRST_KEYS = ("Enter", "Shift+Enter, \\ Enter", "Esc", "Shift+Tab", "Tab", "Ctrl+C", "!COMMAND", "@FILE")
+"""Keys of `KEYS` that beginners need."""
+KEYS = (
+    ("Enter", "sends, or takes the menu's entry; in a turn: steers it"),
+    ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
+    ("Alt+Enter", "a new line; in a turn: sends when it has ended"),
+    ("Esc", "stops what runs; twice: back to a message of yours"),
+    ("Up", "what was typed before; in a turn: what is queued"),
+    ("Ctrl+C", "stops what runs, clears the line, twice leaves"),
+    ("Ctrl+D", "on an empty line leaves; so do exit and quit"),
+    ("Shift+Tab", "permission level: ask, edit, auto, plan"),
+    ("Tab", "completes /commands, @files and ! lines"),
+    ("Ctrl+R", "searches what was typed before"),
+    ("Ctrl+G", "edits the text in your editor"),
+    ("Ctrl+V", "pastes an image"),
+    ("Ctrl+T, Ctrl+O", "thinking; the newest output whole, again: the transcript"),
+    ("!COMMAND", "runs a shell command; !!COMMAND is not shared"),
+    ("@FILE", "attaches a file or an image"),
+)
+
+
+def help_text(value: Value, width: int) -> str:
+    """List every command with its summary, or show one with its whole help."""
+    if value.get("command"):
+        return _one(value["command"], width)
+    lines: list[str] = []
+    commands = [command for group in value["groups"] for command in group["commands"]]
+    keys = [(one_line(names), what) for names, what in value.get("keys", ())]
+    size = max([0, *(len(_call(command)) for command in commands), *(len(names) for names, _ in keys)]) + 4
+    for group in value["groups"]:
+        lines += [*([""] if lines else []), *filled(f"{group['name']}:", width)]
+        for command in group["commands"]:
+            lines += _columns(f"  {_call(command)}", command["summary"], size, width)
+    if keys:
+        lines += ["", "keys:"]
+        for names, what in keys:
+            lines += _columns(f"  {names}", what, size, width)
+    if value.get("more"):
+        lines += [
+            "",
+            *filled(f"/help all lists {number(value['more'])} more commands; /help NAME explains one.", width),
+        ]
+    return "\n".join(lines)
+
+
+def _call(command: Value) -> str:
+    return f"/{command['name']} {command['usage']}".rstrip()
+
+
+def _columns(left: str, text: str, size: int, width: int) -> list[str]:
+    """Return a name and its explanation side by side, or below each other if there is no room."""
+    if size + 20 > width or len(left) + 2 > size:
+        return [*filled(left.strip(), width, "    ", "  "), *filled(text, width, "      ")]
+    return filled(text, width, " " * size, left.ljust(size))
+
+
+def _one(command: Value, width: int) -> str:
+    lines = filled(_call(command), width, "    ", "")
+    if command.get("aliases"):
+        lines += filled("also " + ", ".join(f"/{name}" for name in command["aliases"]), width)
+    lines.append("")
+    for paragraph in str(command["help"]).split("\n\n"):
+        lines += [*filled(paragraph, width), ""]
+    if command.get("idle"):
+        lines += filled("During a turn it waits until the turn has ended.", width)
+    return "\n".join(lines).rstrip("\n")

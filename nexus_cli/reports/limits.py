@@ -1,0 +1,57 @@
+"""Report the limits of a session, and the layers that set them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from nexus_cli.core.limits import Limits
+from nexus_cli.lane.current_request import window_request
+from nexus_cli.reports.text.lines import Value, filled, limit, plural
+from nexus_cli.session.session_state import SessionState
+
+NAMES = tuple(f.name for f in fields(Limits))
+
+
+def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
+    """Return the limit `name`, or all current ones.
+
+    Each has `name`, `value`, `bound_by` and `said` (layer to value); `signals` is the state of the run that may bind.
+    """
+    limits = state.dispatcher.run_limits(state.lane_state)
+    _, bounds = state.dispatcher.in_force(state.lane_state, state.bounds)
+    wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
+    return {
+        "version": 1,
+        "recipe": state.recipe.name,
+        "name": name,
+        "limits": wanted,
+        "signals": {
+            "bind": state.dispatcher.signals,
+            "token_pressure": window_request(state.lane_state).budget.pressure,
+            "recent_errors": state.dispatcher.errors,
+            "event_class": limits.now.event_class,
+        },
+    }
+
+
+def why_text(value: Value, width: int) -> str:
+    """List each limit with its value, the layer that bound it and the value of each layer; signals only if they may
+    bind."""
+    limits = value["limits"]
+    if not limits:
+        return "\n".join(filled(f"{value['name'] or 'Nothing'} has no limit.", width))
+    lines = []
+    for bound in limits:
+        name = bound["name"]
+        lines += filled(f"{name} = {limit(bound['value'], name)} (from {bound['bound_by']})", width, "  ")
+        for layer, said in bound["said"].items():
+            lines += filled(f"{layer}: {limit(said, name)}", width, " " * 6, "    ")
+    signals = value["signals"]
+    if not signals["bind"]:
+        return "\n".join(lines)
+    failed = plural(signals["recent_errors"], "call")
+    state = f"Pressure is {signals['token_pressure']}, {failed} in a row could not run"
+    state += f", the run is {signals['event_class']}" if signals["event_class"] else ""
+    ends = f"The recipe {value['recipe']} tightens its limits accordingly."
+    return "\n".join([*lines, "", *filled(f"{state}. {ends}", width)])

@@ -1,0 +1,70 @@
+"""Report what runs without asking in a session: the level, the rules, the permissions granted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nexus_cli.core.limits import LEVELS, PLAN, name_level
+from nexus_cli.permission.approvals import scope_name
+from nexus_cli.reports.status import sandbox_line
+from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.session.session_state import SessionState
+
+_RUNS = {
+    "read": "reading inside the project, and commands that only read; everything else asks",
+    "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
+    "run": "also commands confined to the project, without network",
+    "all": "everything, unconfined: nothing asks",
+    PLAN: "read-only; the model proposes a plan",
+}
+_RUNS_UNCONFINED = {
+    **_RUNS,
+    "read": "reading inside the project; everything else asks",
+    "run": "the same as edit: without a sandbox every command asks",
+}
+
+
+def describe_level(state: SessionState, level: str) -> str:
+    """Describe the calls that run without asking at `level` on this system. Blocks until the sandbox is detected."""
+    return (_RUNS if state.dispatcher.permission.has_sandbox() else _RUNS_UNCONFINED)[level]
+
+
+def permissions_report(state: SessionState) -> dict[str, Any]:
+    """Return the current level with its layer, the meaning of each level here, the sandbox, the rules with their
+    places, and the permissions granted for the session. Blocks until the sandbox is detected; raises `NexusError` if
+    the settings cannot be read."""
+    permission = state.dispatcher.permission
+    probe = permission.probe_backend()
+    rules = permission.rules_in_force()
+    return {
+        "version": 1,
+        "level": state.limits.allow or "read",
+        "bound_by": next((bound.bound_by for bound in state.bounds if bound.name == "allow"), "defaults"),
+        "levels": [{"name": level, "runs": describe_level(state, level)} for level in (PLAN, *LEVELS)],
+        "sandbox": probe.to_json() if probe is not None else None,
+        "rules": [rule.to_json() for rule in rules.listed()],
+        "problems": list(rules.problems),
+        "allowed": [scope_name(scope, state.dispatcher.project) for scope in sorted(state.dispatcher.always)],
+    }
+
+
+def permissions_text(value: Value, width: int) -> str:
+    """List the levels, the current one, the sandbox, the rules, and the permissions granted for the session."""
+    lines = []
+    for level in value["levels"]:
+        mark = "*" if level["name"] == value["level"] else " "
+        lines += filled(level["runs"], width, " " * 8, f"{mark} {name_level(level['name']):<6}")
+    here = value["bound_by"] == "/permissions"
+    by = "Set for this session" if here else f"Set by: {value['bound_by']}"
+    lines += ["", *filled(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)]
+    lines += filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width) if value.get("sandbox") else []
+    if value.get("rules"):
+        lines += ["", *filled("Rules:", width)]
+        for rule in value["rules"]:
+            lines += filled(f"{rule['decision']:<5} {rule['rule']}  ({rule['from']})", width, "    ", "  - ")
+    for problem in value.get("problems", []):
+        lines += filled(f"Problem: {problem}", width, "    ", "  ")
+    if value.get("allowed"):
+        lines += ["", *filled("Allowed for this session:", width)]
+        lines += [line for one in value["allowed"] for line in filled(one, width, "    ", "  - ")]
+    return "\n".join(lines)

@@ -1,0 +1,20 @@
+"""Text of the model's review of a session, and the lessons that wait."""
+
+from __future__ import annotations
+
+from nexus_cli.reports.text.lines import Value, filled
+
+SHOWN = 5
+"""Most facts that are named by their ids."""
+
+
+def reflection_text(value: Value, width: int) -> str:
+    """Show the model's review (None if it is shown already), and the lessons that wait."""
+    lines = [line for text in (value["text"] or "").splitlines() for line in filled(text, width)]
+    lines = lines if lines or value["text"] is None else ["(no answer)"]
+    if new := value.get("waiting"):
+        every = "all" if len(new) > 1 and not value.get("older") else "ID" if len(new) > 1 else new[0]
+        names = ", ".join(new) if len(new) <= SHOWN else f"{new[0]} to {new[-1]}"
+        lessons = "1 lesson waits" if len(new) == 1 else f"{len(new):,} lessons wait"
+        lines += ["", *filled(f"{lessons} for you ({names}): /memory shows them, /memory accept {every} keeps.", width)]
+    return "\n".join(lines)

@@ -1,0 +1,80 @@
+"""Text of `nexus status` and `/status`: what there is to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nexus_cli.config.unsupported import Unsupported, describe_unsupported
+from nexus_cli.reports.text.lines import Value, filled, join_names, plural
+from nexus_cli.reports.warm import warm_line
+
+WIDE = 50
+"""Least width at which names have a column of their own."""
+TRUST = {
+    "trusted": "trusted",
+    "changed": "trusted in part: some files are new or have changed (`nexus trust`)",
+    "untrusted": "not trusted: its configuration is not in effect (`nexus trust`)",
+    "nothing": "has no configuration of its own",
+}
+FRONTS = ("ask", "chat")
+"""Recipes that everybody has: those of `nexus ask` and of sessions."""
+
+
+def status_text(value: Value, width: int) -> str:
+    """Return a line for each kind of information; each skill has its own line."""
+    lines = [line for name, said in _status_rows(value) for line in _line(name, said, width)]
+    for skill in value["skills"]:
+        lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
+    notes = [line for notice in value["notices"] for line in filled(notice, width, "  ", "note: ")]
+    return "\n".join([*lines, *notes])
+
+
+def _line(name: str, said: str, width: int) -> list[str]:
+    wide = width >= WIDE
+    return filled(said if wide else f"{name}: {said}", width, "    ", f"{name:<13}" if wide else "")
+
+
+def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
+    yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` says what to do"
+    yield "host", value["host"]
+    yield "tools", join_names(value["tools"])
+    if value["servers"]:
+        yield (
+            "MCP servers",
+            f"{join_names([one['name'] for one in value['servers']])}: not started, they give no tools",
+        )
+    yield "keys set", join_names(value["credentials"])
+    if own := [name for name in value["recipes"] if name not in FRONTS]:
+        yield "recipes", join_names(own)
+    yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
+    if value["project"]["unsupported"]:
+        yield "not read", describe_unsupported(tuple(Unsupported(**one) for one in value["project"]["unsupported"]))
+    if value["memory"] is not None:
+        yield (
+            "memory",
+            ", ".join(f"{count} {kind}" for kind, count in value["memory"].items() if count) or "nothing yet",
+        )
+    if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["allow"] != "all":
+        yield "sandbox", f"{sandbox_line(value['sandbox'])}; `nexus doctor` says what to do"
+    if "warm" in value:
+        yield "warm start", warm_line(value["warm"])
+    hidden = value["project"]["skills_not_trusted"]
+    more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
+    if broken := list(_broken(value)):
+        yield "broken", "; ".join(broken)
+    yield "skills", (plural(len(value["skills"]), "skill") if value["skills"] else "none") + more
+
+
+def _broken(value: Value) -> Iterator[str]:
+    """Yield the configured features that cannot be used, with the reason."""
+    for category in value.get("capabilities", ()):
+        for one in category["items"]:
+            if one["state"] == "broken":
+                yield f"{one['name']} ({one['why'] or category['category']})"
+
+
+def sandbox_line(value: Value) -> str:
+    """Describe the sandbox backend, or the reason that there is none, in one line without a full stop."""
+    if value["backend"] == "none":
+        return f"none, so every command asks below all ({value['why']})"
+    return str(value["backend"])

@@ -1,0 +1,72 @@
+"""Report the tools of a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nexus_cli.core.limits import PLAN, name_level
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.reports.context import live_report
+from nexus_cli.reports.text.lines import Value, filled, number, table
+from nexus_cli.session.session_state import SessionState
+
+DOES = {
+    Effect.NONE: "works in the session only",
+    Effect.READ: "reads files",
+    Effect.EDIT: "changes files",
+    Effect.RUN: "runs commands",
+}
+
+
+def tools_report(state: SessionState) -> dict[str, Any]:
+    """Return the tools of a session with effect, tokens, and when they ask at the current level. Blocks until the
+    sandbox is detected."""
+    report = live_report(state)
+    tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
+    limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
+    level, only = state.limits.allow or "read", limits.get("tools")
+    walls = state.dispatcher.permission.has_sandbox()
+    return {
+        "version": 1,
+        "level": level,
+        "tools": [
+            {
+                "name": tool.name,
+                "effect": str(tool.effect),
+                "does": "sends messages to people" if tool.sends else DOES[tool.effect],
+                "tokens": tokens.get(tool.name),
+                "asks": "switched off" if only is not None and tool.name not in only else _asks(tool, level, walls),
+            }
+            for tool in state.dispatcher.registry.tools()
+        ],
+    }
+
+
+def _asks(tool: Tool, level: str, has_sandbox: bool) -> str:
+    """Return the condition under which a call of this tool asks first."""
+    effect = tool.effect
+    if tool.sends and level in (PLAN, "read"):
+        return "refused" if level == PLAN else "yes"
+    if level == "all" or effect is Effect.NONE:
+        return "no"
+    if effect is Effect.RUN and has_sandbox:
+        only_reads = "refused" if level == PLAN else "yes"
+        return "outside the sandbox" if level == "run" else f"{only_reads}, unless the command only reads"
+    if level == PLAN:
+        return "refused" if effect is not Effect.READ else "refused outside the project"
+    if effect is Effect.RUN or (effect is Effect.EDIT and level == "read"):
+        return "yes"
+    return "outside the project" if effect is Effect.READ else "outside the project, protected files"
+
+
+def tools_text(value: Value, width: int) -> str:
+    """List each tool with its effect, the tokens of its schema, and when it asks."""
+    tools = value["tools"]
+    if not tools:
+        return "\n".join(filled("This session has no tools.", width))
+    rows = [("name", "tokens", "does", "asks first")]
+    rows += [(tool["name"], number(tool["tokens"]), tool["does"], tool["asks"]) for tool in tools]
+    total = sum(tool["tokens"] or 0 for tool in tools)
+    level = name_level(value["level"])
+    foot = f"{number(total)} tokens of schemas in every request. Level: {level}; /permissions changes it."
+    return "\n".join([*table(rows, width, right=(1,)), "", *filled(foot, width)])

@@ -1,0 +1,69 @@
+"""`nexus docs settings` names every environment variable that the source reads, also the hidden ones."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from nexus_cli.cli.doc_pages import page_text
+from nexus_cli.config.paths import PACKAGE
+from nexus_cli.config.protected_places import _MOVED_BY
+from nexus_cli.provider.endpoint import BASE_VARIABLES, KEY_VARIABLES
+from nexus_cli.sandbox.profile import _CACHES
+
+_VARIABLE = re.compile(r"(?:_NEXUS_|[A-Z])[A-Z0-9]+(?:_[A-Z0-9]+)*")
+SETTERS = {"litellm_env.py", "read_only_table.py"}
+"""Modules that set variables for a library and for programs."""
+KNOWN = {"NEXUS_HOME", "NEXUS_WARM", "_NEXUS_COMPLETE", "EDITOR", "LC_ALL", "WEZTERM_PANE", "GIT_CONFIG_COUNT"}
+"""Read by name, by a constant, in a loop over names: found by each of these ways."""
+
+
+def read_variables(module: ast.Module) -> Iterator[str]:
+    """Yield the environment variables that a module reads by name, by a constant, or in a loop over names."""
+    values: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(module):
+        targets: list[ast.expr] = []
+        match node:
+            case ast.Assign(targets=found, value=value):
+                targets = found
+            case ast.AnnAssign(target=one, value=ast.expr() as value):
+                targets = [one]
+            case ast.For(target=one, iter=value) | ast.comprehension(target=one, iter=value):
+                targets = [one]
+        for name in (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)):
+            values.setdefault(name, []).append(value)
+    for key in (key for node in ast.walk(module) for key in keys_of(node)):
+        yield from constants(key, values)
+
+
+def keys_of(node: ast.AST) -> list[ast.expr]:
+    """Return the keys with which a node reads a mapping of environment variables."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=of, attr="get" | "pop" | "setdefault"), args=[key, *_]):
+            return [key] if "env" in ast.unparse(of) else []
+        case ast.Subscript(value=of, slice=key) | ast.Compare(left=key, comparators=[of]):
+            return [key] if "env" in ast.unparse(of) else []
+    return []
+
+
+def constants(key: ast.expr, values: dict[str, list[ast.expr]], depth: int = 0) -> Iterator[str]:
+    """Yield the names in an expression, and in what its own names are assigned or loop over."""
+    for part in ast.walk(key):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and _VARIABLE.fullmatch(part.value):
+            yield part.value
+        if isinstance(part, ast.Name) and depth < 2:
+            for value in values.get(part.id, ()):
+                yield from constants(value, values, depth + 1)
+
+
+def test_the_page_names_every_variable_that_the_source_reads() -> None:
+    modules = (
+        ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py") if path.name not in SETTERS
+    )
+    found = {name for module in modules for name in read_variables(module)}
+    assert found >= KNOWN
+    tables = (*KEY_VARIABLES.values(), *BASE_VARIABLES.values(), _MOVED_BY, [one[0] for one in _CACHES])
+    named = set(re.findall(r"`(\w+)(?:=\w+)?`", page_text("settings")))
+    missing = sorted(found.union(*tables) - named)
+    assert not missing, ", ".join(missing)
