@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from program.nursery import PIPE, Child, born
 from terminal.repl import Opens, Place, Repl
 from terminal.stories import call
-from terminal.terminal import NEXUS
 
 
 @pytest.fixture
 def served(places: Callable[..., Place]) -> Iterator[Callable[..., tuple[Place, str]]]:
     """A function that starts `nexus serve` at a new place: `served(script, *arguments)` gives the place and the URL."""
-    children: list[subprocess.Popen[bytes]] = []
+    children: list[Child] = []
 
     def start(script: Any, *arguments: str) -> tuple[Place, str]:
         here = places(script)
-        child = subprocess.Popen(
-            [NEXUS, "serve", "--json", *arguments], env=here.environment, cwd=here.folder, stdout=subprocess.PIPE
-        )
+        child = born(["serve", "--json", *arguments], env=here.environment, cwd=here.folder, stdout=PIPE)
         children.append(child)
         assert child.stdout is not None
         return here, str(json.loads(child.stdout.readline())["url"])
@@ -31,8 +29,10 @@ def served(places: Callable[..., Place]) -> Iterator[Callable[..., tuple[Place, 
     start.children = children  # type: ignore[attr-defined]
     yield start
     for child in children:
-        child.terminate()
+        child.send_signal(signal.SIGTERM)
         child.communicate(timeout=120)
+        assert child.stdout is not None
+        child.stdout.close()
 
 
 def slow_command(folder: Path) -> dict[str, Any]:
