@@ -14,12 +14,12 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PROCESSES = str(min(4, 2 * (os.cpu_count() or 1)))
+PROCESSES = str(min(8, 3 * (os.cpu_count() or 1)))
 STEPS = (
     ("ruff", ("-m", "ruff", "check", "--quiet", ".")),
     ("format", ("-m", "ruff", "format", "--check", "--quiet", ".")),
     ("types", ("-m", "mypy", "--strict", "--no-error-summary")),
-    # Two processes per core, since many tests wait for a terminal; the tests of one file share what they set up.
+    # Three processes per core, since many tests wait for a terminal; the tests of one file share what they set up.
     # Their order is `tests/conftest.py`'s: what takes long begins first.
     ("suite", ("-m", "pytest", "-n", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")),
 )

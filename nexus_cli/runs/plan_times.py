@@ -144,7 +144,7 @@ def _moment(local: datetime, zone: ZoneInfo) -> float:
     while high - low > timedelta(seconds=1):
         middle = low + (high - low) / 2
         low, high = (middle, high) if middle.astimezone(zone).utcoffset() == before else (low, middle)
-    return float(round(high.timestamp()))
+    return float(int(high.timestamp()))
 
 
 def _is_real(aware: datetime) -> bool:

@@ -91,6 +91,7 @@ def test_no_command_of_ours_starts_a_program_of_the_project(place: Stage) -> Non
         ),
         "done",
     ]
+    begun = set[str]()
     for words in (
         ("space", "create", "team"),
         ("space", "list"),
@@ -106,7 +107,9 @@ def test_no_command_of_ours_starts_a_program_of_the_project(place: Stage) -> Non
         ("ask", "--allow", "edit", "again"),
     ):
         place.script([*work])
-        done = place.run(*words, installed=True)  # what libraries start at their import, too
+        # The first of each imports what it needs: a library may start a program at its import, too.
+        done = place.run(*words, installed=words[0] not in begun)
+        begun.add(words[0])
         assert done.status in (0, 1) and b"Traceback" not in done.stderr, done
         assert not planted(place), words
     assert (place.folder / "made.txt").read_text() == "made\n"

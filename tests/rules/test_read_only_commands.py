@@ -92,7 +92,7 @@ def test_no_free_command_writes_or_connects(project: Path, tmp_path: Path) -> No
     trace = tmp_path / "trace"
     calls = "trace=open,openat,creat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,rmdir,link,linkat,symlink,"
     calls += "symlinkat,chmod,fchmodat,chown,fchownat,truncate,utimensat,mknod,mknodat,connect"
-    command = ["strace", "-f", "-qq", "-s", "4096", "-e", calls, "-o", str(trace), "bash", str(script)]
+    command = ["strace", "-f", "--seccomp-bpf", "-qq", "-s", "4096", "-e", calls, "-o", str(trace), "bash", str(script)]
     done = subprocess.run(command, cwd=project, env=read_only_environment(temporary), capture_output=True, timeout=120)
     if b"ptrace" in done.stderr:
         pytest.skip("strace may not trace here")

@@ -59,13 +59,14 @@ def oracle(cron: str, zone: str, first: float, last: float) -> list[float]:
     """Look at every minute: what matches counts, and where no clock shows it the next minute that one does."""
     minute, hour, day, month, weekday = cron.split()
     days, months, weekdays = values(day, 1, 31), values(month, 1, 12), {n % 7 for n in values(weekday, 0, 7)}
-    info = ZoneInfo(zone)
+    hours, minutes, info = values(hour, 0, 23), values(minute, 0, 59), ZoneInfo(zone)
 
     def fits(local: datetime) -> bool:
+        if local.hour not in hours or local.minute not in minutes:
+            return False
         dom, dow = local.day in days, (local.weekday() + 1) % 7 in weekdays
         by_day = dom and dow if day.startswith("*") or weekday.startswith("*") else dom or dow
-        in_time = local.hour in values(hour, 0, 23) and local.minute in values(minute, 0, 59)
-        return in_time and by_day and local.month in months
+        return by_day and local.month in months
 
     seen: dict[datetime, float] = {}
     found = set[float]()
@@ -107,6 +108,7 @@ crons = st.tuples(fields(0, 59), fields(0, 23), fields(1, 28), fields(1, 12), fi
 @example("*/20 2 * * *", "America/New_York", "2026-11-01", 0)
 @example("0,30 0 * * *", "Africa/Cairo", "2026-04-24", 0)
 @example("*/15 * * * *", "Australia/Lord_Howe", "2026-10-04", 0)
+@example("* */1 * * *", "America/New_York", "2026-03-08", 0)
 def test_times_and_their_number_are_those_of_an_oracle_that_looks_at_every_minute(
     cron: str, zone: str, day: str, minutes: int
 ) -> None:
@@ -118,9 +120,9 @@ def test_times_and_their_number_are_those_of_an_oracle_that_looks_at_every_minut
     while wanted and (one := times.next_after(now)) is not None and one <= last:
         found.append(one)
         now = one
-        if len(found) >= 40:
+        if len(found) >= 15:
             break
-    assert found == wanted[:40]
+    assert found == wanted[:15]
     assert times.count(first, last) == (len(wanted), wanted[-1] if wanted else first)
 
 

@@ -14,6 +14,7 @@ from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
 
 from nexus_cli.rules.read_only_table import ENVIRONMENT, UNSET
 from nexus_cli.rules.rule_set import RuleSet
+from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.sandbox_environment import sandbox_environment
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -75,7 +76,16 @@ def plant(scene: Scene) -> None:
 
 def fingerprint(folder: Path) -> dict[str, tuple[int, int]]:
     """Every file with its size and time of change."""
-    return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in folder.rglob("*")}
+    found = {str(path): path.lstat() for path in folder.rglob("*")}
+    return {path: (about.st_size, about.st_mtime_ns) for path, about in found.items()}
+
+
+def lines_of(ground: Ground) -> list[str]:
+    """Return every other line: each meets both backends and both users, and all four with the profile `search`."""
+    lines = list(dict.fromkeys(row[0] for row in (*ROWS, *HARMLESS)))
+    if os.getuid() or os.environ.get("HYPOTHESIS_PROFILE") == "search":
+        return lines
+    return lines[(ground.user == "root") == (ground.backend is Backend.BWRAP) :: 2]
 
 
 @cache
@@ -94,7 +104,7 @@ def results(ground: Ground) -> dict[str, str]:
             # Lines that are free in most projects are run in this one, whose links are seen by some decisions.
             run = {row[0] for row in (*ROWS, *HARMLESS) if row[1] == "allow"}
             before = fingerprint(scene.base)
-            for line in dict.fromkeys(row[0] for row in (*ROWS, *HARMLESS)):
+            for line in lines_of(ground):
                 if line not in run and decide(line, scene.project, "read", RuleSet()).decision != "allow":
                     found[line] = "decision: ask"
                     continue
@@ -125,7 +135,7 @@ def test_a_free_line_reads_nothing_outside_and_changes_nothing(ground: Ground) -
     found = results(ground)
     wrong = {line: what for line, what in found.items() if what and what != "decision: ask"}
     assert not wrong
-    assert sum(not what for what in found.values()) > 200, "most were run"
+    assert sum(not what for what in found.values()) > len(found) / 2, "most were run"
 
 
 def test_each_line_gets_its_decision_in_a_plain_project(tmp_path: Path) -> None:

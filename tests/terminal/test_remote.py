@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from program.nursery import PIPE, Child, born
 from terminal.repl import Opens, Place, Repl
 from terminal.stories import call
-from terminal.terminal import NEXUS
 
 from nexus_cli.ledger import Ledger
 
@@ -22,13 +22,11 @@ RED = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4
 @pytest.fixture
 def served(places: Callable[..., Place]) -> Iterator[Callable[..., tuple[Place, str]]]:
     """A function that starts `nexus serve` at a new place: `served(script, *arguments)` gives the place and the URL."""
-    children: list[subprocess.Popen[bytes]] = []
+    children: list[Child] = []
 
     def start(script: Any, *arguments: str) -> tuple[Place, str]:
         here = places(script)
-        child = subprocess.Popen(
-            [NEXUS, "serve", "--json", *arguments], env=here.environment, cwd=here.folder, stdout=subprocess.PIPE
-        )
+        child = born(["serve", "--json", *arguments], env=here.environment, cwd=here.folder, stdout=PIPE)
         children.append(child)
         assert child.stdout is not None
         return here, str(json.loads(child.stdout.readline())["url"])
@@ -36,8 +34,10 @@ def served(places: Callable[..., Place]) -> Iterator[Callable[..., tuple[Place, 
     start.children = children  # type: ignore[attr-defined]
     yield start
     for child in children:
-        child.terminate()
+        child.send_signal(signal.SIGTERM)
         child.communicate(timeout=120)
+        assert child.stdout is not None
+        child.stdout.close()
 
 
 def slow_command(folder: Path) -> dict[str, Any]:
