@@ -181,11 +181,14 @@ class RunDriver:
             self.ledger.runs.put_back(self.run, now())
         else:
             await self.hooks.end(session, self.run, outcome)
-            state = FAILED if error is not None else DONE
-            said = _error_text(error["message"], error["hint"]) if error is not None else ""
-            if error is not None and error["kind"] == "limit":
+            ending = session.state.lane_state.spending.ending
+            state = FAILED if error is not None or ending else DONE
+            said = _error_text(error["message"], error["hint"]) if error is not None else f"limits.{ending}"
+            if ending or (error is not None and error["kind"] == "limit"):
                 said = f"stopped at its limit: {said}"
-            self._finish(state, report=_report(outcome), error=said, cost=session.state.costs()[0])
+            self._finish(
+                state, report=_report(outcome), error=said if state == FAILED else "", cost=session.state.costs()[0]
+            )
 
     def _can_ask(self, approver: RunApprover) -> bool:
         """Return False for the runs that must end without a person: those of plans and services without `ask`."""

@@ -28,6 +28,7 @@ from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.read_lines import read_note
+from nexus_cli.lane.spending import LAST_REQUEST
 from nexus_cli.lane.user_input import clip_with_drop
 from nexus_cli.ledger import WAIT
 from nexus_cli.permission.approvals import (
@@ -131,6 +132,8 @@ class Dispatcher:
             self._began, self.errors = lane_state.lane.run, 0
         limits = self.run_limits(lane_state)
         self._refusals, self._confirm = limits.refusals(calls), bool(limits.limits.confirm)
+        if ending := lane_state.spending.ending:
+            self._refusals = {call.id: Refusal(f"not run: {LAST_REQUEST}", ending) for call in calls}
         for name in dict.fromkeys(call.name for call in calls):
             await self._load_rules(self.registry.get(name))
         self.permission.refuse_unguarded(self.limits.allow or "read")

@@ -32,6 +32,7 @@ from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.lane.spending import BUDGET, Spending
 from nexus_cli.lane.work_notes import note_worker_call
 from nexus_cli.ledger import LaneLog
+from nexus_cli.permission.approvals import ApprovalStep
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.running_workers import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER, RunningWorkers
@@ -64,6 +65,8 @@ class SessionWorkers(RunningWorkers[Session]):
         self._prefix = prefix
         self._places = places or asyncio.Semaphore(self._budget())
         self._workers: dict[str, Worker] = {}
+        self._shared: tuple[ApprovalStep, Spending, Limits] | None = None
+        """The step whose workers share what was left of this spending, and the share of each."""
         self._reports: asyncio.Queue[Worker] = asyncio.Queue()
         """Background workers that have ended and whose report was not delivered."""
         self._restore()
@@ -128,8 +131,13 @@ class SessionWorkers(RunningWorkers[Session]):
             raise NexusError("limit", "all places are taken", f"{running} workers run", "Do it yourself, or later")
 
     def _reserve(self, worker: Worker, wanted: Limits, spending: Spending) -> Limits:
-        shares = max(1, self._budget() - len(spending.reserved)) + 1
-        return spending.reserve(worker.id, wanted, shares)
+        """Reserve the budget of a worker: workers that one message asks for get equal parts."""
+        dispatcher = self.session.state.dispatcher
+        if self._shared is None or self._shared[0] is not dispatcher.step or self._shared[1] is not spending:
+            tools = [dispatcher.registry.get(call.name) for call in dispatcher.step.calls]
+            asked = sum(tool is not None and tool.delegates for tool in tools)
+            self._shared = dispatcher.step, spending, spending.share(asked or max(1, len(tools)))
+        return spending.reserve(worker.id, wanted, self._shared[2])
 
     async def _enter_worktree(self, worker: Worker, stays: list[WorktreeStay]) -> None:
         """Let a worker work in its worktree, made from the session's project in its current state. Nobody can remove it
@@ -224,6 +232,8 @@ class SessionWorkers(RunningWorkers[Session]):
                         self._withdraw_questions()
         finally:
             worker.session, worker.in_turn = None, False
+            if worker.state == FINISHED and session.state.lane_state.spending.ending:
+                worker.error = "its budget was used up, the work may be unfinished"
             worker.steps_below += session.state.lane_state.spending.worker_steps
             await session.aclose()
 
@@ -366,7 +376,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error=f"{worker.id} {why}", ran=False)
         spending = self._spending
         if not self.session.busy:  # the person's words: no turn pays for them
-            spending = Spending(self.session.state.limits, spending.recipes, spending.is_chat)
+            spending = Spending(self.session.state.limits, spending.recipes, is_chat=spending.is_chat)
         try:
             self._refuse_without_place()
             part = self._reserve(worker, Limits(), spending)

@@ -232,6 +232,18 @@ def test_a_run_that_is_cut_at_its_steps_has_failed_with_status_3(place: Stage) -
     (run,) = done.result["runs"]
     assert (done.status, done.result["exit"], run["state"]) == (3, 3, "failed") and len(place.server.requests) == 2
     assert run["error"].startswith("stopped at its limit: "), run
+    assert "last request" in str(place.server.requests[-1].body["messages"][-1])
+
+
+def test_a_run_that_reports_with_its_last_request_was_stopped_at_its_limit(place: Stage) -> None:
+    look = {"calls": [{"name": "glob", "arguments": {"pattern": "*.py"}}]}
+    place.script([look, look, "Half of it."])
+    place.run("plan", "add", "Look", "--in", "1 hour", "--max-steps", "3")
+    make_due(place)
+    done = place.run("serve", "--once", "--json")
+    (run,) = done.result["runs"]
+    assert (done.status, run["state"], run["error"]) == (3, "failed", "stopped at its limit: limits.max_steps")
+    assert place.run("runs", "show", run["id"], "--json").result["report"] == "Half of it."
 
 
 def test_a_plan_whose_run_waits_is_not_started_again_and_says_so(place: Stage) -> None:
