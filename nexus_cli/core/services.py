@@ -193,6 +193,8 @@ class WorkerTask:
     wait: bool = True
     limits: Mapping[str, Any] = field(default_factory=dict)
     """Its part of the budget, and what of its parent's rights it gets."""
+    model: str = ""
+    """Another model than its parent's, by name or alias."""
 
 
 @runtime_checkable
@@ -206,7 +208,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def manage(self, action: str, agent: str, text: str) -> ToolResult:
+    async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
         """List, read, steer or stop workers, as the tool `agents` says."""
         ...
 

@@ -77,6 +77,7 @@ RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
 """Characters of a call's main argument by which a person knows what of its result was left out."""
+MOST_REASONS = 5
 ERRORS = 2
 """Calls in a row that could not run, from which on the model gets a notice."""
 
@@ -465,6 +466,30 @@ class Dispatcher:
         if found.rule:
             return self._refuse(call, tool, why, BY_RULE)
         return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
+
+    async def find_edit_refusals(self, paths: Sequence[str]) -> list[str]:
+        """Return why edits of these paths would not run unasked, at most `MOST_REASONS` reasons; [] if all would.
+
+        Relative paths are of the project.
+        """
+        tool = next((one for one in self.registry.tools() if one.governs and one.effect is Effect.EDIT), None)
+        limits = self.limits & self.assessed
+        if tool is None or (limits.tools is not None and tool.name not in limits.tools):
+            return ["this run may not edit"]
+        if limits.categories is not None and tool.effect not in limits.categories:
+            return ["this run may not edit"]
+        found: dict[str, None] = {}
+        for path in paths:
+            checked = {tool.paths[0]: str(self.project / path)}
+            try:
+                targets = resolve_targets(tool, checked, self.cwd)
+            except ToolError as error:
+                found[f"{path}: {error}"] = None
+                continue
+            verdict = (await self._decide_loaded(tool, checked, targets)).verdict
+            if not isinstance(verdict, Grant):
+                found[verdict.why] = None
+        return list(found)[:MOST_REASONS]
 
     def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
         row = {"id": call.id, "tool": call.name, "subject": self._subject(tool, call), "why": why}

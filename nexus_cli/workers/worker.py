@@ -33,6 +33,8 @@ class Worker:
     task: str
     recipe: str = "worker"
     files: tuple[str, ...] = ()
+    model: str = ""
+    """Its model; "" for that of its parent."""
     scope: Limits = field(default_factory=Limits)
     """Its limits and its budget."""
     folder: Path | None = None
@@ -153,6 +155,7 @@ class Worker:
             "session": self.session_id,
             "task": self.task,
             "recipe": self.recipe,
+            "model": self.model,
             "state": self.state,
             "doing": self.doing,
             "steps": self.steps,
@@ -185,6 +188,7 @@ class Worker:
             left=value["left"],
             to_review=value["to_review"],
             error=value["error"],
+            model=value.get("model", ""),
         )
         made.folder = Path(value["folder"]) if value["folder"] else None
         scope = dict(value["scope"])

@@ -25,6 +25,7 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.usage import Usage
+from nexus_cli.lane.available_models import resolve_alias
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.prompt_assembly import PromptAssembly
@@ -39,6 +40,7 @@ from nexus_cli.session.running_workers import FINISHED, STOPPED, UNKNOWN, WAITIN
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.workers.first_message import first_message
+from nexus_cli.workers.review_worktree import review_worktree
 from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class SessionWorkers(RunningWorkers[Session]):
         self._prefix = prefix
         self._places = places or asyncio.Semaphore(self._budget())
         self._workers: dict[str, Worker] = {}
+        self._reviewing = asyncio.Lock()
         self._shared: tuple[ApprovalStep, Spending, Limits] | None = None
         """The step whose workers share what was left of this spending, and the share of each."""
         self._reports: asyncio.Queue[Worker] = asyncio.Queue()
@@ -114,7 +117,9 @@ class SessionWorkers(RunningWorkers[Session]):
         budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
         if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
             raise NexusError("usage", "its limits are wrong", "each has to be above 0")
-        worker = Worker(f"{self._prefix}{len(self._workers) + 1}", call_id, task.task, recipe, tuple(task.files))
+        model = resolve_alias(task.model, self.session.state.lane_state.settings) if task.model else ""
+        name = f"{self._prefix}{len(self._workers) + 1}"
+        worker = Worker(name, call_id, task.task, recipe, tuple(task.files), model)
         worker.scope = scope & self._reserve(worker, budget, self._spending)
         if task.worktree:
             worker.worktree = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
@@ -207,6 +212,7 @@ class SessionWorkers(RunningWorkers[Session]):
             await self._work_in_session(worker, words)
         finally:
             for stay in stays:
+                stay.review = f"See its `diff` with `agents`, `apply` it, or `steer` {worker.id}"
                 line = await run_shielded(asyncio.to_thread(stay.leave))
                 worker.to_review = bool(line) or stay.record.home.is_dir()
                 gone = "is in use by another session" if worker.to_review else "had nothing in it and is gone"
@@ -246,7 +252,7 @@ class SessionWorkers(RunningWorkers[Session]):
         limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
         options = Options(
             worker.folder or state.options.cwd,
-            parent.model.info.name,
+            worker.model or parent.model.info.name,
             recipe=worker.recipe,
             front=FRONT,
             resume=worker.session_id,
@@ -269,7 +275,8 @@ class SessionWorkers(RunningWorkers[Session]):
             services=(ServiceMaker(RunningWorkers, own_workers),),
         )
         own = session.state.lane_state
-        own.window.model = parent.model
+        if not worker.model:
+            own.window.model = parent.model
         if isinstance(own.prompt, PromptAssembly):
             now = (own.model.info.name, own.model.effort)
             epochs = [own.lane.epoch, parent.lane.epoch] if worker.session_id else [parent.lane.epoch]
@@ -331,7 +338,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     # The tool `agents`
 
-    async def manage(self, action: str, agent: str, text: str) -> ToolResult:
+    async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
         """See `nexus_cli.core.services.Workers`."""
         if action == "list":
             return ToolResult(list_lines(self.all()))
@@ -346,6 +353,9 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.in_background = False
         if action == "steer":
             return await self.steer(worker.id, text)
+        if action in ("diff", "apply"):
+            async with self._reviewing:  # calls of one message come here in their order
+                return await review_worktree(worker, self.session.state.dispatcher, action, path)
         said = worker.report or worker.doing or worker.error if action == "read" else ""
         return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
 

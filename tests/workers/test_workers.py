@@ -432,11 +432,11 @@ def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
 def test_after_its_report_a_worker_goes_on_unless_its_recipe_ends_there(tmp_path: Path) -> None:
     recipes = places().config / "recipes"
     recipes.mkdir(parents=True)
-    (recipes / "lasting.toml").write_text('description = "It goes on"\n')
+    (recipes / "once.toml").write_text('description = "It ends"\n[limits]\nterminal_ends = true\n')
 
     def root(request: Request) -> Any:
         return [
-            [("agent", {"task": "ONE"}), ("agent", {"task": "ONE", "recipe": "lasting"})],
+            [("agent", {"task": "ONE", "recipe": "once"}), ("agent", {"task": "ONE"})],
             [("agents", {"action": "steer", "agent": one, "text": "and more"}) for one in ("w1", "w2")],
             "over",
         ][calls_made(request)]
@@ -549,7 +549,7 @@ def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_
     one, two = results(events)
     assert outcome.ok and outcome.changed == () and not (project / "sub/c.txt").exists()
     name = f"{session.id[-6:].lower()}-w1"
-    assert f"nexus worktree apply {name}" in one and "had nothing in it and is gone" in two
+    assert name in one and "`apply` it" in one and "had nothing in it and is gone" in two
     (record,) = list_worktrees(project)
     assert record.name == name and b"+changed" in diff_worktree(record)
     assert {info.worktree for info in _ledger_workers(session.id)} == {name, name[:-1] + "2"}
