@@ -62,6 +62,8 @@ RENEWED = 20.0
 ANSWERS = ("yes", "no")
 MOST_REFUSED = 20
 """Refused calls that a report names."""
+UNASKED = ("plan", "service")
+"""Types of runs that end without a person, unless their options have `ask`."""
 PLAIN = ("ask", "repl")
 """Types of runs that are a person's own sessions."""
 
@@ -192,7 +194,7 @@ class RunDriver:
 
     def _can_ask(self, approver: RunApprover) -> bool:
         """Return False for the runs that must end without a person: those of plans and services without `ask`."""
-        if self.run.type not in ("plan", "service") or self.run.options.get("ask"):
+        if self.run.type not in UNASKED or self.run.options.get("ask"):
             return True
         return approver.person is not None or bool(approver.answers)
 
@@ -254,6 +256,7 @@ class RunDriver:
             require_save=True,
             limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
+            reports=self.run.type in UNASKED,
             answers=self.run.type not in PLAIN,
         )
         session = open_session(

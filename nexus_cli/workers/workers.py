@@ -262,6 +262,7 @@ class SessionWorkers(RunningWorkers[Session]):
             require_save=state.options.require_save,
             limits=replace(limits, allow=None),
             spawner=self.session.id,
+            reports=True,
             worktree=worker.worktree,
         )
         own_workers = partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places)
