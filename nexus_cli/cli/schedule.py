@@ -57,6 +57,12 @@ def add(
     max_cost_day: Annotated[
         float | None, typer.Option(metavar="USD", min=0.0001, help="Dollars that its runs may cost in a day.")
     ] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Requests to the model that a run may make.")
+    ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Let a run wait for you where the level does not cover a call.")
+    ] = False,
     name: Annotated[str, _text("--name", metavar="N", help="A name, shown in its place.")] = "",
     recipe: RecipeName = "",
     model: Model = "",
@@ -65,8 +71,9 @@ def add(
 ) -> int:
     """Schedule work: a run of its own, at a time or again and again, in this folder.
 
-    Nobody is asked then: what --allow (default ask) does not cover waits for you in nexus runs list. A local time that
-    does not exist when clocks are set forward is the next moment that does; one that comes twice runs once.
+    What --allow (default ask) does not cover is refused, and named in the run's report; with --ask the run waits for
+    you instead (nexus runs list). A local time that does not exist when clocks are set forward is the next moment that
+    does; one that comes twice runs once.
     """
     SharedOptions(allow=allow).check()
     settings = _settings()
@@ -85,6 +92,8 @@ def add(
             "allow": allow,
             "max_cost": max_cost,
             "max_cost_day": max_cost_day,
+            "max_steps": max_steps,
+            "ask": ask or None,
         },
     )
     ledger = Ledger.open(ledger_place())

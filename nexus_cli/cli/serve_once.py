@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, load_settings
+from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
@@ -24,14 +25,15 @@ from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 
 def serve_once(ledger: Ledger, *, json: bool) -> int:
-    """Do what is due in the ledger; return 0 if all of it went well, 1 otherwise."""
+    """Do what is due in the ledger; return 0 if all of it went well, 3 if limits stopped runs and no other run failed,
+    else 1."""
     if not has_work(ledger):
-        return _print([], "", json)
+        return _print([], "", json, 0)
     return _drive(ledger, json=json)
 
 
 def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
-    """Run a plan now, beside its times; return 0 if that went well, 1 otherwise."""
+    """Run a plan now, beside its times; return as `serve_once` does."""
     from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415  (with the engine)
 
     key = fire_now(ledger, plan)
@@ -49,15 +51,19 @@ def _drive(ledger: Ledger, *, json: bool, or_else: Sequence[int] = (), **where: 
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (the engine, once there is something to do)
 
     settings = load_settings(places(), defaults_dir(), os.environ).settings
-    interrupt, said = Interrupt(), list[str]()
+    interrupt, said, statuses = Interrupt(), list[str](), dict[int, int]()
 
     def warn(line: str) -> None:
         if line not in said:
             said.append(line)
             write_stderr_line(f"nexus: {line}")
 
+    def note_status(run: Run, event: Event) -> None:
+        if isinstance(event, TurnEnd):
+            statuses[run.key] = event.outcome.exit
+
     async def drive() -> list[Run]:
-        runner = make_runner(ledger, settings, warn)
+        runner = make_runner(ledger, settings, warn, show=note_status)
         work = asyncio.ensure_future(runner.run_due(**where))
         interrupt.install(work.cancel)
         try:
@@ -69,14 +75,19 @@ def _drive(ledger: Ledger, *, json: bool, or_else: Sequence[int] = (), **where: 
             interrupt.uninstall()
 
     runs = run_in_loop(drive())
-    status = _print(runs, "; ".join(said), json)
+    failed = {statuses.get(run.key, 1) for run in runs if run.state == FAILED}
+    # A run whose turn ended well has failed only if its budget ended in the report.
+    status = _print(runs, "; ".join(said), json, 0 if not failed else 3 if failed <= {0, 3} else 1)
     return interrupt.status if interrupt.signal else status
 
 
 def make_runner(
-    ledger: Ledger, settings: Settings, warn: Callable[[str], None], provider: Provider | None = None
+    ledger: Ledger, settings: Settings, warn: Callable[[str], None], provider: Provider | None = None, **more: Any
 ) -> Runner:
-    """Return a runner of everything that may be due; `warn` gets lines for the person, the same one more than once."""
+    """Return a runner of everything that may be due; `warn` gets lines for the person, the same one more than once.
+
+    `more` goes to the `Runner`.
+    """
     from nexus_cli.runs.fire_plans import PlanProducer  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (the engine)
     from nexus_cli.runs.unattended import KEPT, UnattendedRules  # noqa: PLC0415
@@ -94,11 +105,11 @@ def make_runner(
         producers=[PlanProducer(warn)],
         holds_back=holds_back,
         provider=provider,
+        **more,
     )
 
 
-def _print(runs: list[Run], note: str, json: bool) -> int:
-    status = 0 if all(run.state != FAILED for run in runs) else 1
+def _print(runs: list[Run], note: str, json: bool, status: int) -> int:
     out = Stream(1)
     if json:
         value: ServeOnceReport = {

@@ -157,6 +157,8 @@ SERVICE_RULES: Mapping[str, Rule] = {
     "allow": LEVEL,
     "max_cost": DOLLARS,
     "max_cost_day": DOLLARS,
+    "max_steps": COUNT,
+    "ask": Rule(bool, "true or false"),
 }
 """Keys of `[services.NAME]`."""
 

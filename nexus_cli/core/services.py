@@ -186,6 +186,8 @@ class WorkerTask:
     wait: bool = True
     limits: Mapping[str, Any] = field(default_factory=dict)
     """Its share of the budget, and restrictions of its parent's rights."""
+    model: str = ""
+    """Another model than its parent's, by name or alias."""
 
 
 @runtime_checkable
@@ -199,7 +201,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def manage(self, action: str, agent: str, text: str) -> ToolResult:
+    async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
         """List, read, steer or stop workers, see the tool `agents`."""
         ...
 

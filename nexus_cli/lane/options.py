@@ -52,6 +52,8 @@ class Options:
     """Name of the worktree that a new session works in."""
     one_turn: bool = False
     """The session ends with its turn, also where a person is there."""
+    reports: bool = False
+    """Nobody watches: the last request that the budget allows is kept for a report."""
     answers: bool = False
     """A run that somebody started to have people answered in their spaces: it sends without asking."""
 

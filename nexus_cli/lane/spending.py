@@ -19,10 +19,18 @@ LEAST_OUTPUT = 1024
 """A request with a smaller output cap is not sent."""
 LEAST_BUDGET = {"max_steps": 2, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
 """What has to be left for a worker to begin: of the steps one for it, and one in which its report is read."""
+KEPT = 0.25
+"""Share of what is left that the workers of one message leave to their parent; of the steps at least one."""
+NEAR = 5
+"""Steps before the end of its budget at which a run that must report is told."""
 MOST_OUTPUT = 32_000
 SPARE = 64
 """One part in so many of the window stays free beside input and output: short texts are counted by a rough rule, and
 some providers refuse a request whose output cap reaches one token beyond the window."""
+
+
+LAST_REQUEST = "this is the last request of your budget, no call runs any more. Report what was done and what was not."
+"""For the model, before the last request of a run that must report."""
 
 
 @dataclass
@@ -32,6 +40,8 @@ class Spending:
     limits: Limits
     recipes: tuple[Recipe, ...] = ()
     """Recipes whose limits are among them."""
+    must_report: bool = False
+    """True where nobody watches: the last request that the budget allows is kept for a report."""
     is_chat: bool = False
     """True in an interactive session, where a limit is raised by its setting and not by an option."""
     steps: int = 0
@@ -41,6 +51,12 @@ class Spending:
     """Steps of workers that have ended; `steps` are the turn's own."""
     reserved: dict[str, Limits] = field(default_factory=dict)
     """Steps, tokens and dollars that running workers may still use, by worker."""
+    kept: int = 1
+    """Steps that workers without a budget of their own leave to their parent: enough to read each report."""
+    newest: Usage = field(default_factory=Usage)
+    """Usage of the newest request."""
+    ending: str = ""
+    """The limit because of which the newest request is the last one; its calls are refused."""
 
     @property
     def seconds(self) -> float:
@@ -49,34 +65,70 @@ class Spending:
 
     def add(self, usage: Usage) -> None:
         """Account for one request."""
-        self.usage = self.usage + usage
+        self.usage, self.newest = self.usage + usage, usage
 
-    def reserve(self, worker: str, wanted: Limits, shares: int) -> Limits:
-        """Take the budget of a worker out of what is left, and return it: what is `wanted`, else one of so many equal
-        `shares`.
+    def begin_next(self) -> str:
+        """Note whether the next request is the last one, and return what the model is told of it, "" for nothing.
+
+        Raise `NexusError` of kind `limit` after the last one.
+        """
+        if self.ending:
+            raise self._reached(self.ending, "the model requested calls in its last request")
+        if not self.must_report:
+            return ""
+        left, newest = self._left(), self.newest
+        needs = {
+            "max_steps": 2,
+            "max_total_tokens": 2 * (newest.input + newest.output) + LEAST_OUTPUT,
+            "max_cost": 2.5 * (newest.cost_usd or 0.0),
+        }
+        rests = {name: rest for name in needs if (rest := getattr(left, name)) is not None}
+        self.ending = next((name for name, rest in rests.items() if rest < needs[name]), "")
+        if self.ending:
+            return LAST_REQUEST
+        return f"{NEAR} requests are left for this task." if left.max_steps == NEAR else ""
+
+    def share(self, workers: int) -> Limits:
+        """Return the budget of each of so many workers that one message asks for: equal parts of most of what is
+        left."""
+        left = self._left()
+        steps = left.max_steps or 0
+        self.kept = max(1, int(steps * KEPT), min(workers, steps // 2 + 1))
+        part = (1 - KEPT) / workers
+        return Limits(
+            max_steps=None if left.max_steps is None else max(1, (left.max_steps - self.kept) // workers),
+            max_total_tokens=None if left.max_total_tokens is None else int(left.max_total_tokens * part),
+            max_cost=None if left.max_cost is None else left.max_cost * part,
+        )
+
+    def reserve(self, worker: str, wanted: Limits, share: Limits) -> Limits:
+        """Take the budget of a worker out of what is left, and return it: what is `wanted`, else its `share`; of the
+        steps one always stays, in which its report is read.
 
         Raise `NexusError` of kind `limit` if less is left than a worker can begin with.
         """
+        left = self._left()
+        least_of = {**LEAST_BUDGET, **({} if wanted.max_steps else {"max_steps": self.kept + 1})}
+        for name, least in least_of.items():
+            if (value := getattr(left, name)) is not None and value < least:
+                raise self._reached(name, "nothing is left for a worker")
+        over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
+        if left.max_steps is not None:
+            left = replace(left, max_steps=left.max_steps - 1)
+        given = replace(share, **over) & left
+        self.reserved[worker] = given
+        return given
+
+    def _left(self) -> Limits:
+        """Return what is left of the budget."""
         limits = self.limits
         used = self.usage.input + self.usage.output
-        left = Limits(
+        return Limits(
             max_steps=_subtract(limits.max_steps, self.steps + self.worker_steps + self._held("max_steps")),
             max_total_tokens=_subtract(limits.max_total_tokens, used + self._held("max_total_tokens")),
             max_cost=_subtract(limits.max_cost, (self.usage.cost_usd or 0.0) + self._held("max_cost")),
             timeout=_subtract(limits.timeout, self.seconds),
         )
-        part = Limits(
-            max_steps=None if left.max_steps is None else max(1, left.max_steps // shares),
-            max_total_tokens=None if left.max_total_tokens is None else left.max_total_tokens // shares,
-            max_cost=None if left.max_cost is None else left.max_cost / shares,
-        )
-        for name, least in LEAST_BUDGET.items():
-            if (value := getattr(left, name)) is not None and value < least:
-                raise self._reached(name, "nothing is left for a worker")
-        over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
-        given = replace(part, **over) & left
-        self.reserved[worker] = given
-        return given
 
     def settle(self, worker: str, steps: int, usage: Usage) -> None:
         """Give back what a worker did not use of its budget."""

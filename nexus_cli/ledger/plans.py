@@ -8,7 +8,7 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.run import QUEUED, Plan, parse_key
+from nexus_cli.core.run import QUEUED, WAITING, Plan, parse_key
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.runs import queue_run
 
@@ -92,7 +92,7 @@ class PlanTable:
         """Set a plan's next time and queue its runs, in one transaction; return their keys.
 
         `runs` are pairs of a cause and a trigger. Nothing happens if another process has already fired the plan. A plan
-        with a run that is still queued gets no other: the queued run covers this time too.
+        with a run that is queued or waits gets no other: that run covers this time too.
         """
         queued: list[int] = []
         with self._db.write():
@@ -100,8 +100,8 @@ class PlanTable:
             if row is None or row[0] != plan.next_at:
                 return []
             self._db.run(f"UPDATE plans SET next_at = ?, last_at = {self._db.now_sql} WHERE key = ?", next_at, plan.key)
-            is_queued = self._db.one(f"SELECT 1 FROM runs WHERE plan = ? AND state = '{QUEUED}'", plan.key)
-            for cause, trigger in () if is_queued else runs:
+            open_run = f"SELECT 1 FROM runs WHERE plan = ? AND state IN ('{QUEUED}', '{WAITING}')"
+            for cause, trigger in () if self._db.one(open_run, plan.key) else runs:
                 key = queue_run(
                     self._db, "plan", plan.name or plan.prompt, trigger, plan.options, at, cause=cause, plan=plan.key
                 )

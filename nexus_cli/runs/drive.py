@@ -39,6 +39,7 @@ from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import RUN, TAKEN, Ledger
+from nexus_cli.permission.approvals import RULE
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_kind import RunHooks
@@ -59,6 +60,10 @@ LEAST_COST = 1e-9
 RENEWED = 20.0
 """Seconds between two renewals of the claim, however long a request takes."""
 ANSWERS = ("yes", "no")
+MOST_REFUSED = 20
+"""Refused calls that a report names."""
+UNASKED = ("plan", "service")
+"""Types of runs that end without a person, unless their options have `ask`."""
 PLAIN = ("ask", "repl")
 """Types of runs that are a person's own sessions."""
 
@@ -158,7 +163,7 @@ class RunDriver:
 
     async def _drive(self) -> None:
         approver = RunApprover(self._answers(), self.person)
-        session = self.session = self._open(approver)
+        session = self.session = self._open(approver if self._can_ask(approver) else None)
         trigger = await self._next_trigger(session)
         if self.is_stopping:
             return
@@ -177,9 +182,20 @@ class RunDriver:
             self.ledger.runs.put_back(self.run, now())
         else:
             await self.hooks.end(session, self.run, outcome)
-            state = FAILED if error is not None else DONE
-            said = _error_text(error["message"], error["hint"]) if error is not None else ""
-            self._finish(state, report=outcome.text, error=said, cost=session.state.costs()[0])
+            ending = session.state.lane_state.spending.ending
+            state = FAILED if error is not None or ending else DONE
+            said = _error_text(error["message"], error["hint"]) if error is not None else f"limits.{ending}"
+            if ending or (error is not None and error["kind"] == "limit"):
+                said = f"stopped at its limit: {said}"
+            self._finish(
+                state, report=_report(outcome), error=said if state == FAILED else "", cost=session.state.costs()[0]
+            )
+
+    def _can_ask(self, approver: RunApprover) -> bool:
+        """Return False for the runs that must end without a person: those of plans and services without `ask`."""
+        if self.run.type not in UNASKED or self.run.options.get("ask"):
+            return True
+        return approver.person is not None or bool(approver.answers)
 
     async def _turn(self, session: Session, trigger: Trigger) -> Outcome:
         ended: Outcome | None = None
@@ -218,7 +234,7 @@ class RunDriver:
         signals = [*runs.signals(key, taken=True), *runs.signals(key)]
         return {call: one.value for one in signals if one.kind == APPROVAL for call in one.value.get("calls", ())}
 
-    def _open(self, approver: RunApprover) -> Session:
+    def _open(self, approver: Approver | None) -> Session:
         folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
             raise NexusError("usage", f"folder {folder}", "there is no such folder any more", "See nexus runs show")
@@ -239,9 +255,10 @@ class RunDriver:
             require_save=True,
             limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
+            reports=self.run.type in UNASKED,
             answers=self.run.type not in PLAIN,
         )
-        return open_session(
+        session = open_session(
             options,
             settings,
             approver=approver,
@@ -249,6 +266,9 @@ class RunDriver:
             ledger=self.ledger,
             services=self._services(),
         )
+        rules = map(str, self.run.options.get("rules") or ())
+        session.state.dispatcher.always |= {(rule.partition("(")[0], RULE, rule) for rule in rules}
+        return session
 
     def _services(self) -> ServiceMakers:
         """Return the services of the session: it knows its run, and speaks for the agent whose run it is."""
@@ -293,6 +313,14 @@ class RunDriver:
 
 def _error_text(message: str, hint: str) -> str:
     return f"{message.rstrip('.')}. {hint}".rstrip(". ")
+
+
+def _report(outcome: Outcome) -> str:
+    """Return the last words of a run, then the calls that it was refused."""
+    refused = [f"- {row['tool']} {row['subject']}: {row['why']}" for row in outcome.denied]
+    more = [f"- {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
+    told = ["Refused calls:", *refused[:MOST_REFUSED], *more] if refused else []
+    return "\n\n".join(part for part in (outcome.text, "\n".join(told)) if part)
 
 
 def _last_words(session: Session) -> str:

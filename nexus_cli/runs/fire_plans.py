@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import Plan
+from nexus_cli.core.run import WAITING, Plan
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.plan_times import CronTimes
 
@@ -64,7 +64,8 @@ def decide_firing(plan: Plan, now: float) -> Firing:
 def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
     """Queue the runs of plans that are due, and set each plan's next time; return the keys of the runs.
 
-    A plan whose times are no longer valid is paused, and `warn` gets a line about it.
+    A plan whose times are no longer valid is paused. `warn` gets a line about that, and about a plan that has no new
+    run because its last one waits.
     """
     now, at, queued = ledger.runs.now(), format_utc(local_now()), list[int]()
     for plan in ledger.plans.due(now):
@@ -78,7 +79,11 @@ def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
             warn(f"{plan.id} is paused: {error.message}")
             continue
         runs = [] if firing.facts is None else [(f"{plan.id} {plan.next_at}", firing.facts)]
-        queued += ledger.plans.fire(plan, firing.next_at, at, runs)
+        keys = ledger.plans.fire(plan, firing.next_at, at, runs)
+        if runs and not keys and (waits := ledger.runs.list_runs([WAITING], 1, plan=plan.key)):
+            run = waits[0].id
+            warn(f"{plan.id} was not started: {run} of it still waits. nexus runs resume {run}")
+        queued += keys
     return queued
 
 

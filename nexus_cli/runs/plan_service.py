@@ -58,8 +58,8 @@ class NewPlan:
     missed: str = "once"
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `limits`; for an agent's plan also `session`
-    and `call`."""
+    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `ask`, `limits`; for an
+    agent's plan also `session` and `call`."""
     by: str = PERSON
 
 
@@ -146,6 +146,8 @@ def plan_value(plan: Plan, now: float, last: LastRun | None = None) -> ScheduleO
         "allow": options.get("allow", "read"),
         "max_cost": options.get("max_cost"),
         "max_cost_day": options.get("max_cost_day"),
+        "max_steps": options.get("max_steps"),
+        "ask": bool(options.get("ask")),
         "by": options.get("by", PERSON),
         "session": options.get("session", ""),
         "created": plan.created,

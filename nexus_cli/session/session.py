@@ -262,7 +262,8 @@ class Session:
             self._control.task, self._control.stopped = asyncio.current_task(), ""
         lane_state = self.state.lane_state
         self._control.events = events
-        lane_state.spending = Spending(self.state.limits, lane_state.spending.recipes, lane_state.spending.is_chat)
+        spent = lane_state.spending
+        lane_state.spending = Spending(self.state.limits, spent.recipes, spent.must_report, spent.is_chat)
         limit = self.state.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None

@@ -29,6 +29,7 @@ from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.read_lines import read_note
+from nexus_cli.lane.spending import LAST_REQUEST
 from nexus_cli.lane.user_input import CLIPPED, clip_with_drop
 from nexus_cli.ledger import WAIT
 from nexus_cli.permission.approvals import (
@@ -77,6 +78,7 @@ RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
 """Most characters of a call's main argument in the name of its drop."""
+MOST_REASONS = 5
 ERRORS = 2
 """Number of consecutive calls that could not run after which the model gets a notice."""
 
@@ -136,6 +138,8 @@ class Dispatcher:
             self._began, self.errors = lane_state.lane.run, 0
         limits = self.run_limits(lane_state)
         self._refusals, self._confirm = limits.refusals(calls), bool(limits.limits.confirm)
+        if ending := lane_state.spending.ending:
+            self._refusals = {call.id: Refusal(f"not run: {LAST_REQUEST}", ending) for call in calls}
         for name in dict.fromkeys(call.name for call in calls):
             await self._load_rules(self.registry.get(name))
         self.permission.refuse_unguarded(self.limits.allow or "read")
@@ -470,6 +474,30 @@ class Dispatcher:
         if found.rule:
             return self._refuse(call, tool, why, BY_RULE)
         return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
+
+    async def find_edit_refusals(self, paths: Sequence[str]) -> list[str]:
+        """Return why edits of these paths would not run unasked, at most `MOST_REASONS` reasons; [] if all would.
+
+        Relative paths are of the project.
+        """
+        tool = next((one for one in self.registry.tools() if one.governs and one.effect is Effect.EDIT), None)
+        limits = self.limits & self.assessed
+        if tool is None or (limits.tools is not None and tool.name not in limits.tools):
+            return ["this run may not edit"]
+        if limits.categories is not None and tool.effect not in limits.categories:
+            return ["this run may not edit"]
+        found: dict[str, None] = {}
+        for path in paths:
+            checked = {tool.paths[0]: str(self.project / path)}
+            try:
+                targets = resolve_targets(tool, checked, self.cwd)
+            except ToolError as error:
+                found[f"{path}: {error}"] = None
+                continue
+            verdict = (await self._decide_loaded(tool, checked, targets)).verdict
+            if not isinstance(verdict, Grant):
+                found[verdict.why] = None
+        return list(found)[:MOST_REASONS]
 
     def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
         row = {"id": call.id, "tool": call.name, "subject": self._subject(tool, call), "why": why}

@@ -49,6 +49,8 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
 async def request(lane_state: LaneState) -> None:
     """Make one model request: check limits, attach changes, make room, send; send once more after an overflow."""
     lane_state.control.check_ending()
+    if told := lane_state.spending.begin_next():
+        lane_state.upcoming.notices.append(told)
     lane_state.spending.check_steps()
     epoch = lane_state.lane.epoch.id
     await attach_changes(lane_state)

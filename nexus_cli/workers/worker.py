@@ -33,6 +33,8 @@ class Worker:
     task: str
     recipe: str = "worker"
     files: tuple[str, ...] = ()
+    model: str = ""
+    """Its model; "" for that of its parent."""
     scope: Limits = field(default_factory=Limits)
     """Its limits and its budget."""
     folder: Path | None = None
@@ -130,6 +132,7 @@ class Worker:
         parts = [self.id, self.state, plural(self.steps, "step"), f"{used:,} tokens"]
         parts += [f"${cost:.4f}"] if cost is not None else []
         parts += [f"{self.seconds:.0f} s", f"session {self.session_id}"]
+        parts += [self.error] if self.state == FINISHED and self.error else []
         parts += [f"{plural(self.denied, 'call')} refused"] if self.denied else []
         parts += [f"changed {', '.join(self.changed)}"] if self.changed else []
         return " · ".join([*parts, *([self.left] if self.left else [])])
@@ -152,6 +155,7 @@ class Worker:
             "session": self.session_id,
             "task": self.task,
             "recipe": self.recipe,
+            "model": self.model,
             "state": self.state,
             "doing": self.doing,
             "steps": self.steps,
@@ -184,6 +188,7 @@ class Worker:
             left=value["left"],
             to_review=value["to_review"],
             error=value["error"],
+            model=value.get("model", ""),
         )
         made.folder = Path(value["folder"]) if value["folder"] else None
         scope = dict(value["scope"])

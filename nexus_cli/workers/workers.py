@@ -25,6 +25,7 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.usage import Usage
+from nexus_cli.lane.available_models import resolve_alias
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.prompt_assembly import PromptAssembly
@@ -32,12 +33,14 @@ from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.lane.spending import BUDGET, Spending
 from nexus_cli.lane.work_notes import note_worker_call
 from nexus_cli.ledger import LaneLog
+from nexus_cli.permission.approvals import ApprovalStep
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.running_workers import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER, RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.workers.first_message import first_message
+from nexus_cli.workers.review_worktree import review_worktree
 from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
 
 if TYPE_CHECKING:
@@ -64,6 +67,9 @@ class SessionWorkers(RunningWorkers[Session]):
         self._prefix = prefix
         self._places = places or asyncio.Semaphore(self._budget())
         self._workers: dict[str, Worker] = {}
+        self._reviewing = asyncio.Lock()
+        self._shared: tuple[ApprovalStep, Spending, Limits] | None = None
+        """The step whose workers share what was left of this spending, and the share of each."""
         self._reports: asyncio.Queue[Worker] = asyncio.Queue()
         """Background workers that have ended and whose report was not delivered."""
         self._restore()
@@ -111,7 +117,9 @@ class SessionWorkers(RunningWorkers[Session]):
         budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
         if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
             raise NexusError("usage", "its limits are wrong", "each has to be above 0")
-        worker = Worker(f"{self._prefix}{len(self._workers) + 1}", call_id, task.task, recipe, tuple(task.files))
+        model = resolve_alias(task.model, self.session.state.lane_state.settings) if task.model else ""
+        name = f"{self._prefix}{len(self._workers) + 1}"
+        worker = Worker(name, call_id, task.task, recipe, tuple(task.files), model)
         worker.scope = scope & self._reserve(worker, budget, self._spending)
         if task.worktree:
             worker.worktree = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
@@ -128,8 +136,13 @@ class SessionWorkers(RunningWorkers[Session]):
             raise NexusError("limit", "all places are taken", f"{running} workers run", "Do it yourself, or later")
 
     def _reserve(self, worker: Worker, wanted: Limits, spending: Spending) -> Limits:
-        shares = max(1, self._budget() - len(spending.reserved)) + 1
-        return spending.reserve(worker.id, wanted, shares)
+        """Reserve the budget of a worker: workers that one message asks for get equal parts."""
+        dispatcher = self.session.state.dispatcher
+        if self._shared is None or self._shared[0] is not dispatcher.step or self._shared[1] is not spending:
+            tools = [dispatcher.registry.get(call.name) for call in dispatcher.step.calls]
+            asked = sum(tool is not None and tool.delegates for tool in tools)
+            self._shared = dispatcher.step, spending, spending.share(asked or max(1, len(tools)))
+        return spending.reserve(worker.id, wanted, self._shared[2])
 
     async def _enter_worktree(self, worker: Worker, stays: list[WorktreeStay]) -> None:
         """Let a worker work in its worktree, made from the session's project in its current state. Nobody can remove it
@@ -199,6 +212,7 @@ class SessionWorkers(RunningWorkers[Session]):
             await self._work_in_session(worker, words)
         finally:
             for stay in stays:
+                stay.review = f"See its `diff` with `agents`, `apply` it, or `steer` {worker.id}"
                 line = await run_shielded(asyncio.to_thread(stay.leave))
                 worker.to_review = bool(line) or stay.record.home.is_dir()
                 gone = "is in use by another session" if worker.to_review else "had nothing in it and is gone"
@@ -224,6 +238,8 @@ class SessionWorkers(RunningWorkers[Session]):
                         self._withdraw_questions()
         finally:
             worker.session, worker.in_turn = None, False
+            if worker.state == FINISHED and session.state.lane_state.spending.ending:
+                worker.error = "its budget was used up, the work may be unfinished"
             worker.steps_below += session.state.lane_state.spending.worker_steps
             await session.aclose()
 
@@ -236,7 +252,7 @@ class SessionWorkers(RunningWorkers[Session]):
         limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
         options = Options(
             worker.folder or state.options.cwd,
-            parent.model.info.name,
+            worker.model or parent.model.info.name,
             recipe=worker.recipe,
             front=FRONT,
             resume=worker.session_id,
@@ -246,6 +262,7 @@ class SessionWorkers(RunningWorkers[Session]):
             require_save=state.options.require_save,
             limits=replace(limits, allow=None),
             spawner=self.session.id,
+            reports=True,
             worktree=worker.worktree,
         )
         own_workers = partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places)
@@ -259,7 +276,8 @@ class SessionWorkers(RunningWorkers[Session]):
             services=(ServiceMaker(RunningWorkers, own_workers),),
         )
         own = session.state.lane_state
-        own.window.model = parent.model
+        if not worker.model:
+            own.window.model = parent.model
         if isinstance(own.prompt, PromptAssembly):
             now = (own.model.info.name, own.model.effort)
             epochs = [own.lane.epoch, parent.lane.epoch] if worker.session_id else [parent.lane.epoch]
@@ -321,7 +339,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     # The tool `agents`
 
-    async def manage(self, action: str, agent: str, text: str) -> ToolResult:
+    async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
         """See `nexus_cli.core.services.Workers`."""
         if action == "list":
             return ToolResult(list_lines(self.all()))
@@ -336,6 +354,9 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.in_background = False
         if action == "steer":
             return await self.steer(worker.id, text)
+        if action in ("diff", "apply"):
+            async with self._reviewing:  # calls of one message come here in their order
+                return await review_worktree(worker, self.session.state.dispatcher, action, path)
         said = worker.report or worker.doing or worker.error if action == "read" else ""
         return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
 
@@ -366,7 +387,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error=f"{worker.id} {why}", ran=False)
         spending = self._spending
         if not self.session.busy:  # the person's words: no turn pays for them
-            spending = Spending(self.session.state.limits, spending.recipes, spending.is_chat)
+            spending = Spending(self.session.state.limits, spending.recipes, is_chat=spending.is_chat)
         try:
             self._refuse_without_place()
             part = self._reserve(worker, Limits(), spending)

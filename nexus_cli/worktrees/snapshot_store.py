@@ -140,10 +140,11 @@ class SnapshotStore:
                 next(rest), next(rest)
         return ChangeCounts(files, added, removed)
 
-    def diff(self, old: str, new: str, *options: str) -> bytes:
-        """Return the difference of two trees as git prints it."""
+    def diff(self, old: str, new: str, *options: str, paths: Sequence[str] = ()) -> bytes:
+        """Return the difference of two trees, of `paths` alone if there are any, as git prints it."""
         form = ("-M", "--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/")
-        return self._git.run("diff-tree", "-r", *(options or ("-p",)), *form, old, new)
+        only = ("--", *(f":(literal){path}" for path in paths)) if paths else ()
+        return self._git.run("diff-tree", "-r", *(options or ("-p",)), *form, old, new, *only)
 
     @contextmanager
     def open_blobs(self) -> Iterator[BlobReader]:

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +44,8 @@ class WorktreeStay:
 
     record: WorktreeRecord
     notices: list[str] = field(default_factory=list)
+    review: str = "See nexus worktree diff {name}, nexus worktree apply {name}"
+    """The way to its changes, in the line of `leave`."""
     _lock: FileLock | None = None
 
     def leave(self) -> str:
@@ -82,7 +84,7 @@ class WorktreeStay:
         what = f"worktree {name} in {record.folder}: {state.describe()}"
         if state.is_applied(record) and state.counts.files:
             return f"{what}; all of it is applied: nexus worktree remove {name}"
-        return f"{what}. See nexus worktree diff {name}, nexus worktree apply {name}"
+        return f"{what}. {self.review.format(name=name)}"
 
     def end(self) -> None:
         """End the stay and leave the worktree unchanged."""
@@ -113,7 +115,7 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
     try:
         with _change_worktrees(folder):
             record, notices = _find_or_make(folder, project_root, name)
-            return WorktreeStay(record, notices, FileLock.wait(record.lock, shared=True))
+            return WorktreeStay(record, notices, _lock=FileLock.wait(record.lock, shared=True))
     except (GitError, OSError) as error:
         raise failure(what, error) from error
 
@@ -122,7 +124,7 @@ def stay_in(record: WorktreeRecord) -> WorktreeStay:
     """Enter an existing worktree. Raises `NexusError`."""
     try:
         with _change_worktrees(record.folder.parent):
-            return WorktreeStay(record, [], FileLock.wait(record.lock, shared=True))
+            return WorktreeStay(record, [], _lock=FileLock.wait(record.lock, shared=True))
     except OSError as error:
         raise failure(f"worktree {record.name} cannot be entered", error) from error
 
@@ -200,15 +202,28 @@ def require_folder(record: WorktreeRecord) -> None:
         raise NexusError("usage", f"worktree {record.name}", why, f"Move it back; the files are in {record.folder}")
 
 
-def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
-    """Return the changes of a worktree as a patch or counted by file, up to the state `tree`, by default its current
-    one. Raises `NexusError`."""
+def diff_worktree(
+    record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "", paths: Sequence[str] = ()
+) -> bytes:
+    """Return the changes of a worktree, of `paths` alone if there are any, as a patch or counted by file, up to the
+    state `tree`, by default its current one. Raises `NexusError`."""
     require_folder(record)
     options = ("--stat",) if stat else ("-p", "--binary", "--full-index") if binary else ()
     try:
-        return open_store(record).diff(record.base, tree or save_state(record), *options)
+        return open_store(record).diff(record.base, tree or save_state(record), *options, paths=paths)
     except GitError as error:
         raise failure(f"worktree {record.name} cannot be compared", error) from error
+
+
+def list_unapplied(record: WorktreeRecord) -> tuple[str, list[str]]:
+    """Return the current state of a worktree and the paths that applying it would touch. Raises `NexusError`."""
+    require_folder(record)
+    try:
+        tree = save_state(record)
+        changes = open_store(record).changes(record.applied, tree)
+    except GitError as error:
+        raise failure(f"worktree {record.name} cannot be compared", error) from error
+    return tree, sorted({os.fsdecode(path) for one in changes for path in (one.path, one.before)})
 
 
 def describe_worktree(record: WorktreeRecord) -> WorktreeObject:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from session.played import MODEL, Answer, Played, opened, say
 
+from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.event import ContextPlan, Event, Notice, ToolResultEvent
@@ -22,6 +23,16 @@ from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.reports.limits import limits_report
 
 SINGLE = "single_action"
+
+
+@pytest.fixture(autouse=True)
+def signalled() -> None:
+    """A person's recipe that lets signals bind."""
+    folder = places().config / "recipes"
+    folder.mkdir(parents=True)
+    (folder / "signalled.toml").write_text('signals = true\n[limits]\nmode = "react_loop"\nmax_iterations = 5\n')
+
+
 ROWS: list[tuple[Signals, Limits]] = [
     (Signals(), Limits()),
     (Signals(token_pressure="critical"), Limits(mode=SINGLE)),
@@ -77,7 +88,7 @@ def results(events: list[Event]) -> list[tuple[bool, str]]:
 def test_a_message_binds_a_recipe_with_signals_to_one_step_and_a_chat_to_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     look = ("read_file", {"path": "a.txt"}), ("glob", {"pattern": "*.txt"})
-    events, end = say(opened(Played(calls_until(2, *look)), tmp_path, recipe="tick_event"), "look")
+    events, end = say(opened(Played(calls_until(2, *look)), tmp_path, recipe="signalled"), "look")
     assert end.ok
     ran = results(events)
     assert [one for one, _ in ran] == [True, True, False, False]
@@ -103,7 +114,7 @@ def test_calls_that_could_not_run_are_a_notice_in_a_chat_and_exit_statuses_are_n
 
 def test_a_call_that_was_refused_is_no_error_and_does_not_tighten_what_refused_it(tmp_path: Path) -> None:
     look = [("glob", {"pattern": f"*{number}"}) for number in range(4)]
-    session = opened(Played(calls_until(3, *look)), tmp_path, recipe="tick_event")
+    session = opened(Played(calls_until(3, *look)), tmp_path, recipe="signalled")
     events, end = say(session, "look")
     assert len(end.denied) == 8 and session.state.dispatcher.errors == 0
     assert "calls keep failing" not in str(results(events))
@@ -132,7 +143,7 @@ def mode(limits: Any) -> list[tuple[str, str]]:
 
 
 def test_every_report_names_the_signals_where_they_bind(tmp_path: Path) -> None:
-    session = opened(Played(calls_until(2, ("glob", {"pattern": "*"}))), tmp_path, recipe="tick_event")
+    session = opened(Played(calls_until(2, ("glob", {"pattern": "*"}))), tmp_path, recipe="signalled")
     events, _ = say(session, "look")
     bound = [("single_action", "signals")]
     again = opened(Played(lambda request: "done"), tmp_path, session.id)
@@ -143,13 +154,13 @@ def test_every_report_names_the_signals_where_they_bind(tmp_path: Path) -> None:
     options, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}})
     for step in (None, 1, 2, 3):
         assert mode(context_report(options, settings, session.id, step)["limits"]) == bound
-    assert mode(context_report(Options(tmp_path, MODEL, recipe="tick_event"), settings, None)["limits"]) == bound
+    assert mode(context_report(Options(tmp_path, MODEL, recipe="signalled"), settings, None)["limits"]) == bound
     assert mode(context_report(Options(tmp_path, MODEL, recipe="chat"), settings, None)["limits"]) == []
 
 
 def test_each_request_of_a_run_shows_the_limits_that_its_own_state_bound(tmp_path: Path) -> None:
     wrong = calls_until(3, ("nope", {}))
-    session = opened(Played(wrong), tmp_path, recipe="tick_event")
+    session = opened(Played(wrong), tmp_path, recipe="signalled")
     assert say(session, "go")[1].ok
     options, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}})
     shown = [context_report(options, settings, session.id, step)["limits"] for step in (1, 2, 3, 4)]

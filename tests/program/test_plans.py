@@ -206,11 +206,57 @@ def test_the_dollars_of_a_day_hold_runs_back_until_the_next(place: Stage) -> Non
 
 def test_nothing_asks_into_the_void(place: Stage) -> None:
     place.script({"rules": [{"when": {"last_role": "tool"}, "then": {"text": "done"}}], "default": LINE})
-    place.run("plan", "add", "Append a line", "--in", "1 hour")
+    place.run("plan", "add", "Append a line", "--in", "1 hour", "--ask")
     make_due(place)
     (run,) = once(place)["runs"]
     assert run["state"] == "waiting_reply" and "echo once" in run["waits_for"]
     assert not (place.folder / "ran.txt").exists() and once(place)["runs"] == []
+
+
+def test_what_the_level_does_not_cover_is_refused_and_stands_in_the_report(place: Stage) -> None:
+    place.script({"rules": [{"when": {"last_role": "tool"}, "then": {"text": "Could not."}}], "default": LINE})
+    place.run("plan", "add", "Append a line", "--in", "1 hour")
+    make_due(place)
+    (run,) = once(place)["runs"]
+    assert run["state"] == "done" and not (place.folder / "ran.txt").exists()
+    report = place.run("runs", "show", run["id"], "--json").result["report"]
+    assert report.startswith("Could not.\n\nRefused calls:\n- bash echo once >> ran.txt: not permitted: ")
+    assert "nobody can be asked" in str(place.server.requests[-1].body["messages"][-1])
+
+
+def test_a_run_that_is_cut_at_its_steps_has_failed_with_status_3(place: Stage) -> None:
+    place.script({"default": {"calls": [{"name": "glob", "arguments": {"pattern": "*.py"}}]}})
+    place.run("plan", "add", "Look", "--in", "1 hour", "--max-steps", "2")
+    make_due(place)
+    done = place.run("serve", "--once", "--json")
+    (run,) = done.result["runs"]
+    assert (done.status, done.result["exit"], run["state"]) == (3, 3, "failed") and len(place.server.requests) == 2
+    assert run["error"].startswith("stopped at its limit: "), run
+    assert "last request" in str(place.server.requests[-1].body["messages"][-1])
+
+
+def test_a_run_that_reports_with_its_last_request_was_stopped_at_its_limit(place: Stage) -> None:
+    look = {"calls": [{"name": "glob", "arguments": {"pattern": "*.py"}}]}
+    place.script([look, look, "Half of it."])
+    place.run("plan", "add", "Look", "--in", "1 hour", "--max-steps", "3")
+    make_due(place)
+    done = place.run("serve", "--once", "--json")
+    (run,) = done.result["runs"]
+    assert (done.status, run["state"], run["error"]) == (3, "failed", "stopped at its limit: limits.max_steps")
+    assert place.run("runs", "show", run["id"], "--json").result["report"] == "Half of it."
+
+
+def test_a_plan_whose_run_waits_is_not_started_again_and_says_so(place: Stage) -> None:
+    place.script({"rules": [{"when": {"last_role": "tool"}, "then": {"text": "done"}}], "default": LINE})
+    place.run("plan", "add", "Append a line", "--cron", "0 3 * * *", "--ask")
+    make_due(place)
+    assert [run["state"] for run in once(place)["runs"]] == ["waiting_reply"]
+    make_due(place)
+    done = place.run("serve", "--once")
+    assert done.status == 0 and not done.stdout and len(place.server.requests) == 1
+    assert done.told == ["nexus: plan-1 was not started: run-1 of it still waits. nexus runs resume run-1"]
+    assert place.run("runs", "resume", "run-1", "--answer", "yes").status == 0
+    assert (place.folder / "ran.txt").read_text() == "once\n"
 
 
 def wait_for(holds: Any) -> None:

@@ -215,7 +215,7 @@ def test_what_was_done_while_the_person_was_away_is_told_once_and_in_that_projec
 
 
 def test_an_approval_that_a_run_waits_for_is_told_too(ledger: Ledger, folder: Path) -> None:
-    queue(ledger, folder, "Daily Report")
+    queue(ledger, folder, "Daily Report", ask=True)
     drive(Played(lambda request: [("bash", {"command": "rm -rf build"})]), UnattendedRules(RunSettings()))
     (line,) = take_away_lines(ledger, folder)
     assert line.startswith("while you were away: plan Daily Report ran 1 time; run-1: waits for approval")

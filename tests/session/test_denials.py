@@ -64,6 +64,7 @@ def locked() -> None:
     (folder / "locked.toml").write_text('[limits]\ntools = ["read_file"]\n')
     (folder / "reading.toml").write_text('[limits]\nallow = "read"\n')
     (folder / "short.toml").write_text("[limits]\nmax_iterations = 1\n")
+    (folder / "signalled.toml").write_text("signals = true\n")
 
 
 def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_a_recipe_that_refused_is_named_whatever_else_is_allowed(tmp_path: Path)
     assert told(tmp_path, LOOK, steps=2, recipe="short").endswith(
         f"a.txt. The recipe short lets only one step of a turn call tools: ask again, or {way}"
     )
-    assert told(tmp_path, LOOK, steps=2, recipe="tick_event").endswith(". The state of the run forbade it; ask again.")
+    assert told(tmp_path, LOOK, steps=2, recipe="signalled").endswith(". The state of the run forbade it; ask again.")
 
 
 def test_settings_and_a_project_that_refused_are_named(tmp_path: Path) -> None:

@@ -120,8 +120,10 @@ def test_a_budget_is_reserved_before_the_worker_starts_and_the_rest_is_given_bac
     _, outcome = run(session, "root")
     assert outcome.ok, outcome.error
     (part,) = held
-    assert part.max_steps == 10 and part.max_cost == pytest.approx((4.0 - 0.25) / 4)
-    assert part.max_total_tokens == (60_000 - 2010) // 4
+    assert part.max_steps == 30 and part.max_cost == pytest.approx((4.0 - 0.25) * 3 / 4)
+    assert part.max_total_tokens == int((60_000 - 2010) * 3 / 4)
+    (sent,) = [content(request) for role, request in crew.seen if role == "ONE"]
+    assert "- Your budget: 30 requests, 43,492 tokens, $2.81." in sent
     spending = session.state.lane_state.spending
     assert spending.reserved == {} and spending.worker_steps == 1
     assert outcome.usage == Usage(6000, 30, cost_usd=0.75), "the parent's is the sum"
@@ -138,7 +140,63 @@ def test_what_workers_hold_nobody_else_can_spend(tmp_path: Path) -> None:
     one, two = results(events)
     assert "w1 failed: limit max_steps reached" in one, "five were left, and it wanted a hundred"
     assert "no worker was started: limit max_steps reached" in two
-    assert not outcome.ok and outcome.error and "workers have 5" in outcome.error["message"]
+    assert outcome.ok and outcome.text == "all is done", "one step stays for reading the reports"
+
+
+def test_workers_of_one_message_get_equal_parts(tmp_path: Path) -> None:
+    names = [f"TASK {number} " for number in range(8)]
+    looks = [("glob", {"pattern": "*"})]
+    crew = Crew(
+        {"TASK": doing(looks, looks, looks, "found"), "root": handing(*names)}, usage=Usage(2000, 10, cost_usd=0.01)
+    )
+    session = crewed(crew, tmp_path, limits=Limits(max_steps=60, max_cost=4.0))
+    events, outcome = run(session, "root")
+    assert outcome.ok and all("finished" in one and one.endswith("found") for one in results(events))
+    told = {str(one.get("content")) for role, request in crew.seen if role == "TASK" for one in request.messages}
+    budgets = {line for text in told for line in text.splitlines() if "Your budget" in line}
+    assert len(budgets) == 1 and "5 requests, $0.37" in budgets.pop(), budgets
+
+
+def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) -> None:
+    def busy(request: Request) -> Any:
+        last = str(request.messages[-1]["content"])
+        return (
+            "half of it"
+            if "last request of your budget" in last
+            else [("bash", {"command": f"echo {calls_made(request)}"})]
+        )
+
+    crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": {"max_steps": 9}})})
+    events, outcome = run(crewed(crew, tmp_path), "root")
+    (report,) = results(events)
+    assert outcome.ok and "9 steps" in report and report.endswith("half of it")
+    assert "its budget was used up, the work may be unfinished" in report
+    messages = next(request.messages for role, request in crew.seen if role == "ONE")
+    told = [str(one.get("content")) for one in messages if one["role"] == "tool"]
+    assert [number for number, text in enumerate(told, 1) if "5 requests are left" in text] == [4]
+
+
+@pytest.mark.parametrize("limits", [{"max_cost": 1.1}, {"max_total_tokens": 9000}])
+def test_a_worker_reports_before_its_dollars_or_tokens_are_used_up(limits: dict[str, Any], tmp_path: Path) -> None:
+    def busy(request: Request) -> Any:
+        last = str(request.messages[-1]["content"])
+        return (
+            "half of it"
+            if "last request of your budget" in last
+            else [("bash", {"command": f"echo {calls_made(request)}"})]
+        )
+
+    crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": limits})})
+    events, _ = run(crewed(crew, tmp_path), "root")
+    assert results(events)[0].endswith("half of it") and "used up" in results(events)[0]
+
+
+def test_calls_of_the_last_request_are_refused_and_end_the_worker(tmp_path: Path) -> None:
+    busy = lambda request: [("bash", {"command": f"echo {calls_made(request)} >> ran"})]  # noqa: E731
+    crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": {"max_steps": 3}})})
+    events, outcome = run(crewed(crew, tmp_path), "root")
+    assert outcome.ok and "w1 failed: limit max_steps reached" in results(events)[0]
+    assert (tmp_path / "ran").read_text().split() == ["0", "1"] and "1 call refused" in results(events)[0]
 
 
 @pytest.mark.parametrize(
@@ -373,11 +431,11 @@ def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
 def test_after_its_report_a_worker_goes_on_unless_its_recipe_ends_there(tmp_path: Path) -> None:
     recipes = places().config / "recipes"
     recipes.mkdir(parents=True)
-    (recipes / "lasting.toml").write_text('description = "It goes on"\n')
+    (recipes / "once.toml").write_text('description = "It ends"\n[limits]\nterminal_ends = true\n')
 
     def root(request: Request) -> Any:
         return [
-            [("agent", {"task": "ONE"}), ("agent", {"task": "ONE", "recipe": "lasting"})],
+            [("agent", {"task": "ONE", "recipe": "once"}), ("agent", {"task": "ONE"})],
             [("agents", {"action": "steer", "agent": one, "text": "and more"}) for one in ("w1", "w2")],
             "over",
         ][calls_made(request)]
@@ -490,7 +548,7 @@ def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_
     one, two = results(events)
     assert outcome.ok and outcome.changed == () and not (project / "sub/c.txt").exists()
     name = f"{session.id[-6:].lower()}-w1"
-    assert f"nexus worktree apply {name}" in one and "had nothing in it and is gone" in two
+    assert name in one and "`apply` it" in one and "had nothing in it and is gone" in two
     (record,) = list_worktrees(project)
     assert record.name == name and b"+changed" in diff_worktree(record)
     assert {info.worktree for info in _ledger_workers(session.id)} == {name, name[:-1] + "2"}

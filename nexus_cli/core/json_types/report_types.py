@@ -266,6 +266,8 @@ ScheduleObject = TypedDict(
         "allow": str,
         "max_cost": float | None,
         "max_cost_day": float | None,
+        "max_steps": int | None,
+        "ask": bool,
         "by": str,
         "session": str,
         "created": str,

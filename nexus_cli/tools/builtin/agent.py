@@ -20,6 +20,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         arguments.get("worktree", False),
         arguments.get("wait", True),
         arguments.get("limits", {}),
+        arguments.get("model", ""),
     )
     return await workers.start(context.call_id, task, context.stopped)
 

@@ -1,4 +1,4 @@
-"""`agents`: list, read, steer or stop the workers of this session."""
+"""`agents`: list, read, steer or stop the workers of this session; look at their worktrees and apply them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from nexus_cli.core.tool import ToolContext
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Perform the action (list, read, steer, stop) and return its result."""
+    """Perform the action and return its result."""
     workers: Workers = context.services[Workers]
-    return await workers.manage(arguments["action"], arguments.get("agent", ""), arguments.get("text", ""))
+    text, path = arguments.get("text", ""), arguments.get("path", "")
+    return await workers.manage(arguments["action"], arguments.get("agent", ""), text, path)

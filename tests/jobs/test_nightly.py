@@ -1,0 +1,169 @@
+"""The job: "every night, run the suite, fix what fails, commit that on a branch, report".
+
+Three nights over a small shop. In the first a price is wrong; in the second all is well; in the third a test fails for
+a service that is down, which no edit can mend. Nobody watches, so nothing may wait for a person.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import PRICED, QUICK, Done, Stage, calls, stage
+from programs import need
+
+from nexus_cli.ledger import Ledger
+
+PROMPT = "Run the suite. Fix what fails, commit the fix on the branch nightly and push it. Report in three lines."
+SUITE = "python3 -m unittest -q 2>&1 | tail -15"
+PRICE = "def total(prices):\n    return sum(prices)\n\n\ndef with_tax(price):\n    return round(price * 1.19, 2)\n"
+TESTS = """\
+import os
+import unittest
+
+from shop.price import total, with_tax
+
+
+class Prices(unittest.TestCase):
+    def test_total(self):
+        self.assertEqual(total([1, 2]), 3)
+
+    def test_tax(self):
+        self.assertEqual(with_tax(100), 119.0)
+
+    def test_stock_service(self):
+        self.assertTrue(os.path.exists("stock.up"), "the stock service is down")
+"""
+MODULES = 9
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+class Engineer:
+    """A model that works through a night step by step and goes by what the results say."""
+
+    def __call__(self, body: Any) -> dict[str, Any]:
+        messages = body["messages"]
+        done = [call["function"] for one in messages for call in one.get("tool_calls") or ()]
+        results = [str(one["content"]) for one in messages if one["role"] == "tool"]
+        told = "\n".join(results)
+        ran = [json.loads(one["arguments"]).get("command", "") for one in done]
+        if not done:
+            return calls(
+                ("bash", {"command": "git status --short && git log --oneline -3"}), ("bash", {"command": SUITE})
+            )
+        suites = [text for line, text in zip(ran, results, strict=True) if line == SUITE]
+        if "FAILED" not in suites[0]:
+            return {"text": "All tests pass. Nothing to fix.\nNothing was committed."}
+        if "stock service is down" in suites[0]:
+            return self.look_for_stock(ran)
+        return self.fix_price(done, ran, told, suites)
+
+    def look_for_stock(self, ran: list[str]) -> dict[str, Any]:
+        if not any("curl" in line for line in ran):
+            return calls(("bash", {"command": "curl -sS http://stock.example/health", "network": True}))
+        return {"text": "1 test fails: the stock service is down.\nNo edit can fix that.\nNothing was committed."}
+
+    def fix_price(self, done: list[Any], ran: list[str], told: str, suites: list[str]) -> dict[str, Any]:
+        reads = [one for one in done if one["name"] == "read_file"]
+        if len(reads) < MODULES:  # it does not know yet which one is to blame, and reads one after another
+            return calls(("read_file", {"path": f"shop/module_{len(reads)}.py"}))
+        if len(reads) == MODULES:
+            return calls(("read_file", {"path": "shop/price.py"}), ("bash", {"command": "git diff HEAD~1 --stat"}))
+        edits = [one for one in done if one["name"] == "edit_file"]
+        if not edits:
+            edit = {"old": "1.16", "new": "1.19"}
+            return calls(
+                ("edit_file", {"path": "shop/price.py", "edits": [edit]}),
+                ("bash", {"command": "python3 -m unittest -q tests.test_price.Prices.test_tax"}),
+            )
+        if len(suites) == 1:
+            return calls(("bash", {"command": SUITE}))
+        assert "FAILED" not in suites[-1], suites[-1]
+        steps = (
+            "git checkout -B nightly",
+            "git add -A",
+            "git commit -qm 'Charge 19 % of tax again'",
+            "git log --oneline -1",
+            "git push origin nightly",
+        )
+        left = [line for line in steps if line not in ran]
+        if left:
+            return calls(("bash", {"command": left[0]}))
+        pushed = "not pushed: that was refused" if "error: failed to push" in told else "pushed"
+        return {"text": f"with_tax charged 16 %.\nFixed, {len(ran)} calls, the suite passes.\nCommitted, {pushed}."}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    need("bwrap")
+    with stage(tmp_path, Engineer()) as made:
+        made.settings(QUICK + PRICED)
+        origin = tmp_path / "origin.git"
+        git(tmp_path, "init", "-q", "--bare", str(origin))
+        shop, tests = made.folder / "shop", made.folder / "tests"
+        for folder in (shop, tests):
+            folder.mkdir()
+            (folder / "__init__.py").touch()
+        for number in range(MODULES):
+            (shop / f"module_{number}.py").write_text(f"def part_{number}(value):\n    return value + {number}\n")
+        (shop / "price.py").write_text(PRICE)
+        (tests / "test_price.py").write_text(TESTS)
+        (made.folder / "stock.up").touch()
+        git(made.folder, "init", "-q", "-b", "main")
+        git(made.folder, "remote", "add", "origin", str(origin))
+        git(made.folder, "config", "user.email", "night@example.org")
+        git(made.folder, "config", "user.name", "Night")
+        commit(made.folder, "A shop")
+        yield made
+
+
+def commit(folder: Path, words: str) -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", words)
+
+
+def pass_night(place: Stage, change: Callable[[], None]) -> tuple[Done, dict[str, Any]]:
+    """Let `change` happen in the day, then run what is due at three in the morning, as cron does."""
+    change()
+    with closing(Ledger.open(place.ledger)) as ledger:
+        ledger.plans.change(1, next_at=time.time() - 1.0)
+    done = place.run("serve", "--once", "--json")
+    (run,) = done.result["runs"]
+    return done, place.run("runs", "show", run["id"], "--json").result
+
+
+def test_three_nights_end_without_a_person(place: Stage) -> None:
+    folder = place.folder
+    added = place.run("schedule", "add", PROMPT, "--cron", "0 3 * * *", "--allow", "auto", "--name", "Nightly")
+    assert added.status == 0, added
+
+    def break_price() -> None:
+        (folder / "shop" / "price.py").write_text(PRICE.replace("1.19", "1.16"))
+        commit(folder, "Lower the tax")
+
+    done, run = pass_night(place, break_price)
+    assert (done.status, run["state"]) == (0, "done"), run
+    assert run["report"].splitlines()[0] == "with_tax charged 16 %." and "not pushed" in run["report"], run
+    assert "return round(price * 1.19, 2)" in git(folder, "show", "nightly:shop/price.py")
+    assert git(folder, "log", "-1", "--format=%s", "nightly") == "Charge 19 % of tax again"
+    assert len(place.server.requests) >= 18, "a night is more than a few steps"
+
+    done, run = pass_night(place, lambda: None)
+    assert (done.status, run["state"], run["report"].splitlines()[0]) == (0, "done", "All tests pass. Nothing to fix.")
+
+    done, run = pass_night(place, (folder / "stock.up").unlink)
+    assert (done.status, run["state"]) == (0, "done") and run["report"].startswith("1 test fails"), run
+    states = [one["state"] for one in place.run("runs", "list", "--json").result["runs"]]
+    assert states == ["done"] * 3, "no night waits for a person"
+    shown = place.run("runs", "show", run["id"]).text
+    assert "curl" in shown, "what was refused stands in the report"
