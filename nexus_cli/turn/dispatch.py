@@ -78,7 +78,6 @@ RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
 """Most characters of a call's main argument in the name of its drop."""
-MOST_REASONS = 5
 ERRORS = 2
 """Number of consecutive calls that could not run after which the model gets a notice."""
 
@@ -326,7 +325,7 @@ class Dispatcher:
         targets: Mapping[str, Path],
     ) -> ToolResult | AskedCall | None:
         """Return the call that the person approved, None if it needs no approval, or the result of a refused call."""
-        found = await self._decide_loaded(tool, checked, targets)
+        found = await self.decide_loaded(tool, checked, targets)
         need = found.verdict
         self.step.decided[call.id] = found
         if isinstance(need, Grant):
@@ -342,7 +341,7 @@ class Dispatcher:
         async with self.step.lock:  # concurrent calls get here at the same time
             if call.id not in self.step.answers:
                 await self._ask(window, control, call, self.approver)
-        now = await self._decide_loaded(tool, checked, targets)
+        now = await self.decide_loaded(tool, checked, targets)
         if isinstance(now.verdict, Denial):  # level or rules have changed meanwhile
             self.step.decided[call.id] = now
             return await self._refuse_denied(call, tool, now, checked, targets)
@@ -360,7 +359,8 @@ class Dispatcher:
             case never:
                 assert_never(never)
 
-    async def _decide_loaded(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
+    async def decide_loaded(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
+        """Return the decision on a call as things are, with the rules of now."""
         await self._load_rules(tool)
         return self._decide(tool, checked, targets)
 
@@ -442,7 +442,7 @@ class Dispatcher:
             targets = resolve_targets(tool, checked, self.cwd)
         except ToolError:
             return None
-        found = await self._decide_loaded(tool, checked, targets)
+        found = await self.decide_loaded(tool, checked, targets)
         need = found.verdict
         if not isinstance(need, ApprovalNeed):
             return None
@@ -474,30 +474,6 @@ class Dispatcher:
         if found.rule:
             return self._refuse(call, tool, why, BY_RULE)
         return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
-
-    async def find_edit_refusals(self, paths: Sequence[str]) -> list[str]:
-        """Return why edits of these paths would not run unasked, at most `MOST_REASONS` reasons; [] if all would.
-
-        Relative paths are of the project.
-        """
-        tool = next((one for one in self.registry.tools() if one.governs and one.effect is Effect.EDIT), None)
-        limits = self.limits & self.assessed
-        if tool is None or (limits.tools is not None and tool.name not in limits.tools):
-            return ["this run may not edit"]
-        if limits.categories is not None and tool.effect not in limits.categories:
-            return ["this run may not edit"]
-        found: dict[str, None] = {}
-        for path in paths:
-            checked = {tool.paths[0]: str(self.project / path)}
-            try:
-                targets = resolve_targets(tool, checked, self.cwd)
-            except ToolError as error:
-                found[f"{path}: {error}"] = None
-                continue
-            verdict = (await self._decide_loaded(tool, checked, targets)).verdict
-            if not isinstance(verdict, Grant):
-                found[verdict.why] = None
-        return list(found)[:MOST_REASONS]
 
     def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
         row = {"id": call.id, "tool": call.name, "subject": self._subject(tool, call), "why": why}

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import Effect
+from nexus_cli.permission.permission import Grant, resolve_targets
+from nexus_cli.tools.files import ToolError
 from nexus_cli.turn.dispatch import Dispatcher
 from nexus_cli.workers.worker import Worker
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, list_unapplied
+
+MOST_REASONS = 5
 
 
 async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, path: str) -> ToolResult:
@@ -27,7 +33,7 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
         if not worker.has_ended:
             return ToolResult(error=f"{worker.id} is still at work", ran=False)
         tree, paths = await asyncio.to_thread(list_unapplied, record)
-        if refusals := await dispatcher.find_edit_refusals(paths):
+        if refusals := await _find_refusals(dispatcher, paths):
             hint = f"The person can: nexus worktree apply {worker.worktree}"
             return ToolResult(error=f"not applied: {'; '.join(refusals)}. {hint}", ran=False)
         result = await asyncio.to_thread(apply_worktree, record, reviewed=tree)
@@ -42,3 +48,28 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
         where = "marked in the file" if one.is_marked else "not written"
         lines.append(f"conflict in {one.path}: {one.why}; {where}")
     return ToolResult("\n".join(lines), changed=tuple(result.written))
+
+
+async def _find_refusals(dispatcher: Dispatcher, paths: Sequence[str]) -> list[str]:
+    """Return why edits of these paths would not run unasked, at most `MOST_REASONS` reasons; [] if all would.
+
+    Relative paths are of the project.
+    """
+    tool = next((one for one in dispatcher.registry.tools() if one.governs and one.effect is Effect.EDIT), None)
+    limits = dispatcher.limits & dispatcher.assessed
+    if tool is None or (limits.tools is not None and tool.name not in limits.tools):
+        return ["this run may not edit"]
+    if limits.categories is not None and tool.effect not in limits.categories:
+        return ["this run may not edit"]
+    found: dict[str, None] = {}
+    for path in paths:
+        checked = {tool.paths[0]: str(dispatcher.project / path)}
+        try:
+            targets = resolve_targets(tool, checked, dispatcher.cwd)
+        except ToolError as error:
+            found[f"{path}: {error}"] = None
+            continue
+        verdict = (await dispatcher.decide_loaded(tool, checked, targets)).verdict
+        if not isinstance(verdict, Grant):
+            found[verdict.why] = None
+    return list(found)[:MOST_REASONS]
