@@ -316,8 +316,8 @@ def _error_text(message: str, hint: str) -> str:
 
 
 def _report(outcome: Outcome) -> str:
-    """Return the last words of a run, then the calls that it was refused."""
-    refused = [f"- {row['tool']} {row['subject']}: {row['why']}" for row in outcome.denied]
+    """Return the last words of a run, then the calls that were refused by anything but a person's answer."""
+    refused = [f"- {row['tool']} {row['subject']}: {row['why']}" for row in outcome.denied if row["by"] != "person"]
     more = [f"- {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
     told = ["Refused calls:", *refused[:MOST_REFUSED], *more] if refused else []
     return "\n\n".join(part for part in (outcome.text, "\n".join(told)) if part)

@@ -191,9 +191,9 @@ def test_wrong_places_are_one_line(repl: Opens, places: Callable[..., Place], op
     here = places(["x"])
     for arguments, said in (
         (("--connect", "http://127.0.0.1:9"), "token file"),
-        (("--connect", "http://127.0.0.1:99999"), "no address"),
-        (("--connect", "http://[::1"), "no address"),
-        (("--connect", "somewhere"), "no address"),
+        (("--connect", "http://127.0.0.1:99999"), "not a server URL"),
+        (("--connect", "http://[::1"), "not a server URL"),
+        (("--connect", "somewhere"), "not a server URL"),
         (("--connect", "http://127.0.0.1:9", "-c"), "--connect"),
         (("--connect", "http://127.0.0.1:9", "sessions", "list"), "command"),
     ):

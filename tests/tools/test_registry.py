@@ -235,7 +235,7 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         async def start(self, call_id: str, task: WorkerTask, stopped: object) -> ToolResult:
             return ToolResult(error=f"no worker for {task.task}")
 
-        async def manage(self, action: str, agent: str, text: str) -> ToolResult:
+        async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
             return ToolResult(error=f"no worker {agent}")
 
         def change(self, call_id: str, action: str, words: dict[str, str]) -> ToolResult:
