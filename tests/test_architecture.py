@@ -56,6 +56,7 @@ LAZY = {
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none
+    "runs/plan_service.py": {"nexus_cli"},  # the parser of rules, which little work brings
     "core/errors.py": {"difflib"},
     "core/private_process.py": {"_ctypes"},
     "core/decode.py": {"charset_normalizer"},

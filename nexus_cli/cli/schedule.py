@@ -63,6 +63,12 @@ def add(
     ask: Annotated[
         bool, typer.Option("--ask", help="Let a run wait for you where the level does not cover a call.")
     ] = False,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rule", metavar="RULE", help="Also run what RULE names, outside the sandbox if asked: 'bash(git push *)'."
+        ),
+    ] = None,
     name: Annotated[str, _text("--name", metavar="N", help="A name, shown in its place.")] = "",
     recipe: RecipeName = "",
     model: Model = "",
@@ -94,6 +100,7 @@ def add(
             "max_cost_day": max_cost_day,
             "max_steps": max_steps,
             "ask": ask or None,
+            "rules": list(rule or ()) or None,
         },
     )
     ledger = Ledger.open(ledger_place())

@@ -159,6 +159,7 @@ SERVICE_RULES: Mapping[str, Rule] = {
     "max_cost_day": DOLLARS,
     "max_steps": COUNT,
     "ask": Rule(bool, "true or false"),
+    "rules": TEXTS,
 }
 """Keys of `[services.NAME]`."""
 

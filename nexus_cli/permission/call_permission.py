@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 PLANS = "plan mode is read-only; answer with the plan"
 """The reason of a refusal at level `PLAN`."""
+AHEAD = "allowed when this work was scheduled"
+"""The origin of a rule of scheduled work."""
 ALLOWED = "allowed for this session"
 """`Permission.origin` of a call that an earlier answer for the whole session covers."""
 BUILT_IN = "built in"
@@ -121,6 +123,8 @@ class CallPermission:
         # Rules name real paths.
         self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
         self._settings, self._answers = sandbox, answers
+        self.rules_ahead: tuple[str, ...] = ()
+        """Allow rules that came with scheduled work."""
         self._rules: RuleSet | None = None
         self._names_rules: bool | None = None
         self._stamp: tuple[int, ...] = ()
@@ -229,7 +233,7 @@ class CallPermission:
         Blocks if `load` has not run before.
         """
         judged = "read" if level == PLAN else level
-        extra = _parse_allowed(frozenset(allowed))
+        extra = (*_parse_ahead(self.rules_ahead), *_parse_allowed(frozenset(allowed)))
         if tool.runs_commands and self._settings is not None:
             found = self._decide_command(tool, arguments, judged, extra)
         else:
@@ -246,7 +250,7 @@ class CallPermission:
 
         probe = self.load(level)
         rules = self._read_rules()
-        rules = (replace(rules, rules=(*rules.rules, *extra)) if extra else rules).for_commands_of(tool)
+        rules = (replace(rules, rules=(*extra, *rules.rules)) if extra else rules).for_commands_of(tool)
         made = decide_command(
             str(arguments[COMMAND]),
             level=level,  # type: ignore[arg-type]
@@ -477,6 +481,16 @@ class CallPermission:
         if self._temp is not None:
             self._temp.close()
             self._temp = None
+
+
+@lru_cache(64)
+def _parse_ahead(rules: tuple[str, ...]) -> tuple[PermissionRule, ...]:
+    """Return the rules of scheduled work as rules."""
+    if not rules:
+        return ()
+    from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
+
+    return tuple(replace(parse_rule("allow", rule, discover_tools(), AHEAD), lifts=True) for rule in rules)
 
 
 @lru_cache(64)

@@ -34,6 +34,8 @@ def plan_text(value: Value, width: int) -> str:
         return "\n".join(filled(f"{one['id']} is paused ({_title(one)}).", width))
     lines = filled(f"{one['id']} {'was added' if done == 'added' else 'was resumed'}: {when} ({_title(one)})", width)
     if done == "added":
+        if one["rules"]:
+            lines += filled(f"It may also run, outside the sandbox too: {', '.join(one['rules'])}", width)
         lines += filled("nexus serve runs it, or nexus serve --once from cron or a timer of systemd.", width)
     return "\n".join(lines)
 

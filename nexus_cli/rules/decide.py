@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -132,6 +132,8 @@ def decide_command(
     denied = next((part for part in parts if part.decision == "deny"), None)
     asks = [] if level == "all" else _find_reasons(command, line, doubts, parts, level, rules)
     wishes = _find_wishes(confined, network, outside)
+    if wishes and not doubts and not line.redirects and _are_lifted(parts, rules):
+        wishes = []
     profile: Profile = "none" if level == "all" or outside or not confined else "net" if network else "write"
     if profile == "write" and is_read_only and not doubts:
         profile = "read"
@@ -142,6 +144,12 @@ def decide_command(
         why = "; ".join([*dict.fromkeys([*wishes, *asks])][:3])
         return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(named) if level != "run" else ())
     return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, parts))
+
+
+def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
+    """Return True if rules that lift the sandbox allow every part."""
+    lifting = {(rule.text, rule.origin) for rule in rules.of("allow") if rule.lifts}
+    return bool(parts) and all(part.decision == "allow" and (part.rule, part.source) in lifting for part in parts)
 
 
 def _decide_part(

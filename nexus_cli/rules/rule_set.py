@@ -69,6 +69,8 @@ class PermissionRule:
     """True if its pattern names commands, and not paths."""
     effect: Effect | None = None
     """The effect of the tools that it holds for besides its own (`Tool.governs`); None: it holds for its own alone."""
+    lifts: bool = False
+    """True if its commands also run with the network, or without the sandbox, when a call asks for that."""
 
     @property
     def origin(self) -> str:

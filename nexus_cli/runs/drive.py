@@ -39,7 +39,6 @@ from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import RUN, TAKEN, Ledger
-from nexus_cli.permission.approvals import RULE
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_kind import RunHooks
@@ -266,8 +265,7 @@ class RunDriver:
             ledger=self.ledger,
             services=self._services(),
         )
-        rules = map(str, self.run.options.get("rules") or ())
-        session.state.dispatcher.always |= {(rule.partition("(")[0], RULE, rule) for rule in rules}
+        session.state.dispatcher.permission.rules_ahead = tuple(self.run.options.get("rules") or ())
         return session
 
     def _services(self) -> ServiceMakers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,7 +58,7 @@ class NewPlan:
     missed: str = "once"
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `ask`, `limits`; for an
+    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `ask`, `rules`, `limits`; for an
     agent's plan also `session` and `call`."""
     by: str = PERSON
 
@@ -73,6 +73,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
         raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
     time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)
     options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by, "run_after": new.within}
+    check_rules(options.get("rules") or ())
     options["allow"] = check_level(str(options.get("allow") or "read"), settings)
     recipe_for(options["recipe"], Path(options["folder"]))
     return ledger.plans.add(
@@ -88,7 +89,19 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | dict) else str(value)
+    return value if isinstance(value, str | int | float | bool | dict | list) else str(value)
+
+
+def check_rules(rules: Iterable[str]) -> None:
+    """Raise `NexusError("usage", ...)` for an allow rule of unattended work that cannot be read."""
+    for rule in rules:
+        from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415  (little work has rules of its own)
+        from nexus_cli.tools.registry import discover_tools  # noqa: PLC0415
+
+        try:
+            parse_rule("allow", rule, discover_tools())
+        except ValueError as error:
+            raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "nexus docs rules") from None
 
 
 def check_level(level: str, settings: RunSettings) -> str:
@@ -148,6 +161,7 @@ def plan_value(plan: Plan, now: float, last: LastRun | None = None) -> ScheduleO
         "max_cost_day": options.get("max_cost_day"),
         "max_steps": options.get("max_steps"),
         "ask": bool(options.get("ask")),
+        "rules": list(options.get("rules") or ()),
         "by": options.get("by", PERSON),
         "session": options.get("session", ""),
         "created": plan.created,

@@ -25,6 +25,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, Run
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ledger import Ledger
+from nexus_cli.runs.plan_service import check_rules
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ def load_services(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> tupl
             problems.append(f"service {name[:80]!r} of your settings is not served: {why}")
             continue
         options = {key: value for key, value in values.items() if key != "instruction"}
+        try:
+            check_rules(options.get("rules") or ())
+        except NexusError as error:
+            problems.append(f"service {name} of your settings is not served: {error.message}")
+            continue
         where = Path(str(options.get("folder") or folder)).expanduser()
         options = {"recipe": RECIPE, "allow": "read", **options, "folder": str(where), "by": "person"}
         token, file = _load_token(name)

@@ -167,3 +167,36 @@ def test_three_nights_end_without_a_person(place: Stage) -> None:
     assert states == ["done"] * 3, "no night waits for a person"
     shown = place.run("runs", "show", run["id"]).text
     assert "curl" in shown, "what was refused stands in the report"
+
+
+PUSHES = (
+    ("git push origin main", False),
+    ("git push origin nightly && touch ../outside", False),
+    ("git push origin nightly > ../outside", False),
+    ("git -c alias.push='!touch ../outside' push origin nightly", False),
+    ("git push origin nightly", True),
+)
+
+
+def test_a_rule_that_came_with_the_work_lets_exactly_its_command_out_of_the_sandbox(place: Stage) -> None:
+    folder = place.folder
+
+    def pushes(body: Any) -> dict[str, Any]:
+        done = sum(len(one.get("tool_calls") or ()) for one in body["messages"])
+        if done == len(PUSHES):
+            return {"text": "Pushed."}
+        return calls(("bash", {"command": PUSHES[done][0], "outside": "the remote is elsewhere"}))
+
+    place.script(pushes)
+    git(folder, "branch", "nightly")
+    added = place.run(
+        "schedule", "add", "push", "--in", "1h", "--allow", "auto", "--rule", "bash(git push origin nightly)"
+    )
+    assert added.status == 0 and "outside the sandbox too: bash(git push origin nightly)" in added.text, added
+    _, run = pass_night(place, lambda: None)
+    assert run["state"] == "done" and run["report"].count("\n- bash ") == sum(not out for _, out in PUSHES), run
+    results = [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+    assert ["not permitted" in text for text in results] == [not out for _, out in PUSHES], results
+    assert "refs/heads/nightly" in git(folder, "ls-remote", "origin") and not (folder.parent / "outside").exists()
+    wrong = place.run("schedule", "add", "push", "--in", "1h", "--rule", "push(x)")
+    assert wrong.status == 2 and "--rule 'push(x)'" in wrong.stderr.decode(), wrong

@@ -268,6 +268,7 @@ ScheduleObject = TypedDict(
         "max_cost_day": float | None,
         "max_steps": int | None,
         "ask": bool,
+        "rules": list[str],
         "by": str,
         "session": str,
         "created": str,

@@ -295,6 +295,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "next_at": text,
         "in": text,
         "allow": "read",
+        "rules": [text] * many,
         "by": text,
         "last_run": {"id": "run-1", "state": text} if many else None,
     }
