@@ -39,7 +39,8 @@ def resume_run(
 ) -> int:
     """Let a run go on here and now, without waiting on; where it waits for an approval, you are asked.
 
-    Without a terminal --answer says yes or no. Exit status 0 when it has ended well, 3 when it waits again.
+    Without a terminal --answer says yes or no. Exit status 0 when it has ended well, 3 when it waits again or a limit
+    stopped it.
     """
     if answer and answer not in ANSWERS:
         raise NexusError("usage", f"--answer {answer}", f"expected one of {', '.join(ANSWERS)}")
@@ -49,13 +50,15 @@ def resume_run(
         hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "nexus runs list"
         raise NexusError("usage", found.id, f"it is {found.state}", hint)
     _signal(ledger, found, answer)
-    _drive(ledger, found, json=json)
+    exit_status = _drive(ledger, found, json=json)
     now = ledger.runs.get(found.key)
     done = "continues in another process" if now.state in (QUEUED, RUNNING) else ""
     if now.state == WAITING and ledger.runs.signals(now.key):
         done = "continues in the process that has its session open"
     print_report(run_report(ledger, now, done), run_text, json=json)
-    return {DONE: 0, FAILED: 1, WAITING: 0 if done else EXIT_STATUS["waiting"]}.get(now.state, 0)
+    # A run whose turn ended well has failed only if its budget ended in the report.
+    failed = EXIT_STATUS["limit"] if exit_status in (0, EXIT_STATUS["limit"]) else 1
+    return {DONE: 0, FAILED: failed, WAITING: 0 if done else EXIT_STATUS["waiting"]}.get(now.state, 0)
 
 
 def _signal(ledger: Ledger, run: Run, answer: str) -> None:
@@ -78,14 +81,22 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
         ledger.runs.signal(run.key, "person", {}, at)
 
 
-def _drive(ledger: Ledger, run: Run, *, json: bool) -> None:
+def _drive(ledger: Ledger, run: Run, *, json: bool) -> int | None:
+    """Drive a run; return the exit status of its newest turn, None if it had none."""
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (the engine, if there is work)
+    from nexus_cli.core.event import TurnEnd  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415
 
-    interrupt = Interrupt()
+    interrupt, show = Interrupt(), _show_nothing if json else _make_show()
+    statuses = list[int]()
+
+    def feed(run: Run, event: Event) -> None:
+        if isinstance(event, TurnEnd):
+            statuses.append(event.outcome.exit)
+        show(run, event)
 
     async def drive() -> None:
-        runner = Runner(ledger, person=_make_approver(), show=_show_nothing if json else _make_show())
+        runner = Runner(ledger, person=_make_approver(), show=feed)
         work = asyncio.ensure_future(runner.run_due(key=run.key))
         interrupt.install(work.cancel)
         try:
@@ -97,6 +108,7 @@ def _drive(ledger: Ledger, run: Run, *, json: bool) -> None:
             interrupt.uninstall()
 
     run_in_loop(drive())
+    return statuses[-1] if statuses else None
 
 
 def _show_nothing(run: Run, event: Event) -> None:

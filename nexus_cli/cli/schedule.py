@@ -114,7 +114,7 @@ add_twins(app, "schedule")
 
 @app.command("run")
 def run(name: Name, json: Json = False) -> int:
-    """Run scheduled work now, and print how that ended. Exit status 1 if it failed."""
+    """Run scheduled work now, and print how that ended. Exit status 1 if it failed, 3 if a limit stopped it."""
     ledger = open_ledger(writes=True)
     return run_plan(ledger, ledger.plans.find(name), json=json)
 

@@ -36,7 +36,10 @@ def serve(
     directory: Directory = "",
     allow: Allow = "",
     once: Annotated[
-        bool, typer.Option("--once", help="Do what is due and end: for cron and timers. Status 1 if a run failed.")
+        bool,
+        typer.Option(
+            "--once", help="Do what is due and end: for cron and timers. Status 1 if a run failed, 3 at a limit."
+        ),
     ] = False,
     json: Json = False,
 ) -> int:

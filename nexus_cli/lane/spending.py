@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,8 +18,8 @@ BUDGET = ("max_steps", "max_total_tokens", "max_cost", "timeout")
 """Limits that a worker gets a part of."""
 LEAST_OUTPUT = 1024
 """A request with a smaller output cap is not sent."""
-LEAST_BUDGET = {"max_steps": 2, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
-"""What has to be left for a worker to begin: of the steps one for it, and one in which its report is read."""
+LEAST_BUDGET = {"max_steps": 3, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
+"""What has to be left for a worker to begin: of the steps two for it (work, report), and one to read its report."""
 KEPT = 0.25
 """Share of what is left that the workers of one message leave to their parent; of the steps at least one."""
 NEAR = 5
@@ -67,20 +68,23 @@ class Spending:
         """Account for one request."""
         self.usage, self.newest = self.usage + usage, usage
 
-    def begin_next(self) -> str:
+    def begin_next(self, expected: Callable[[], int], input_price: float) -> str:
         """Note whether the next request is the last one, and return what the model is told of it, "" for nothing.
 
-        Raise `NexusError` of kind `limit` after the last one.
+        `expected` returns its estimated input in tokens, `input_price` is in dollars per million. Raise `NexusError` of
+        kind `limit` after the last one.
         """
         if self.ending:
             raise self._reached(self.ending, "the model requested calls in its last request")
         if not self.must_report:
             return ""
         left, newest = self._left(), self.newest
+        is_counted = left.max_total_tokens is not None or left.max_cost is not None
+        grown = max(0, expected() - newest.input) if is_counted else 0
         needs = {
             "max_steps": 2,
-            "max_total_tokens": 2 * (newest.input + newest.output) + LEAST_OUTPUT,
-            "max_cost": 2.5 * (newest.cost_usd or 0.0),
+            "max_total_tokens": 2 * (newest.input + newest.output + grown) + LEAST_OUTPUT,
+            "max_cost": 2.5 * (newest.cost_usd or 0.0) + 2 * grown * input_price / 1e6,
         }
         rests = {name: rest for name in needs if (rest := getattr(left, name)) is not None}
         self.ending = next((name for name, rest in rests.items() if rest < needs[name]), "")
@@ -134,7 +138,7 @@ class Spending:
         """Give back what a worker did not use of its budget."""
         if self.reserved.pop(worker, None) is not None:
             self.worker_steps += steps
-            self.add(usage)
+            self.usage = self.usage + usage
 
     def _held(self, name: str) -> Any:
         return sum(getattr(one, name) or 0 for one in self.reserved.values())

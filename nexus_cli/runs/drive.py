@@ -180,10 +180,13 @@ class RunDriver:
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
             self.ledger.runs.put_back(self.run, now())
         else:
+            # With a budget of one request that one is the whole work. The hook makes requests of its own.
+            ending = session.state.lane_state.spending.ending if self.run.options.get("max_steps") != 1 else ""
             await self.hooks.end(session, self.run, outcome)
-            ending = session.state.lane_state.spending.ending
             state = FAILED if error is not None or ending else DONE
-            said = _error_text(error["message"], error["hint"]) if error is not None else f"limits.{ending}"
+            said = f"limits.{ending}" if error is None else _error_text(error["message"], error["hint"])
+            if error is not None and error["kind"] == "limit":
+                said = str(error["message"])
             if ending or (error is not None and error["kind"] == "limit"):
                 said = f"stopped at its limit: {said}"
             self._finish(
@@ -276,9 +279,11 @@ class RunDriver:
         return (*(one for one in SERVICES if one is not SPACES), facts, *spaces)
 
     def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
-        """Return the limits of the run. The cap in dollars covers the whole run, however often it waits."""
+        """Return the limits of the run. Its steps and dollars cover the whole run, however often it waits."""
         level = said.get("allow")
         limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
+        if limits.max_steps is not None:
+            limits = replace(limits, max_steps=max(1, limits.max_steps - self.ledger.log(session).step()))
         if limits.max_cost is None:
             return limits
         has_cap = bool({"max_cost", "max_cost_day"} & self.run.options.keys())
@@ -315,7 +320,11 @@ def _error_text(message: str, hint: str) -> str:
 
 def _report(outcome: Outcome) -> str:
     """Return the last words of a run, then the calls that were refused by anything but a person's answer."""
-    refused = [f"- {row['tool']} {row['subject']}: {row['why']}" for row in outcome.denied if row["by"] != "person"]
+    refused = [
+        f"- {row['tool']} {row['subject']}: {row['why']}"
+        for row in outcome.denied
+        if row["by"] not in ("person", "budget")
+    ]
     more = [f"- {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
     told = ["Refused calls:", *refused[:MOST_REFUSED], *more] if refused else []
     return "\n\n".join(part for part in (outcome.text, "\n".join(told)) if part)

@@ -16,7 +16,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Limits, name_level, require_level
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.run import UNATTENDED, Plan, check_name, parse_key
+from nexus_cli.core.run import UNATTENDED, WAITING, Plan, check_name, parse_key
 from nexus_cli.core.services import Plans
 from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
@@ -130,7 +130,15 @@ def resume_plan(ledger: Ledger, plan: Plan) -> Plan:
 
 
 def fire_now(ledger: Ledger, plan: Plan) -> int:
-    """Queue a run of a plan now, in addition to its times; return its key."""
+    """Queue a run of a plan now, in addition to its times; return its key.
+
+    Raises `NexusError("usage", ...)` while a run of the plan waits.
+    """
+    if waits := ledger.runs.list_runs([WAITING], 1, plan=plan.key):
+        run = waits[0].id
+        raise NexusError(
+            "usage", plan.id, f"{run} of it still waits", f"nexus runs resume {run}, or nexus runs cancel {run}"
+        )
     at = format_utc(local_now())
     facts = instruction_facts(plan, ledger.runs.now())
     key = ledger.runs.queue("plan", plan.name or plan.prompt, facts, plan.options, at, plan=plan.key)

@@ -16,6 +16,7 @@ from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.drop_list import drop_value
 from nexus_cli.lane.options import COMMAND_LINE
+from nexus_cli.lane.spending import BUDGET
 from nexus_cli.permission.approvals import BY_RULE, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
 from nexus_cli.session.session_state import SessionState
@@ -79,6 +80,8 @@ def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str,
     if limit == BY_RULE:
         hint = f"at every level: {row['why'].removeprefix('not permitted: ')}"
         return {**row, "limit": "", "by": "rules", "hint": hint}
+    if limit in BUDGET:
+        return {**row, "by": "budget", "hint": "the last request of the budget is for the report"}
     if limit in (SAID_NO, SIGNALS):
         return {**row, "limit": "", "by": limit, "hint": _PLAIN[limit]}
     bound = next((one for one in bounds if one.name == limit), None)

@@ -40,7 +40,7 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
                 await deliver_steering(lane_state.window, lane_state.control)
                 await request(lane_state)
             case Done():
-                if not await deliver_steering(lane_state.window, lane_state.control):
+                if lane_state.spending.ending or not await deliver_steering(lane_state.window, lane_state.control):
                     return
             case never:
                 assert_never(never)
@@ -49,7 +49,8 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
 async def request(lane_state: LaneState) -> None:
     """Make one model request: check limits, attach changes, make room, send; send once more after an overflow."""
     lane_state.control.check_ending()
-    if told := lane_state.spending.begin_next():
+    price = lane_state.model.info.input_price or 0.0
+    if told := lane_state.spending.begin_next(lambda: window_request(lane_state).tokens, price):
         lane_state.upcoming.notices.append(told)
     lane_state.spending.check_steps()
     epoch = lane_state.lane.epoch.id

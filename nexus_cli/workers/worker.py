@@ -211,5 +211,8 @@ class WorkerApprover:
 
 def list_lines(workers: Sequence[Worker]) -> str:
     """Return a line for each worker."""
-    lines = (f"{one.figures()} · {one.doing or one.error or one.title}".rstrip(" ·") for one in workers)
+    lines = (
+        f"{one.figures()} · {one.doing or (one.error if one.state != FINISHED else '') or one.title}".rstrip(" ·")
+        for one in workers
+    )
     return "\n".join(lines) or "there are no workers"

@@ -141,7 +141,8 @@ class SessionWorkers(RunningWorkers[Session]):
         if self._shared is None or self._shared[0] is not dispatcher.step or self._shared[1] is not spending:
             tools = [dispatcher.registry.get(call.name) for call in dispatcher.step.calls]
             asked = sum(tool is not None and tool.delegates for tool in tools)
-            self._shared = dispatcher.step, spending, spending.share(asked or max(1, len(tools)))
+            is_own = spending is self._spending
+            self._shared = dispatcher.step, spending, spending.share(asked or len(tools) or 1 if is_own else 1)
         return spending.reserve(worker.id, wanted, self._shared[2])
 
     async def _enter_worktree(self, worker: Worker, stays: list[WorktreeStay]) -> None:
@@ -238,7 +239,7 @@ class SessionWorkers(RunningWorkers[Session]):
                         self._withdraw_questions()
         finally:
             worker.session, worker.in_turn = None, False
-            if worker.state == FINISHED and session.state.lane_state.spending.ending:
+            if worker.state == FINISHED and session.state.lane_state.spending.ending and worker.scope.max_steps != 1:
                 worker.error = "its budget was used up, the work may be unfinished"
             worker.steps_below += session.state.lane_state.spending.worker_steps
             await session.aclose()
@@ -380,6 +381,10 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error="`text` is empty", ran=False)
         if worker.running is not None and worker.has_ended:
             await asyncio.wait([worker.running])  # it closes its session
+        if worker.session is not None and worker.session.state.lane_state.spending.ending:
+            return ToolResult(
+                error=f"{worker.id} writes its report, its budget is used up. Steer it after that.", ran=False
+            )
         if worker.session is not None and worker.session.busy:
             worker.session.steer(text, source=source)
             return ToolResult(f"{worker.id} gets this with its next step.")

@@ -235,6 +235,46 @@ def test_a_run_that_is_cut_at_its_steps_has_failed_with_status_3(place: Stage) -
     assert "last request" in str(place.server.requests[-1].body["messages"][-1])
 
 
+def test_a_run_that_changed_a_file_and_was_cut_is_not_done_after_its_look_back(place: Stage) -> None:
+    edit = {"calls": [{"name": "write_file", "arguments": {"path": "made", "content": "x"}}]}
+    place.script({"steps": [edit, "REPORT: not finished"], "default": "nothing learned"})
+    place.run("plan", "add", "do", "--in", "1 hour", "--max-steps", "2", "--allow", "edit")
+    make_due(place)
+    done = place.run("serve", "--once", "--json")
+    (run,) = done.result["runs"]
+    assert (done.status, run["state"], run["error"]) == (3, "failed", "stopped at its limit: limits.max_steps")
+    assert (place.folder / "made").exists()
+
+
+def test_the_steps_of_a_run_are_counted_over_its_answers(place: Stage) -> None:
+    place.script({"default": LINE})
+    place.run("plan", "add", "lines", "--in", "1 hour", "--max-steps", "3", "--ask")
+    make_due(place)
+    once(place)
+    statuses = [place.run("runs", "resume", "run-1", "--answer", "yes").status for _ in range(3)]
+    assert len(place.server.requests) == 3 and statuses[:2] == [3, 3], statuses
+    (run,) = place.run("runs", "list", "--json").result["runs"]
+    assert run["state"] == "failed" and run["error"].startswith("stopped at its limit"), run
+    assert (place.folder / "ran.txt").read_text().count("once") == 2
+
+
+def test_a_run_of_one_request_that_answers_is_done(place: Stage) -> None:
+    place.script(["finished"])
+    place.run("plan", "add", "say it", "--in", "1 hour", "--max-steps", "1")
+    make_due(place)
+    assert [run["state"] for run in once(place)["runs"]] == ["done"]
+
+
+def test_work_whose_run_waits_is_not_run_by_hand_either(place: Stage) -> None:
+    place.script({"default": LINE})
+    place.run("plan", "add", "lines", "--in", "1 hour", "--ask")
+    assert place.run("plan", "run", "plan-1").status == 0
+    again = place.run("plan", "run", "plan-1")
+    assert again.status == 2 and again.told == [
+        "nexus: plan-1: run-1 of it still waits. nexus runs resume run-1, or nexus runs cancel run-1."
+    ]
+
+
 def test_a_run_that_reports_with_its_last_request_was_stopped_at_its_limit(place: Stage) -> None:
     look = {"calls": [{"name": "glob", "arguments": {"pattern": "*.py"}}]}
     place.script([look, look, "Half of it."])

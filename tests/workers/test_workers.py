@@ -191,6 +191,51 @@ def test_a_worker_reports_before_its_dollars_or_tokens_are_used_up(limits: dict[
     assert results(events)[0].endswith("half of it") and "used up" in results(events)[0]
 
 
+def test_what_a_worker_used_does_not_end_its_parent_early(tmp_path: Path) -> None:
+    looks = [("glob", {"pattern": "*"})]
+    handed: Any = [("agent", {"task": "LEAF", "limits": {"max_cost": 1.0}})]
+    crew = Crew(
+        {
+            "LEAF": doing(looks, looks, "leaf"),
+            "MIDDLE": doing(handed, looks, looks, "middle is done"),
+            "root": handing("MIDDLE"),
+        }
+    )
+    crew.usage = Usage(2000, 10, cost_usd=0.1)
+    events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=60, max_cost=2.0)), "root")
+    assert outcome.ok and results(events)[0].endswith("middle is done") and "used up" not in results(events)[0]
+
+
+def test_a_large_result_leaves_room_for_the_report(tmp_path: Path) -> None:
+    (tmp_path / "large.txt").write_text("some words of a long file\n" * 2_000)
+
+    def reads(request: Request) -> Any:
+        last = str(request.messages[-1]["content"])
+        return "half of it" if "last request of your budget" in last else [("read_file", {"path": "large.txt"})]
+
+    crew = Crew({"ONE": reads, "root": handing({"task": "ONE", "limits": {"max_total_tokens": 30_000}})})
+    events, _ = run(crewed(crew, tmp_path), "root")
+    assert results(events)[0].endswith("half of it"), results(events)
+
+
+def test_a_worker_that_writes_its_report_is_not_steered(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    async def busy(request: Request) -> Any:
+        last = str(request.messages[-1]["content"])
+        if "last request of your budget" not in last:
+            return [("bash", {"command": "true"})]
+        workers = session.workers
+        assert workers is not None
+        said.append((await workers.steer("w1", "and more")).text)
+        return "half of it"
+
+    crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": {"max_steps": 3}})})
+    session = crewed(crew, tmp_path)
+    events, _ = run(session, "root")
+    assert "its budget is used up" in said[0] and "w1 · finished" in results(events)[0], results(events)
+
+
 def test_calls_of_the_last_request_are_refused_and_end_the_worker(tmp_path: Path) -> None:
     busy = lambda request: [("bash", {"command": f"echo {calls_made(request)} >> ran"})]  # noqa: E731
     crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": {"max_steps": 3}})})

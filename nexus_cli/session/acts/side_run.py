@@ -84,7 +84,9 @@ def _instruction(recipe: Recipe) -> str:
 async def _run(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None) -> str:
     """Run the steps of the side lane; its usage counts for the turn, within the limits of both."""
     spending = side.spending
-    side.spending = replace(spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe))
+    side.spending = replace(
+        spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe), ending=""
+    )
     try:
         return await _steps(side, dispatcher, recipe, then)
     except ApprovalDeferred:
