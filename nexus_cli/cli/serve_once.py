@@ -35,9 +35,15 @@ def serve_once(ledger: Ledger, *, json: bool) -> int:
 def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
     """Run a plan now, beside its times; return as `serve_once` does."""
     from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415  (with the engine)
+    from nexus_cli.ui.print.progress_lines import ProgressLines  # noqa: PLC0415
 
-    key = fire_now(ledger, plan)
-    return _drive(ledger, json=json, or_else=[key], key=key)
+    key, err = fire_now(ledger, plan), Stream(2)
+    show = ProgressLines(err).feed if err.terminal and not json else _show_nothing
+    return _drive(ledger, json=json, or_else=[key], show=show, key=key)
+
+
+def _show_nothing(event: Event) -> None:
+    """Show nothing: nobody watches."""
 
 
 def has_work(ledger: Ledger) -> bool:
@@ -46,7 +52,14 @@ def has_work(ledger: Ledger) -> bool:
     return bool(ledger.plans.due(runs.now()) or runs.due(1) or runs.waiting() or runs.list_runs([RUNNING], 1))
 
 
-def _drive(ledger: Ledger, *, json: bool, or_else: Sequence[int] = (), **where: Any) -> int:
+def _drive(
+    ledger: Ledger,
+    *,
+    json: bool,
+    or_else: Sequence[int] = (),
+    show: Callable[[Event], None] = _show_nothing,
+    **where: Any,
+) -> int:
     """Drive what is due; where nothing was, print the runs of the keys `or_else` as they are."""
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (the engine, once there is something to do)
 
@@ -61,6 +74,7 @@ def _drive(ledger: Ledger, *, json: bool, or_else: Sequence[int] = (), **where: 
     def note_status(run: Run, event: Event) -> None:
         if isinstance(event, TurnEnd):
             statuses[run.key] = event.outcome.exit
+        show(event)
 
     async def drive() -> list[Run]:
         runner = make_runner(ledger, settings, warn, show=note_status)

@@ -116,6 +116,7 @@ def permission_facts(dispatcher: Dispatcher) -> dict[str, Any]:
         "level": dispatcher.limits.allow or LEVELS[0],
         "asked": dispatcher.approver is not None,
         "confined": dispatcher.permission.may_have_sandbox,
+        **({"ahead": list(ahead)} if (ahead := dispatcher.permission.rules_ahead) else {}),
     }
 
 

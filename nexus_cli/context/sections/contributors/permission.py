@@ -26,8 +26,8 @@ ONLY_READING = (
 
 
 def read(sources: Sources) -> Value:
-    """Return `level`, `asked` (True if somebody can be asked), and `confined` (True if commands are); nothing without
-    tools."""
+    """Return `level`, `asked` (True if somebody can be asked), `confined` (True if commands are), and perhaps `ahead`
+    (rules that came with scheduled work); nothing without tools."""
     return dict(sources.permission()) if sources.tools() else {}
 
 
@@ -46,7 +46,9 @@ def _describe(value: Value) -> str:
     what = (ASKING if value["confined"] else ASKING_UNCONFINED).get(value["level"])
     if what is None:
         return "nothing asks"
-    return f"{what} {'ask the person first' if value['asked'] else 'are refused, nobody can be asked'}"
+    said = f"{what} {'ask the person first' if value['asked'] else 'are refused, nobody can be asked'}"
+    ahead = ", ".join(value.get("ahead", ()))
+    return f"{said}. Allowed ahead, with `network` or `outside` too: {ahead}" if ahead else said
 
 
 CONTRIBUTORS = (Contributor("permission", Layer.EVENT, read, render, prompt=True),)
