@@ -1,4 +1,4 @@
-"""Decide whether one command only reads: it is on the list, no option of it asks, its files are in the project."""
+"""Decide whether one command only reads: on the list, with options of its row, on files of the project alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nexus_cli.rules.sed_script import is_plain_script
 from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
 
 _GLOB = re.compile(r"[*?\[]")
-_NUMBER = re.compile(r"\d{1,2}(?:\.\d+)?s?")
+_NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
 _MIXED = frozenset({"listed", "remote", "stash", "worktree"})
 """Rows of commands that write in their plain form too."""
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
@@ -154,10 +154,10 @@ def _check_nexus(texts: list[str]) -> None:
 def _check_wrapped(command: SimpleCommand, name: str, head: int, folders: Folders) -> None:
     rest, sure = skip_options(command.words, WRAPPERS[name], head)
     before = command.words[head : len(command.words) - len(rest)]
-    if not rest or not sure or system_name(rest[0]) == "cd" or not all(word.is_plain for word in before):
+    row = READ_ONLY[f"before-{name}"]
+    _check_operands(split_options(before, row, name)[0], row, name, folders)
+    if not rest or not sure or system_name(rest[0]) == "cd":
         raise NotReadOnly(f"what {name} runs is not known")
-    if name == "time" and any(word.text != "-p" for word in before):
-        raise NotReadOnly("time may write to a file")
     _check(SimpleCommand(rest, is_nested=command.is_nested), folders)
 
 
@@ -214,16 +214,15 @@ def _behind_dashes(word: Word) -> Word:
 
 def _take_long(text: str, row: ReadOnlyCommand, name: str, rest: Iterator[Word]) -> bool:
     flag, equals, value = text[2:].partition("=")
-    has_two, is_valued = f"{flag}=" in row.names, flag in row.names or f"{flag}=" in row.names
-    # GNU programs and git take the beginning of a name for the whole.
-    is_known = is_valued or f"{flag}?" in row.names
-    if not is_known and any(one.startswith(flag) for one in row.asking_names | row.names):
-        raise NotReadOnly(f"{name} --{shorten(flag)} may do more than read")
-    if is_valued and not equals:
-        value = _next_value(rest, name) + (_next_value(rest, name) if has_two else "")
     if name == "sed" and flag == "expression":
-        _check_sed(value)
+        _check_sed(value if equals else _next_value(rest, name))
         return True
+    if f"{flag}=" in row.long:
+        value = value if equals else _next_value(rest, name)
+    elif f"{flag}==" in row.long and not equals:
+        value = _next_value(rest, name) + _next_value(rest, name)
+    elif f"{flag}?" not in row.long and (equals or flag not in row.long):
+        raise NotReadOnly(f"{name} --{shorten(flag)} is not on the list")
     _check_value(value, in_form=flag in ("format", "pretty", "sort"))
     return flag == "regexp" or (name == "rg" and flag in ("files", "type-list"))
 
@@ -234,17 +233,19 @@ def _take_short(text: str, row: ReadOnlyCommand, name: str, rest: Iterator[Word]
         if name == "sed" and letter == "e":
             _check_sed(behind or _next_value(rest, name))
             return True
-        if letter in row.asking_letters:
-            raise NotReadOnly(f"{name} -{shorten(letter)} may do more than read")
-        if letter != "?" and f"{letter}?" in row.letters:
+        if letter != "?" and f"{letter}?" in row.valued:
             return False
-        if letter != "?" and letter in row.letters:
+        if letter != "?" and letter in row.valued:
             value = behind or _next_value(rest, name)
             # On another system the option may have no value, and this word is a path.
             if not behind and letter != "e" and len(value) > 1 and (value.startswith(("/", "~")) or ".." in value):
                 raise NotReadOnly(f"{name} -{letter} {shorten(value)} may be a path")
             _check_value(value)
             return letter == "e"
+        if "#" in row.short and letter.isascii() and letter.isdigit():
+            continue
+        if letter not in row.short or letter == "#":
+            raise NotReadOnly(f"{name} -{shorten(letter)} is not on the list")
     return False
 
 
@@ -323,7 +324,7 @@ def _check_operands(operands: list[Word], row: ReadOnlyCommand, name: str, folde
     kind = row.operands
     if (kind == "none" and operands) or (kind == "path" and len(operands) > 1):
         raise NotReadOnly(f"{name} with {len(operands)} operands may write")
-    if kind == "number" and not (len(operands) == 1 and _NUMBER.fullmatch(operands[0].text)):
+    if kind in _NUMBERS and not (len(operands) == 1 and _NUMBERS[kind].fullmatch(operands[0].text)):
         raise NotReadOnly(f"{name} may take long")
     for word in operands:
         if word.has_glob and _GLOB.match(word.text) and not row.is_safe_with_globs:
