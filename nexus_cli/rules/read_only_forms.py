@@ -15,7 +15,7 @@ from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
 from nexus_cli.rules.read_only_table import ENVIRONMENT, READ_ONLY, ReadOnlyCommand
 
 AWKS = frozenset({"awk", "gawk", "mawk"})
-AWK = ReadOnlyCommand("text paths", "", "Fv", frozenset({"field-separator=", "assign="}), is_safe_with_globs=True)
+AWK = ReadOnlyCommand("text paths", valued="Fv", is_safe_with_globs=True)
 _VERSIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("python", "python3", "pip", "pip3", "rustc", "cargo", "uv"), ("-V",)),
     **dict.fromkeys(("ruby", "gcc", "g++", "clang", "cc", "make", "cmake", "ninja", "docker", "perl", "php"), ()),

@@ -186,7 +186,7 @@ before-stdbuf | none | - | ioe | input= output= error=
 before-time | none | p | - |
 before-timeout | duration | v | ks | kill-after= signal= foreground preserve-status verbose
 @diff | - | - | - | stat? numstat shortstat dirstat? summary compact-summary name-only name-status patch no-patch raw
-    patch-with-stat unified= color? no-color color-words? color-moved? word-diff? word-diff-regex= minimal
+    patch-with-stat unified? color? no-color color-words? color-moved? word-diff? word-diff-regex= minimal
     patience histogram diff-algorithm= ignore-space-change ignore-all-space ignore-blank-lines
     ignore-space-at-eol ignore-cr-at-eol ignore-submodules? find-renames? find-copies? find-copies-harder
     no-renames diff-filter= pickaxe-all pickaxe-regex full-index abbrev? no-abbrev binary check relative?
@@ -200,8 +200,8 @@ before-timeout | duration | v | ks | kill-after= signal= foreground preserve-sta
     parents children
 git-status | paths | sbvz | u? | short branch show-stash porcelain? long verbose untracked-files? ignored?
     ignore-submodules? column? no-column ahead-behind no-ahead-behind renames no-renames find-renames?
-git-diff | paths | pusbwWazRqc0# | USGlM?C?B?X? | @diff cached staged base ours theirs
-git-log git-show git-whatchanged git-reflog | paths | pusbwWazRciEFPgqmtz0# | nSGUlLM?C?B?X? | @diff @revisions
+git-diff | paths | pusbwWazRqc0# | U?SGlM?C?B?X? | @diff cached staged base ours theirs
+git-log git-show git-whatchanged git-reflog | paths | pusbwWazRciEFPgqmtz0# | nSGU?lLM?C?B?X? | @diff @revisions
     oneline graph no-graph pretty? format= date= decorate? no-decorate decorate-refs= abbrev-commit no-abbrev-commit
     follow source log-size relative-date notes? no-notes no-show-signature encoding= show-pulls no-mailmap use-mailmap
     full-diff clear-decorations
@@ -209,7 +209,7 @@ git-shortlog | paths | nsecw | - | @revisions numbered summary email group= form
 git-rev-list | paths | # | n | @revisions oneline pretty? format= date= abbrev-commit timestamp disk-usage?
     no-commit-header header
 git-blame | paths | bcefklnstwp | LM?C? | root show-stats show-name show-number show-email porcelain line-porcelain
-    incremental abbrev= date= reverse first-parent color-lines color-by-age minimal
+    incremental abbrev? date= reverse first-parent color-lines color-by-age minimal
 git-annotate | paths | - | L |
 git-grep | text paths | iInvwacloLqhHEFGPWp# | eABCm | ignore-case line-number column count files-with-matches
     name-only files-without-match max-count= word-regexp invert-match cached untracked no-exclude-standard
@@ -225,7 +225,7 @@ git-rev-parse | paths | q | - | verify quiet short? abbrev-ref? symbolic symboli
     show-cdup git-dir git-common-dir absolute-git-dir is-inside-work-tree is-inside-git-dir is-bare-repository
     is-shallow-repository show-superproject-working-tree show-object-format? all branches? tags? remotes? since=
     until= revs-only no-revs flags no-flags sq end-of-options path-format= local-env-vars shared-index-path
-git-describe | paths | - | - | tags all contains always dirty? broken? long abbrev= exact-match candidates= match=
+git-describe | paths | - | - | tags all contains always dirty? broken? long abbrev? exact-match candidates= match=
     exclude= first-parent debug
 git-merge-base | paths | a | - | all octopus is-ancestor fork-point independent
 git-name-rev | paths | - | - | tags refs= exclude= all name-only no-undefined always
@@ -236,13 +236,13 @@ git-symbolic-ref | path | q | - | quiet short no-recurse
 git-count-objects | none | vH | - | verbose human-readable
 git-check-ignore | paths | qvnz | - | quiet verbose non-matching no-index
 git-check-attr | paths | az | - | all cached
-git-diff-tree | paths | prstmcvz# | USG | @diff root no-commit-id
-git-diff-index | paths | pmz# | USG | @diff cached
-git-diff-files | paths | pqz# | USG | @diff
+git-diff-tree | paths | prstmcvz# | U?SG | @diff root no-commit-id
+git-diff-index | paths | pmz# | U?SG | @diff cached
+git-diff-files | paths | pqz# | U?SG | @diff
 git-range-diff | paths | s# | - | no-dual-color creation-factor= stat? no-patch left-only right-only
 git-cherry | paths | v | - | abbrev? verbose
 git-branch | listed | arvl | - | all remotes verbose list show-current color? no-color column? no-column sort=
-    abbrev= no-abbrev format= ignore-case points-at= contains= no-contains= merged= no-merged=
+    abbrev? no-abbrev format= ignore-case points-at= contains= no-contains= merged= no-merged=
 git-tag | listed | ln | - | list sort= format= column? no-column color? ignore-case points-at= contains= no-contains=
     merged= no-merged=
 git-remote | remote | v | - | verbose
