@@ -299,8 +299,12 @@ def _check_jq(operands: list[Word]) -> None:
 
 
 def _check_seq(operands: list[Word]) -> None:
-    if not all(re.fullmatch(r"[-+]?\d{1,7}(?:\.\d{1,4})?", word.text) for word in operands):
+    texts = [word.text for word in operands]
+    if not all(re.fullmatch(r"[-+]?\d{1,9}(?:\.\d{1,9})?", text) for text in texts):
         raise NotReadOnly("seq may not end")
+    step = abs(float(texts[1])) if len(texts) == 3 else 1
+    if abs(float(texts[0])) + abs(float(texts[-1])) > step * 10**7:
+        raise NotReadOnly("seq may take long")
 
 
 def _check_tail(operands: list[Word]) -> None:
