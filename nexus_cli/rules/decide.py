@@ -192,21 +192,30 @@ def _decide_part(
 def _find_closed_file(
     words: Iterable[Word], rules: RuleSet, project: str, folders: Iterable[str]
 ) -> PermissionRule | None:
-    """Return the deny or ask rule for reading that covers one of `words`, or may cover one with a glob. Behind a colon
-    git names files too (`HEAD:secrets/k`)."""
+    """Return the deny or ask rule for reading that covers one of `words`, or may cover one with a glob."""
     strict = [rule for decision in ("deny", "ask") for rule in rules.of(decision, Effect.READ)]
     if not strict:
         return None
-    words = [word for word in words if word.text and not word.text.startswith("-")]
+    words = list(words)
     try:
-        texts = [text for word in words if word.is_plain for text in (word.text, word.text.partition(":")[2]) if text]
+        texts = [text for word in words if word.is_plain for text in _read_paths(word.text)]
         named = [os.path.realpath(os.path.join(folder, text)) for folder in folders for text in texts]
     except (OSError, ValueError):  # no name of a file, as far as we know
         return strict[0]
     rule = find_by_path(strict, map(Path, named), Path(project)) if named else None
     if rule is not None:
         return rule
-    return strict[0] if any(word.has_glob or not word.is_known for word in words) else None
+    computed = (word for word in words if not word.text.startswith("-"))
+    return strict[0] if any(word.has_glob or not word.is_known for word in computed) else None
+
+
+def _read_paths(text: str) -> list[str]:
+    """Return what of a word may be a path: the value of an option, behind a colon a file of git (`HEAD:secrets/k`)."""
+    if text.startswith("--"):
+        text = text.partition("=")[2]
+    elif text.startswith("-"):  # `-la` is no file
+        text = text[2:] if {"/", ".", ":"} & set(text) else ""
+    return [one for one in (text, text.partition(":")[2], text.rpartition(":")[2]) if one]
 
 
 def _closed_inputs(line: CommandLine, level: Level, rules: RuleSet, folders: Folders) -> list[CommandPart]:

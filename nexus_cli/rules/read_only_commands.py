@@ -1,4 +1,4 @@
-"""Decide whether one command only reads: it is on the list, no option of it asks, its files are in the project."""
+"""Decide whether one command only reads: on the list, with options of its row, on files of the project alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ from nexus_cli.rules.sed_script import is_plain_script
 from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
 
 _GLOB = re.compile(r"[*?\[]")
-_NUMBER = re.compile(r"\d{1,2}(?:\.\d+)?s?")
+_NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
+_OPTION = re.compile(r"-[A-Za-z-]")
+_GREPS = frozenset({"grep", "egrep", "fgrep", "rg"})
+_TOUCHING = {"tail": re.compile(r"[-+]?\d+\w?|"), "tree": re.compile(r"\d*")}
+"""What may touch a letter with a value, for programs that else take it for further options."""
 _MIXED = frozenset({"listed", "remote", "stash", "worktree"})
 """Rows of commands that write in their plain form too."""
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
@@ -154,10 +158,10 @@ def _check_nexus(texts: list[str]) -> None:
 def _check_wrapped(command: SimpleCommand, name: str, head: int, folders: Folders) -> None:
     rest, sure = skip_options(command.words, WRAPPERS[name], head)
     before = command.words[head : len(command.words) - len(rest)]
-    if not rest or not sure or system_name(rest[0]) == "cd" or not all(word.is_plain for word in before):
+    row = READ_ONLY[f"before-{name}"]
+    _check_operands(split_options(before, row, name)[0], row, name, folders)
+    if not rest or not sure or system_name(rest[0]) == "cd":
         raise NotReadOnly(f"what {name} runs is not known")
-    if name == "time" and any(word.text != "-p" for word in before):
-        raise NotReadOnly("time may write to a file")
     _check(SimpleCommand(rest, is_nested=command.is_nested), folders)
 
 
@@ -167,6 +171,10 @@ def _check_row(words: tuple[Word, ...], row: ReadOnlyCommand, name: str, folders
         _check_test(words, row, folders)
         return
     operands, has_pattern = (list(words), False) if row.operands == "any text" else split_options(words, row, name)
+    if row.operands == "path" and operands and operands[0] is not words[-1]:
+        raise NotReadOnly(f"{name} may write to what stands behind a file")
+    if name == "strings" and any(word.text.startswith("@") for word in words):
+        raise NotReadOnly("strings reads options from @FILE")
     check = _CHECKS.get(name)
     if check is not None and operands and not has_pattern:
         check(operands)
@@ -196,7 +204,7 @@ def split_options(words: tuple[Word, ...], row: ReadOnlyCommand, name: str) -> t
     for word in rest:
         text = word.text
         if text == "--":
-            operands += map(_behind_dashes, rest)
+            operands += (_behind_dashes(one, row) for one in rest)
         elif not text.startswith("-") or text == "-":
             operands.append(word)
         elif word.has_glob:
@@ -207,23 +215,24 @@ def split_options(words: tuple[Word, ...], row: ReadOnlyCommand, name: str) -> t
     return operands, has_pattern
 
 
-def _behind_dashes(word: Word) -> Word:
-    """Return an operand behind `--`: what it expands to is no option."""
+def _behind_dashes(word: Word, row: ReadOnlyCommand) -> Word:
+    """Return an operand behind `--`: what it expands to is no option. `git stash list` drops the `--`."""
+    if word.text.startswith("-") and not row.operands.startswith("text"):
+        raise NotReadOnly(f"{shorten(word.text)} behind -- may be an option")
     return Word("./" + word.text, True, True, False) if word.has_glob and _GLOB.match(word.text) else word
 
 
 def _take_long(text: str, row: ReadOnlyCommand, name: str, rest: Iterator[Word]) -> bool:
     flag, equals, value = text[2:].partition("=")
-    has_two, is_valued = f"{flag}=" in row.names, flag in row.names or f"{flag}=" in row.names
-    # GNU programs and git take the beginning of a name for the whole.
-    is_known = is_valued or f"{flag}?" in row.names
-    if not is_known and any(one.startswith(flag) for one in row.asking_names | row.names):
-        raise NotReadOnly(f"{name} --{shorten(flag)} may do more than read")
-    if is_valued and not equals:
-        value = _next_value(rest, name) + (_next_value(rest, name) if has_two else "")
     if name == "sed" and flag == "expression":
-        _check_sed(value)
+        _check_sed(value if equals else _next_value(rest, name))
         return True
+    if f"{flag}=" in row.long:
+        value = value if equals else _next_value(rest, name, is_pattern=flag == "regexp")
+    elif f"{flag}==" in row.long and not equals:
+        value = _next_value(rest, name) + _next_value(rest, name)
+    elif f"{flag}?" not in row.long and (equals or flag not in row.long):
+        raise NotReadOnly(f"{name} --{shorten(flag)} is not on the list")
     _check_value(value, in_form=flag in ("format", "pretty", "sort"))
     return flag == "regexp" or (name == "rg" and flag in ("files", "type-list"))
 
@@ -234,24 +243,32 @@ def _take_short(text: str, row: ReadOnlyCommand, name: str, rest: Iterator[Word]
         if name == "sed" and letter == "e":
             _check_sed(behind or _next_value(rest, name))
             return True
-        if letter in row.asking_letters:
-            raise NotReadOnly(f"{name} -{shorten(letter)} may do more than read")
-        if letter != "?" and f"{letter}?" in row.letters:
+        if letter != "?" and f"{letter}?" in row.valued:
             return False
-        if letter != "?" and letter in row.letters:
-            value = behind or _next_value(rest, name)
+        if name == "xxd" and place > 1:  # it looks at the first letter alone
+            return False
+        if letter != "?" and letter in row.valued:
+            value = behind or _next_value(rest, name, is_pattern=letter == "e")
+            if name in _TOUCHING and not _TOUCHING[name].fullmatch(behind):
+                raise NotReadOnly(f"{name} -{letter}{shorten(behind)} may be several options")
             # On another system the option may have no value, and this word is a path.
             if not behind and letter != "e" and len(value) > 1 and (value.startswith(("/", "~")) or ".." in value):
                 raise NotReadOnly(f"{name} -{letter} {shorten(value)} may be a path")
             _check_value(value)
             return letter == "e"
+        if "#" in row.short and letter.isascii() and letter.isdigit():
+            continue
+        if letter not in row.short or letter == "#":
+            raise NotReadOnly(f"{name} -{shorten(letter)} is not on the list")
     return False
 
 
-def _next_value(rest: Iterator[Word], name: str) -> str:
+def _next_value(rest: Iterator[Word], name: str, *, is_pattern: bool = False) -> str:
     word = next(rest, None)
     if word is None or not word.is_plain:
         raise NotReadOnly(f"an option of {name} has no plain value")
+    if _OPTION.match(word.text) and not (is_pattern and name in _GREPS):
+        raise NotReadOnly(f"{shorten(word.text)} may be an option of {name}")
     return word.text
 
 
@@ -271,16 +288,28 @@ def _check_printf(operands: list[Word]) -> None:
 
 
 _JQ = re.compile(r"(?<!\.)\benv\b|\.\.\s*env\b|\$\s*(?:ENV|__|#)|\b(?:include|import|get_search_list|modulemeta)\b")
+_JQ_LOOP = re.compile(r"(?<!\.)\b(?:def|repeat|while|until|infinite)\b|\brecurse\s*\(")
 
 
 def _check_jq(operands: list[Word]) -> None:
     if _JQ.search(operands[0].text):
         raise NotReadOnly("the jq program reads the environment or a module")
+    if _JQ_LOOP.search(operands[0].text):
+        raise NotReadOnly("the jq program may not end")
 
 
-def _check_strings(operands: list[Word]) -> None:
-    if any(word.text.startswith("@") for word in operands):
-        raise NotReadOnly("strings reads options from @FILE")
+def _check_seq(operands: list[Word]) -> None:
+    texts = [word.text for word in operands]
+    if not all(re.fullmatch(r"[-+]?\d{1,9}(?:\.\d{1,9})?", text) for text in texts):
+        raise NotReadOnly("seq may not end")
+    step = abs(float(texts[1])) if len(texts) == 3 else 1
+    if abs(float(texts[0])) + abs(float(texts[-1])) > step * 10**7:
+        raise NotReadOnly("seq may take long")
+
+
+def _check_tail(operands: list[Word]) -> None:
+    if any(word.text.startswith("+") and (word.has_glob or not word.text[1:].isdigit()) for word in operands):
+        raise NotReadOnly("tail +NUMf follows a file")
 
 
 def _check_sed(script: str) -> None:
@@ -300,7 +329,8 @@ _CHECKS: Mapping[str, Callable[[list[Word]], None]] = {
     "jq": _check_jq,
     "printf": _check_printf,
     "sed": lambda operands: _check_sed(operands[0].text),
-    "strings": _check_strings,
+    "seq": _check_seq,
+    "tail": _check_tail,
 }
 """What the operands of a command may be, beyond its row."""
 _TESTS = frozenset({"-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h"})
@@ -321,9 +351,9 @@ def _check_test(words: tuple[Word, ...], row: ReadOnlyCommand, folders: Folders)
 def _check_operands(operands: list[Word], row: ReadOnlyCommand, name: str, folders: Folders) -> None:
     """Check what stands behind the options of a command."""
     kind = row.operands
-    if (kind == "none" and operands) or (kind == "path" and len(operands) > 1):
-        raise NotReadOnly(f"{name} with {len(operands)} operands may write")
-    if kind == "number" and not (len(operands) == 1 and _NUMBER.fullmatch(operands[0].text)):
+    if (kind == "none" and operands) or (kind == "path" and (len(operands) > 1 or any(w.has_glob for w in operands))):
+        raise NotReadOnly(f"{name} with more than one operand may write")
+    if kind in _NUMBERS and not (len(operands) == 1 and _NUMBERS[kind].fullmatch(operands[0].text)):
         raise NotReadOnly(f"{name} may take long")
     for word in operands:
         if word.has_glob and _GLOB.match(word.text) and not row.is_safe_with_globs:
@@ -432,9 +462,9 @@ def _check_subcommand(words: tuple[Word, ...], row: ReadOnlyCommand, name: str, 
                 raise NotReadOnly(f"git {name} with a name changes it")
         case "remote" if texts and texts[0] != "get-url":
             raise NotReadOnly(f"git remote {shorten(texts[0])} is not on the list")
-        case "stash" if texts[:1] not in (["list"], ["show"]):
+        case "stash" if texts[:1] not in (["list"], ["show"]) or texts[0] != words[0].text:
             raise NotReadOnly("git stash changes files")
-        case "worktree" if texts != ["list"]:
+        case "worktree" if texts != ["list"] or words[0].text != "list":
             raise NotReadOnly("git worktree changes files")
     if name == "reflog" and texts[:1] in (["expire"], ["delete"], ["drop"], ["write"]):
         raise NotReadOnly(f"git reflog {texts[0]} changes it")

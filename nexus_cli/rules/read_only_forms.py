@@ -12,17 +12,10 @@ from pathlib import Path
 from nexus_cli.config.programs import find_program
 from nexus_cli.rules.command_line import Word
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
-from nexus_cli.rules.read_only_table import ENVIRONMENT, ReadOnlyCommand
+from nexus_cli.rules.read_only_table import ENVIRONMENT, READ_ONLY, ReadOnlyCommand
 
 AWKS = frozenset({"awk", "gawk", "mawk"})
-AWK = ReadOnlyCommand(
-    "text paths",
-    "Fv",
-    frozenset({"field-separator", "assign"}),
-    "fEeilodDpWL",
-    frozenset("file source exec include load pretty-print dump-variables debug profile".split()),
-    is_safe_with_globs=True,
-)
+AWK = ReadOnlyCommand("text paths", valued="Fv", is_safe_with_globs=True)
 _VERSIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("python", "python3", "pip", "pip3", "rustc", "cargo", "uv"), ("-V",)),
     **dict.fromkeys(("ruby", "gcc", "g++", "clang", "cc", "make", "cmake", "ninja", "docker", "perl", "php"), ()),
@@ -48,8 +41,9 @@ def find_form(name: str, words: tuple[Word, ...], folders: Folders) -> bool:
     if name == "tar" and len(texts) == 2 and _TAR.fullmatch(texts[0]):
         check_path(words[1], folders)
         return ":" not in texts[1] and not texts[1].startswith("-")
+    has_help = name in READ_ONLY and name.isalnum() and texts in (["--version"], ["--help"])
     says_version = len(texts) == 1 and name in _VERSIONS and texts[0] in ("--version", *_VERSIONS[name])
-    if says_version or (name in ("pip", "pip3") and _PIP.fullmatch(" ".join(texts))):
+    if says_version or has_help or (name in ("pip", "pip3") and _PIP.fullmatch(" ".join(texts))):
         _check_program(name, folders)
         return True
     return False

@@ -312,8 +312,22 @@ def test_a_word_that_names_no_file_is_decided_under_a_rule_for_files(tmp_path: P
     assert decide("cat $'\\ud800'", tmp_path, "read", rules).decision != "allow"
 
 
-@pytest.mark.parametrize("line", ["git show HEAD:secrets/k", "git show :secrets/k", "git cat-file -p HEAD:secrets/k"])
-def test_a_file_behind_a_colon_is_named_too(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git show HEAD:secrets/k",
+        "git show :secrets/k",
+        "git cat-file -p HEAD:secrets/k",
+        "git log -L1,1:secrets/k",
+        "git log -L:f:secrets/k",
+        "git blame --contents=secrets/k README.md",
+        "hexdump --format-file=secrets/k README.md",
+        "grep -fsecrets/k README.md",
+        "git log -L :f:secrets/k",
+        "git grep -f./secrets/k",
+    ],
+)
+def test_a_file_behind_a_colon_or_in_an_option_is_named_too(tmp_path: Path, line: str) -> None:
     rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS, "config.toml", 1),))
     assert decide(line, tmp_path, "read", rules).decision != "allow"
     assert "secrets" in decide(line, tmp_path, "read", rules).why
