@@ -119,7 +119,7 @@ class RemoteAgent:
             await self._catch_up()
         except ConnectionError as error:
             if trigger.text in self._expected:
-                raise NexusError("network", self.agent_id, str(error), "It was not sent") from error
+                raise NexusError("network", self._url, str(error), "It was not sent") from error
             await self._follow()  # it has begun, and `read_events` reports the connection
         finally:
             if trigger.text in self._expected:
@@ -177,7 +177,7 @@ class RemoteAgent:
     def watch(self) -> None:
         """Show the turn of another client as running work."""
         if self._in_turn and self.repl.jobs.current is None:
-            self.repl.jobs.start("turn", "", _with_lines(self._show_turn()))
+            self.repl.jobs.start("turn", "", self._with_lines(self._show_turn()))
 
     # What the person does
 
@@ -198,7 +198,7 @@ class RemoteAgent:
         except CallError as error:
             raise _error_of(error) from error
         except ConnectionError as error:
-            raise NexusError("network", self.agent_id, str(error), "Try again") from error
+            raise NexusError("network", self._url, str(error), "Try again") from error
         finally:
             self._is_calling = False
         return result
@@ -287,21 +287,24 @@ class RemoteAgent:
             except CallError as error:
                 self._failed, why = TRIES, str(error)
             except ConnectionError as error:
-                why = one_line(str(error))
+                why = str(error)
             self._failed += 1
             if self._failed > TRIES:
                 kept = f"nexus --resume {self._agent['session']} continues its session on the machine of the server"
-                self.repl.show_note(f"nexus: {self.agent_id} has ended: {why}. {kept}.", "error")
+                self.repl.show_note(f"nexus: {self.agent_id} at {self._url} has ended: {why}. {kept}.", "error")
                 self.status_code = 1
                 self.repl.request_exit()
                 return
             if self._failed == 1:
-                self.repl.show_note(f"connection lost ({why}); retrying", "warn")
+                self.repl.show_note(f"connection lost ({self._url}: {why}); retrying", "warn")
+                self.repl.renderer.show_connection(is_lost=True)
                 self.repl.view.invalidate()
             await asyncio.sleep(WAIT_SECONDS * self._failed)
 
     def _note_connection(self) -> None:
-        self._failed = 0
+        if self._failed:
+            self._failed = 0
+            self.repl.renderer.show_connection(is_lost=False)
         self._begin(self._synchronize())
 
     async def _synchronize(self) -> None:
@@ -356,17 +359,16 @@ class RemoteAgent:
         await self._client.approve(self.agent_id, key, given, words or None)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return self.repl.jobs.start_background(_with_lines(work))
+        return self.repl.jobs.start_background(self._with_lines(work))
 
-
-async def _with_lines(work: Coroutine[Any, Any, None]) -> None:
-    """Raise the `NexusError` of a failed call."""
-    try:
-        await work
-    except CallError as error:
-        raise _error_of(error) from error
-    except ConnectionError as error:
-        raise NexusError("network", "the server", str(error)) from error
+    async def _with_lines(self, work: Coroutine[Any, Any, None]) -> None:
+        """Raise the `NexusError` of a failed call."""
+        try:
+            await work
+        except CallError as error:
+            raise _error_of(error) from error
+        except ConnectionError as error:
+            raise NexusError("network", self._url, str(error)) from error
 
 
 def _error_of(error: CallError) -> NexusError:
