@@ -15,6 +15,7 @@ from nexus_cli.client import CallError
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import places
 from nexus_cli.core.json_types.stream_lines import EventLine
+from nexus_cli.core.limits import name_level
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import draw_report
@@ -116,7 +117,8 @@ async def test_a_client_cannot_set_a_level_above_that_of_the_server(
     async with serving(tmp_path, Answering(script), allow=allow) as served:
         await served.client.create_agent("a", allow="ask")
         made = await run(served, f"permissions {asked}")
-        assert ("more than your settings allow" in str(made["calls"])) is (held != {"auto": "run"}.get(asked, asked))
+        said = f"more than the server allows, {name_level(held)}."
+        assert (said in str(made["calls"])) is (held != {"auto": "run"}.get(asked, asked))
         for line in ("plan", "plan"):  # into plan mode, and back to the level before
             await run(served, line)
         (row,) = await served.client.list_agents()

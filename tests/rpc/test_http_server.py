@@ -566,14 +566,14 @@ async def test_a_server_that_cannot_be_reached_is_told_in_our_words() -> None:
 
     says_hello = False
     listening = await asyncio.start_server(talk, "127.0.0.1", 0)
-    url = "http://127.0.0.1:{}".format(listening.sockets[0].getsockname()[1])
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     async with Client(url, TOKEN) as client:
-        with pytest.raises(ConnectionError, match="^the connection broke off$"):
+        with pytest.raises(ConnectionError, match="the connection broke off"):
             await client.list_agents()
         says_hello = True
-        with pytest.raises(ConnectionError, match="^what answers is no nexus server$"):
+        with pytest.raises(ConnectionError, match="what answers is no nexus server"):
             await client.list_agents()
         listening.close()
         await listening.wait_closed()
-        with pytest.raises(ConnectionError, match="^the server cannot be reached: Connection refused$"):
+        with pytest.raises(ConnectionError, match="the server cannot be reached: Connection refused"):
             await client.list_agents()

@@ -63,7 +63,7 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
         ("/rename the walk", 'Renamed to "the walk".'),
         ("/why", "allow"),
         ("/export md stolen.md", "/export: it does not work over --connect"),
-        ("/permissions all", "more than your settings allow"),
+        ("/permissions all", "all is more than the server allows, "),
         ("/permissions deny bash(*)", "/permissions deny: it does not work over --connect"),
         ("!touch stolen", "a ! line: it does not work over --connect"),
         ("/nonsense", "no such command"),

@@ -110,7 +110,7 @@ class JobRunner:
             self.waits_for_user = False
 
     async def settle(self, *, is_quiet: bool = False) -> None:
-        """End all work and wait for it, within bounds; with `is_quiet` without a line, as the work goes on elsewhere."""
+        """End all work and wait for it, within bounds; with `is_quiet` say nothing, as the work goes on elsewhere."""
         self._is_quiet = is_quiet
         for task in self._background:
             task.cancel()

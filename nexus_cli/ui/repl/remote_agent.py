@@ -19,7 +19,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.limits import name_level
+from nexus_cli.core.limits import PLAN, name_level
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.rpc.client_approver import question_id
@@ -52,9 +52,26 @@ ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
 """Appended to a permission granted for the session, because the command that revokes it is the person's alone."""
 
 
+REMOTE_KEYS = {
+    "Esc": "stops what runs",
+    "Tab": "completes /commands and @files",
+    "!COMMAND": "",
+}
+"""Keys of `/help` with their meaning here; "" for one that does not work."""
+NO_LIST = "Over --connect there is no list to choose from: name one behind the command."
+PLAN_IS_OPEN = "To go on with this plan: /plan turns plan mode off; then tell the agent to proceed."
+
+
 def served_commands() -> dict[str, Command]:
     """Return the commands that work in front of an agent of a server."""
     return {name: one for name, one in discover().items() if one.at_terminal or one.served}
+
+
+class RemoteDesk(TerminalContext):
+    """The terminal of a command in front of an agent of a server."""
+
+    def show(self, form: str, value: Mapping[str, Any]) -> None:
+        super().show(form, _help_here(value) if form == "help" else value)
 
 
 class RemoteAgent:
@@ -271,7 +288,11 @@ class RemoteAgent:
         """Do nothing."""
 
     def became_idle(self, ended: Job) -> None:
-        """Do nothing."""
+        """Say how to go on with a plan: the question about it is asked only where the session is."""
+        outcome = self.repl.outcome
+        answered = ended.kind == "turn" and outcome is not None and outcome.ok and outcome.text.strip()
+        if answered and self._agent["allow"] == PLAN:
+            self.repl.show_note(PLAN_IS_OPEN)
 
     # Events
 
@@ -369,6 +390,27 @@ class RemoteAgent:
             raise _error_of(error) from error
         except ConnectionError as error:
             raise NexusError("network", self._url, str(error)) from error
+
+
+def _help_here(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the report of `/help` without what does not work over --connect."""
+    if command := value.get("command"):
+        return {**value, "command": _command_here(command)}
+    groups = [{**group, "commands": list(map(_command_here, group["commands"]))} for group in value["groups"]]
+    keys = [(names, REMOTE_KEYS.get(names, what)) for names, what in value["keys"]]
+    return {**value, "groups": groups, "keys": [row for row in keys if row[1]]}
+
+
+def _command_here(command: Mapping[str, Any]) -> Mapping[str, Any]:
+    if command["name"] not in ("model", "effort"):
+        return command
+    summary = command["summary"].partition(",")[0].rstrip(".") + "."
+    return {
+        **command,
+        "usage": command["usage"].strip("[]"),
+        "summary": summary,
+        "help": f"{command['help']}\n\n{NO_LIST}",
+    }
 
 
 def _error_of(error: CallError) -> NexusError:

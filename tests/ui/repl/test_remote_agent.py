@@ -19,8 +19,7 @@ from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl import remote_agent
-from nexus_cli.ui.repl.command_context import TerminalContext
-from nexus_cli.ui.repl.remote_agent import RemoteAgent
+from nexus_cli.ui.repl.remote_agent import RemoteAgent, RemoteDesk
 from nexus_cli.ui.repl.repl import Repl
 
 Scene = Callable[[Repl, Kept], Coroutine[Any, Any, None]]
@@ -44,7 +43,7 @@ def play(folder: Path, scene: Scene, provider: Answering | None = None, meanwhil
             repl = Repl(agent, view, RichRenderer(view.put, lambda: 80, theme), theme)
             repl.draft = lambda: view.box
             agent.connect(repl)
-            agent.desk = TerminalContext(repl, {}, lambda raw: None)
+            agent.desk = RemoteDesk(repl, {}, lambda raw: None)
             reading, running = asyncio.create_task(agent.read_events()), asyncio.create_task(repl.run())
             try:
                 await scene(repl, view)
@@ -152,6 +151,36 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
         await idle(repl)
 
     play(tmp_path, scene, provider)
+
+
+def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        for line in ("/help", "/help all"):
+            say(repl, line)
+            await idle(repl)
+        assert "choose from a list" not in view.text
+        say(repl, "/help model")
+        await idle(repl)
+        for absent in ("!COMMAND", "! lines", "a message of yours", "/model [NAME]", "/effort [LEVEL]"):
+            assert absent not in view.text
+        for present in ("@FILE", "Esc", "/model NAME", "/effort LEVEL", "there is no list to choose from"):
+            assert present in view.text
+
+    play(tmp_path, scene)
+
+
+def test_a_plan_is_followed_by_the_way_to_go_on_with_it(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "/plan how would you do it")
+        await until(lambda: remote_agent.PLAN_IS_OPEN in " ".join(view.text.split()))
+        say(repl, "/plan")
+        await idle(repl)
+        say(repl, "proceed")
+        await until(lambda: "echo proceed" in view.text)
+        await idle(repl)
+        assert " ".join(view.text.split()).count(remote_agent.PLAN_IS_OPEN) == 1
+
+    play(tmp_path, scene, allow="edit")
 
 
 def test_the_level_goes_round_below_that_of_the_server(tmp_path: Path) -> None:
