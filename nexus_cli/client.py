@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -204,11 +205,23 @@ _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_r
 
 @contextmanager
 def _connection_errors() -> Iterator[None]:
-    """Raise `ConnectionError` for whatever the HTTP library says of a connection."""
+    """Raise `ConnectionError` with words for a person for whatever the HTTP library raises about a connection."""
     try:
         yield
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise ConnectionError(str(error) or type(error).__name__) from error
+        raise ConnectionError(_describe_failure(error)) from error
+
+
+def _describe_failure(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "the server does not answer"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        code = error.os_error.errno or 0
+        why = os.strerror(code) if code > 0 else error.os_error.strerror  # a name that is not known has no such code
+        return f"the server cannot be reached: {why}" if why else "the server cannot be reached"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "what answers is no nexus server"
+    return "the connection broke off"
 
 
 async def _answer(response: aiohttp.ClientResponse) -> Any:

@@ -19,8 +19,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.repl.command_context import TerminalContext
-from nexus_cli.ui.repl.remote_agent import RemoteAgent, served_commands
+from nexus_cli.ui.repl.remote_agent import RemoteAgent, RemoteDesk, served_commands
 from nexus_cli.ui.repl.repl import Repl
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class _Remote:
             renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=not made.is_dumb)
             backend = RemoteAgent(client, agent, self._url, self._folder, made.make_approver())
             repl = Repl(backend, view, renderer, theme)
-            backend.desk = TerminalContext(repl, os.environ, QuietStream(Stream(1)).write)
+            backend.desk = RemoteDesk(repl, os.environ, QuietStream(Stream(1)).write)
             backend.connect(repl)
             made.connect(repl)
             interrupt = Interrupt()

@@ -6,9 +6,10 @@ import asyncio
 
 from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level
+from nexus_cli.core.limits import LEVEL_NAMES, PLAN, Limits, name_level, parse_level
 from nexus_cli.permission.approvals import remove_allowance
 from nexus_cli.reports.permissions import describe_level, permissions_report
+from nexus_cli.session.session import Session
 from nexus_cli.turn.dispatch import Dispatcher
 
 EDITS = ("allow", "ask", "deny", "remove")
@@ -38,9 +39,17 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
         level = parse_level(parse_choice("permissions", name_level(parse_level(rest)), (PLAN, *LEVEL_NAMES)))
         session.set_level(level)
         now = session.status().allow
-        held = "" if now == level else f" {name_level(level)} is more than your settings allow."
+        held = "" if now == level else f" {name_level(level)} is more than {_describe_limit(session, level)}."
         runs = await asyncio.to_thread(describe_level, session.state, now)
         context.say(f"permissions {name_level(now)}: {runs}.{held}")
+
+
+def _describe_limit(session: Session, level: str) -> str:
+    """Return what `level` is more than, for a sentence."""
+    most = session.state.options.most_allow if session.state.options else None
+    if most is not None and (Limits(allow=level) & Limits(allow=most)).allow != level:
+        return f"the server allows, {name_level(most)}"
+    return "your settings allow"
 
 
 def _edits_rules(rest: str) -> bool:

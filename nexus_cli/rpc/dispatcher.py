@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
+from nexus_cli.commands.command import Command
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger, image_type
 from nexus_cli.core.elide import plural
@@ -58,12 +59,13 @@ if TYPE_CHECKING:
     )
 
 MOST_WAITING = 16
-"""Messages of one agent that may wait for their turn."""
+"""Messages and commands of one agent that may wait for their turn."""
 MOST_MESSAGES = 1_000
 """Most messages in one answer."""
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
 STOPPING = "the server is stopping"
+ENDED = "this agent has ended"
 
 
 class AgentDispatcher:
@@ -90,6 +92,8 @@ class AgentDispatcher:
         """The events of unanswered questions, by the id of the question."""
         session.state.lane_state.control.listener = self.publish
         self._works: set[asyncio.Task[Any]] = set()
+        self._commands: set[asyncio.Task[None]] = set()
+        """Slash commands that run, or wait until no turn runs."""
         self._sleep: asyncio.Task[None] | None = None
         """Watches the wait of the session's run, and resumes the run when it is over."""
         self._ending = False
@@ -148,8 +152,8 @@ class AgentDispatcher:
     def _check_room(self) -> None:
         if self._ending:
             raise RpcError(BUSY, STOPPING)
-        if len(self._works) > MOST_WAITING:
-            raise RpcError(BUSY, f"{MOST_WAITING} messages wait for this agent already")
+        if len(self._works) + len(self._commands) > MOST_WAITING:
+            raise RpcError(BUSY, f"{MOST_WAITING} messages and commands wait for this agent already")
 
     async def _turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> AskResult:
         try:
@@ -265,19 +269,33 @@ class AgentDispatcher:
         return next(event for event in reversed(events) if isinstance(event, CompactionDone))
 
     async def run_command(self, name: str, arguments: str = "") -> CommandResult:
-        """Run a slash command that a client may give, see `Command.served`."""
+        """Run a slash command that a client may give, see `Command.served`; raise `RpcError` if the agent ends."""
         if self._ending:
             raise RpcError(BUSY, STOPPING)
         context = ServedContext(lambda: self.session, self.publish, self._reopen)
         command = find_served(name, arguments.strip(), context)
+        if command.idle:
+            self._check_room()
         problem: ErrorObject | None = None
-        while command.idle and self._works:
-            await asyncio.wait(list(self._works))
+        task = asyncio.create_task(self._invoke(command, context, arguments.strip()))
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
         try:
-            await command.invoke(context, arguments.strip())
+            await task
         except NexusError as error:
             problem = {"kind": error.kind, "message": error.message, "hint": error.hint}
+        except asyncio.CancelledError:
+            if not self._ending:
+                raise
+            raise RpcError(REFUSED, ENDED) from None
         return {"calls": context.calls, "error": problem}
+
+    async def _invoke(self, command: Command, context: ServedContext, arguments: str) -> None:
+        while command.idle and self._works:
+            await asyncio.wait(list(self._works))
+        if self._ending:
+            raise RpcError(REFUSED, ENDED)
+        await command.invoke(context, arguments)
 
     def _reopen(self, options: Options) -> None:
         """Open the session again with `options`."""
@@ -337,10 +355,12 @@ class AgentDispatcher:
         self._ending = True
         if self._sleep is not None:
             self._sleep.cancel()
+        for command in self._commands:
+            command.cancel()
         await asyncio.sleep(0)  # lets a turn that was just requested start, so that it can be stopped
         await self.session.aclose()
-        if self._works:
-            await asyncio.wait(list(self._works))
+        if tasks := [*self._works, *self._commands]:
+            await asyncio.wait(tasks)
         self.feed.end()
 
 

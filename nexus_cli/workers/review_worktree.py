@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import os
+from itertools import dropwhile
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect
+from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.permission.permission import Grant, resolve_targets
+from nexus_cli.text.cells import one_line
 from nexus_cli.tools.files import ToolError
+from nexus_cli.tools.registry import discover_tools
 from nexus_cli.turn.dispatch import Dispatcher
 from nexus_cli.workers.worker import Worker
 from nexus_cli.worktrees.apply_worktree import apply_worktree
-from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, list_unapplied
+from nexus_cli.worktrees.worktrees import UnappliedChanges, diff_worktree, find_worktree_of, list_unapplied
 
 MOST_REASONS = 5
 
@@ -32,11 +35,11 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
             return ToolResult(data.decode(errors="replace") or "nothing has changed")
         if not worker.has_ended:
             return ToolResult(error=f"{worker.id} is still at work", ran=False)
-        tree, paths = await asyncio.to_thread(list_unapplied, record)
-        if refusals := await _find_refusals(dispatcher, paths):
+        changes = await asyncio.to_thread(list_unapplied, record)
+        if refusals := await _find_refusals(dispatcher, changes):
             hint = f"The person can: nexus worktree apply {worker.worktree}"
             return ToolResult(error=f"not applied: {'; '.join(refusals)}. {hint}", ran=False)
-        result = await asyncio.to_thread(apply_worktree, record, reviewed=tree)
+        result = await asyncio.to_thread(apply_worktree, record, reviewed=changes.tree)
     except NexusError as error:
         return ToolResult(error=f"{error.message}. {error.hint}".rstrip(". "), ran=False)
     if result.nothing_new:
@@ -50,10 +53,10 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
     return ToolResult("\n".join(lines), changed=tuple(result.written))
 
 
-async def _find_refusals(dispatcher: Dispatcher, paths: Sequence[str]) -> list[str]:
-    """Return why edits of these paths would not run unasked, at most `MOST_REASONS` reasons; [] if all would.
+async def _find_refusals(dispatcher: Dispatcher, changes: UnappliedChanges) -> list[str]:
+    """Return why edits of the changed paths would not run unasked, at most `MOST_REASONS` reasons; [] if all would.
 
-    Relative paths are of the project.
+    The target of a link is judged as if it were edited.
     """
     tool = next((one for one in dispatcher.registry.tools() if one.governs and one.effect is Effect.EDIT), None)
     limits = dispatcher.limits & dispatcher.assessed
@@ -62,14 +65,36 @@ async def _find_refusals(dispatcher: Dispatcher, paths: Sequence[str]) -> list[s
     if limits.categories is not None and tool.effect not in limits.categories:
         return ["this run may not edit"]
     found: dict[str, None] = {}
-    for path in paths:
+    for path in changes.paths:
+        found |= dict.fromkeys(await _find_edit_refusals(dispatcher, tool, path))
+    for path, target in changes.links.items():
+        if limits.allow != "all" and not _is_plain_target(target):
+            reasons = ["its target is not a plain relative path"]
+        else:
+            reasons = await _find_edit_refusals(dispatcher, tool, os.path.join(os.path.dirname(path), target))
+        found |= dict.fromkeys(f"{path} is a link to {target}: {why}" for why in reasons)
+    return [one_line(why) for why in found][:MOST_REASONS]
+
+
+def _is_plain_target(target: str) -> bool:
+    """Return True if the target of a link is relative and has `..` only at its beginning: what a `..` after a name
+    means depends on the other links."""
+    parts = dropwhile(lambda part: part in ("", ".", ".."), target.split("/"))
+    return not os.path.isabs(target) and ".." not in parts
+
+
+async def _find_edit_refusals(dispatcher: Dispatcher, governing: Tool, path: str) -> list[str]:
+    """Return why an edit of a path of the project would not run unasked: it needs the grant of `governing`, and no rule
+    of another tool that edits may be against it."""
+    others = (one for one in discover_tools().values() if one.effect is Effect.EDIT and one.name != governing.name)
+    found = []
+    for tool in (governing, *others):
         checked = {tool.paths[0]: str(dispatcher.project / path)}
         try:
             targets = resolve_targets(tool, checked, dispatcher.cwd)
         except ToolError as error:
-            found[f"{path}: {error}"] = None
-            continue
-        verdict = (await dispatcher.decide_loaded(tool, checked, targets)).verdict
-        if not isinstance(verdict, Grant):
-            found[verdict.why] = None
-    return list(found)[:MOST_REASONS]
+            return [f"{path}: {error}"]
+        decided = await dispatcher.decide_loaded(tool, checked, targets)
+        if not isinstance(decided.verdict, Grant) and (tool is governing or decided.rule):
+            found.append(decided.verdict.why)
+    return found

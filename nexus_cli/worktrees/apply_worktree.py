@@ -113,7 +113,7 @@ class _Step:
 
 def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult:
     """Apply the new changes of a worktree to its source project, and record them. Raises `NexusError`, also if the
-    worktree is no longer in the `reviewed` state.
+    worktree is no longer in the `reviewed` state, or other changes of it were applied since `record` was read.
 
     Files that were written before an error stay written, and are recorded as applied.
     """
@@ -124,7 +124,10 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
     what = f"worktree {record.name} cannot be applied"
     try:
         with FileLock.wait(record.home / "apply.lock"), FileLock.wait(record.lock, shared=True):
-            return _apply(read_record(record.folder) or record, reviewed)
+            now = read_record(record.folder) or record
+            if reviewed and now.applied != record.applied:
+                raise _describe_change(record)
+            return _apply(now, reviewed)
     except GitError as error:
         raise failure(what, error) from error
     except OSError as error:
@@ -136,7 +139,7 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
 def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     store, tree, what = open_store(record), save_state(record), f"worktree {record.name} cannot be applied"
     if reviewed not in ("", tree):
-        raise NexusError("usage", what, "it has changed since it was shown", "Review it again")
+        raise _describe_change(record)
     if os.listdir(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"nexus worktree remove {record.name} --force forgets it"
         raise NexusError("usage", what, "its folder is empty: every file of the project would be deleted", hint)
@@ -160,6 +163,11 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     result.written.sort()
     result.conflicts.sort(key=lambda one: one.path)
     return result
+
+
+def _describe_change(record: WorktreeRecord) -> NexusError:
+    what = f"worktree {record.name} cannot be applied"
+    return NexusError("usage", what, "it has changed since it was shown", "Review it again")
 
 
 def _record_applied(

@@ -5,6 +5,7 @@ The content of a worktree is its difference from the carried-over state. `apply_
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -28,6 +29,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
+from nexus_cli.worktrees.snapshot_store import LINK
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import WorktreeCondition, WorktreeObject
@@ -192,6 +194,18 @@ def is_in_use(record: WorktreeRecord) -> bool:
     return alone is None
 
 
+@dataclass(frozen=True, slots=True)
+class UnappliedChanges:
+    """What applying a worktree would change in its project."""
+
+    tree: str
+    """The state of the worktree."""
+    paths: list[str]
+    """The paths that would be written or deleted, relative to the project."""
+    links: dict[str, str]
+    """The targets of the links among them."""
+
+
 def require_folder(record: WorktreeRecord) -> None:
     """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted or its repository is missing."""
     if not record.folder.is_dir():
@@ -215,15 +229,24 @@ def diff_worktree(
         raise failure(f"worktree {record.name} cannot be compared", error) from error
 
 
-def list_unapplied(record: WorktreeRecord) -> tuple[str, list[str]]:
-    """Return the current state of a worktree and the paths that applying it would touch. Raises `NexusError`."""
+def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
+    """Return the changes that applying a worktree would make. Raises `NexusError`."""
     require_folder(record)
+    links = {}
     try:
-        tree = save_state(record)
-        changes = open_store(record).changes(record.applied, tree)
+        store, tree = open_store(record), save_state(record)
+        changes = store.changes(record.applied, tree)
+        with store.open_blobs() as blobs:
+            for one in changes:
+                if one.new_mode == LINK:
+                    target = io.BytesIO()
+                    blobs.copy(one.new, target)
+                    links[os.fsdecode(one.path)] = os.fsdecode(target.getvalue())
     except GitError as error:
         raise failure(f"worktree {record.name} cannot be compared", error) from error
-    return tree, sorted({os.fsdecode(path) for one in changes for path in (one.path, one.before)})
+    return UnappliedChanges(
+        tree, sorted({os.fsdecode(path) for one in changes for path in (one.path, one.before)}), links
+    )
 
 
 def describe_worktree(record: WorktreeRecord) -> WorktreeObject:

@@ -15,9 +15,11 @@ from nexus_cli.client import CallError
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import places
 from nexus_cli.core.json_types.stream_lines import EventLine
+from nexus_cli.core.limits import name_level
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import draw_report
+from nexus_cli.rpc import dispatcher
 from nexus_cli.session.event_json import read_event
 from nexus_cli.ui.render.theme import Theme
 
@@ -115,7 +117,8 @@ async def test_a_client_cannot_set_a_level_above_that_of_the_server(
     async with serving(tmp_path, Answering(script), allow=allow) as served:
         await served.client.create_agent("a", allow="ask")
         made = await run(served, f"permissions {asked}")
-        assert ("more than your settings allow" in str(made["calls"])) is (held != {"auto": "run"}.get(asked, asked))
+        said = f"more than the server allows, {name_level(held)}."
+        assert (said in str(made["calls"])) is (held != {"auto": "run"}.get(asked, asked))
         for line in ("plan", "plan"):  # into plan mode, and back to the level before
             await run(served, line)
         (row,) = await served.client.list_agents()
@@ -203,6 +206,39 @@ async def test_a_session_in_which_something_runs_is_not_opened_again(
         gate.set()
         await setting
         assert (await run(served, "model openai/other"))["error"] is None
+
+
+async def test_commands_that_wait_are_bounded_and_end_with_their_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "MOST_WAITING", 3)
+    provider = Answering(gates={"go": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        turn = asyncio.create_task(served.client.send("a", "go"))
+        await until(lambda: provider.asked)
+        waiting = [asyncio.create_task(run(served, f"goal ship {number}")) for number in range(5)]
+        await until(lambda: sum(task.done() for task in waiting) == 2)
+        assert (await run(served, "cost"))["error"] is None, "it waits for nothing"
+        with pytest.raises(CallError, match="3 messages and commands wait"):
+            await served.client.send("a", "one more")
+        await served.client.destroy_agent("a")
+        ended = await asyncio.gather(turn, *waiting, return_exceptions=True)
+        said = " ".join(map(str, ended[1:]))
+        assert (said.count("3 messages and commands wait"), said.count("this agent has ended")) == (2, 3), said
+        assert provider.asked == ["go"]
+
+
+async def test_a_command_that_runs_ends_with_its_agent(tmp_path: Path) -> None:
+    provider = Answering(gates={"Goal: ship it": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        running = asyncio.create_task(run(served, "goal ship it"))
+        await until(lambda: provider.asked)
+        await served.client.destroy_agent("a")
+        with pytest.raises(CallError, match="this agent has ended"):
+            await running
+        assert len(provider.asked) == 1
 
 
 async def test_a_choice_from_a_list_has_to_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -556,3 +556,24 @@ def test_a_socket_file_that_another_one_made_stays(tmp_path: Path) -> None:
             remove_file(path, os.lstat(path))
             assert not path.exists()
         remove_file(path, made)
+
+
+async def test_a_server_that_cannot_be_reached_is_told_in_our_words() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"220 mail\r\n" if says_hello else b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+        writer.close()
+
+    says_hello = False
+    listening = await asyncio.start_server(talk, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    async with Client(url, TOKEN) as client:
+        with pytest.raises(ConnectionError, match="the connection broke off"):
+            await client.list_agents()
+        says_hello = True
+        with pytest.raises(ConnectionError, match="what answers is no nexus server"):
+            await client.list_agents()
+        listening.close()
+        await listening.wait_closed()
+        with pytest.raises(ConnectionError, match="the server cannot be reached: Connection refused"):
+            await client.list_agents()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from workers.crew import Crew, crewed, doing, handing, results, run
+from workers.crew import Crew, Reply, calls_made, crewed, doing, handing, results, run
 from worktrees.repository import git, make_project
 
 from nexus_cli.core.request import Request
@@ -80,3 +81,54 @@ def test_a_worktree_that_another_session_has_entered_is_not_said_to_be_gone(proj
     events, _ = run(crewed(crew, project), "root")
     assert "in use by another session" in results(events)[0] and list_worktrees(project) == [stays[0].record]
     assert stays[0].leave() == "" and list_worktrees(project) == []
+
+
+def _applied(project: Path, change: Callable[[Path], object], *rules: str) -> str:
+    """What a model is told that applies a change of a worker at the level `edit`, with these rules of the person."""
+
+    def manage(request: Request) -> Reply:
+        steps = handing({"task": "ONE", "worktree": True})(request), [("agents", {"action": "apply"})], "done"
+        if calls_made(request) == 1:
+            (record,) = list_worktrees(project)
+            change(record.folder)
+            for rule in rules:
+                session.state.dispatcher.permission.add_rule(rule)
+        return steps[calls_made(request)]
+
+    session = crewed(Crew({"ONE": writing("x"), "root": manage}), project, allow="edit")
+    return results(run(session, "root")[0], "agents")[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("/etc/passwd", "not a plain relative path"),
+        ("../../..", "outside the project"),
+        ("sub/../../x", "not a plain relative path"),
+        (".git", "it writes to .git"),
+        ("./sub/NEXUS.md", "an instruction file"),
+        ("hidden.txt", "hidden.txt"),
+    ],
+)
+def test_a_link_is_applied_only_if_an_edit_of_its_target_would_run(project: Path, target: str, why: str) -> None:
+    said = _applied(project, lambda folder: (folder / "lk").symlink_to(target), "deny edit_file(hidden.txt)")
+    assert f"not applied: lk is a link to {target}: " in said and why in said.partition(target)[2], said
+    assert not (project / "lk").is_symlink() and not (project / "shared.txt").exists()
+
+
+def test_links_and_programs_inside_the_project_are_applied(project: Path) -> None:
+    def change(folder: Path) -> None:
+        (folder / "new").mkdir()
+        (folder / "new" / "lk").symlink_to("../app.py")
+        (folder / "app.py").chmod(0o755)
+
+    said = _applied(project, change)
+    assert "applied new/lk" in said and (project / "new" / "lk").resolve() == project / "app.py", said
+    assert (project / "app.py").stat().st_mode & 0o100
+
+
+@pytest.mark.parametrize("rule", ["deny write_file(shared.txt)", "ask write_file", "deny edit_file(shared.txt)"])
+def test_what_a_rule_of_any_editing_tool_is_against_is_not_applied(project: Path, rule: str) -> None:
+    said = _applied(project, lambda folder: None, rule)
+    assert "not applied: " in said and rule.partition(" ")[2].partition("(")[0] in said, said
+    assert not (project / "shared.txt").exists()

@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.worktrees import apply_worktree as applying
 from nexus_cli.worktrees.apply_worktree import ApplyResult, apply_worktree
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
-from nexus_cli.worktrees.worktrees import enter_worktree, remove_worktree
+from nexus_cli.worktrees.worktrees import enter_worktree, list_unapplied, remove_worktree
 
 Act = Callable[[Path], object]
 
@@ -393,6 +393,18 @@ def test_another_state_than_the_reviewed_one_is_not_applied(project: Path) -> No
     assert read_tree(project) == before
     apply_worktree(record, reviewed=inspect_worktree(record).tree)
     assert "not seen" in (project / "app.py").read_text()
+
+
+def test_a_reviewed_state_of_which_a_part_was_applied_meanwhile_is_not_applied(project: Path) -> None:
+    record, _ = make_worktree(project, "fix")
+    edit(2, "theirs")(record.folder)
+    apply_worktree(record)  # by a person, while it is reviewed
+    (record.folder / "app.py").write_bytes((project / "app.py").read_bytes() + b"more\n")
+    seen, before = list_unapplied(record), read_tree(project)
+    with pytest.raises(NexusError, match="since it was shown"):
+        apply_worktree(record, reviewed=seen.tree)
+    assert read_tree(project) == before
+    assert not apply_worktree(read_record(record.folder) or record, reviewed=seen.tree).conflicts
 
 
 def test_a_folder_that_was_emptied_deletes_nothing(project: Path) -> None:

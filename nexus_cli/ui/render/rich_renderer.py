@@ -34,7 +34,7 @@ USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
 """Causes of drops that need no warning: a long output, or a compaction that was requested or announced."""
 ASKED = ("person", "unanswered")
 """Sources of a refusal after a question to the person, whose own line has just shown it."""
-WAITING, PREPARING = "waiting for the model", "preparing the request"
+WAITING, PREPARING, RECONNECTING = "waiting for the model", "preparing the request", "reconnecting"
 
 
 class RichRenderer:
@@ -137,6 +137,11 @@ class RichRenderer:
     def spinner(self) -> str:
         """Describe the current wait on one line; "" if there is none."""
         return self._spinner.line(self._width(), self._open_calls)
+
+    def show_connection(self, *, is_lost: bool) -> None:
+        """Show that the events of a running turn do not arrive, or that they do again."""
+        if self._in_turn:
+            self._spinner.phase(RECONNECTING if is_lost else WAITING)
 
     def show_held(self) -> None:
         """Output held lines before other text."""

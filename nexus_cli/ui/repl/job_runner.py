@@ -52,6 +52,8 @@ class JobRunner:
         self.current: Job | None = None
         self.waits_for_user = False
         """True while the job waits for the person."""
+        self._is_quiet = False
+        """True once the end of a job is no stop of its work."""
         self.guard: AbstractContextManager[object] = nullcontext()
         """A context entered around all work."""
 
@@ -107,8 +109,9 @@ class JobRunner:
         finally:
             self.waits_for_user = False
 
-    async def settle(self) -> None:
-        """End all work and wait for it, within bounds."""
+    async def settle(self, *, is_quiet: bool = False) -> None:
+        """End all work and wait for it, within bounds; with `is_quiet` say nothing, as the work goes on elsewhere."""
+        self._is_quiet = is_quiet
         for task in self._background:
             task.cancel()
         work = self.current
@@ -135,7 +138,7 @@ class JobRunner:
         except NexusError as error:
             self._show_line(use_slash_names(error.line), "warn" if error.kind == "aborted" else "error")
         except asyncio.CancelledError:
-            if asyncio.current_task() not in self._background:
+            if asyncio.current_task() not in self._background and not self._is_quiet:
                 self._show_line("stopped", "dim")
         except Exception as bug:  # the last seam: a traceback never reaches a person
             self._show_line(report_bug(bug).line, "error")

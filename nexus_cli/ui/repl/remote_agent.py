@@ -19,7 +19,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.limits import name_level
+from nexus_cli.core.limits import PLAN, name_level
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.rpc.client_approver import question_id
@@ -52,9 +52,26 @@ ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
 """Appended to a permission granted for the session, because the command that revokes it is the person's alone."""
 
 
+REMOTE_KEYS = {
+    "Esc": "stops what runs",
+    "Tab": "completes /commands and @files",
+    "!COMMAND": "",
+}
+"""Keys of `/help` with their meaning here; "" for one that does not work."""
+NO_LIST = "Over --connect there is no list to choose from: name one behind the command."
+PLAN_IS_OPEN = "To go on with this plan: /plan turns plan mode off; then tell the agent to proceed."
+
+
 def served_commands() -> dict[str, Command]:
     """Return the commands that work in front of an agent of a server."""
     return {name: one for name, one in discover().items() if one.at_terminal or one.served}
+
+
+class RemoteDesk(TerminalContext):
+    """The terminal of a command in front of an agent of a server."""
+
+    def show(self, form: str, value: Mapping[str, Any]) -> None:
+        super().show(form, _help_here(value) if form == "help" else value)
 
 
 class RemoteAgent:
@@ -119,7 +136,7 @@ class RemoteAgent:
             await self._catch_up()
         except ConnectionError as error:
             if trigger.text in self._expected:
-                raise NexusError("network", self.agent_id, str(error), "It was not sent") from error
+                raise NexusError("network", self._url, str(error), "It was not sent") from error
             await self._follow()  # it has begun, and `read_events` reports the connection
         finally:
             if trigger.text in self._expected:
@@ -177,7 +194,7 @@ class RemoteAgent:
     def watch(self) -> None:
         """Show the turn of another client as running work."""
         if self._in_turn and self.repl.jobs.current is None:
-            self.repl.jobs.start("turn", "", _with_lines(self._show_turn()))
+            self.repl.jobs.start("turn", "", self._with_lines(self._show_turn()))
 
     # What the person does
 
@@ -198,7 +215,7 @@ class RemoteAgent:
         except CallError as error:
             raise _error_of(error) from error
         except ConnectionError as error:
-            raise NexusError("network", self.agent_id, str(error), "Try again") from error
+            raise NexusError("network", self._url, str(error), "Try again") from error
         finally:
             self._is_calling = False
         return result
@@ -271,7 +288,11 @@ class RemoteAgent:
         """Do nothing."""
 
     def became_idle(self, ended: Job) -> None:
-        """Do nothing."""
+        """Say how to go on with a plan: the question about it is asked only where the session is."""
+        outcome = self.repl.outcome
+        answered = ended.kind == "turn" and outcome is not None and outcome.ok and outcome.text.strip()
+        if answered and self._agent["allow"] == PLAN:
+            self.repl.show_note(PLAN_IS_OPEN)
 
     # Events
 
@@ -287,21 +308,24 @@ class RemoteAgent:
             except CallError as error:
                 self._failed, why = TRIES, str(error)
             except ConnectionError as error:
-                why = one_line(str(error))
+                why = str(error)
             self._failed += 1
             if self._failed > TRIES:
                 kept = f"nexus --resume {self._agent['session']} continues its session on the machine of the server"
-                self.repl.show_note(f"nexus: {self.agent_id} has ended: {why}. {kept}.", "error")
+                self.repl.show_note(f"nexus: {self.agent_id} at {self._url} has ended: {why}. {kept}.", "error")
                 self.status_code = 1
                 self.repl.request_exit()
                 return
             if self._failed == 1:
-                self.repl.show_note(f"connection lost ({why}); retrying", "warn")
+                self.repl.show_note(f"connection lost ({self._url}: {why}); retrying", "warn")
+                self.repl.renderer.show_connection(is_lost=True)
                 self.repl.view.invalidate()
             await asyncio.sleep(WAIT_SECONDS * self._failed)
 
     def _note_connection(self) -> None:
-        self._failed = 0
+        if self._failed:
+            self._failed = 0
+            self.repl.renderer.show_connection(is_lost=False)
         self._begin(self._synchronize())
 
     async def _synchronize(self) -> None:
@@ -356,17 +380,37 @@ class RemoteAgent:
         await self._client.approve(self.agent_id, key, given, words or None)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return self.repl.jobs.start_background(_with_lines(work))
+        return self.repl.jobs.start_background(self._with_lines(work))
+
+    async def _with_lines(self, work: Coroutine[Any, Any, None]) -> None:
+        """Raise the `NexusError` of a failed call."""
+        try:
+            await work
+        except CallError as error:
+            raise _error_of(error) from error
+        except ConnectionError as error:
+            raise NexusError("network", self._url, str(error)) from error
 
 
-async def _with_lines(work: Coroutine[Any, Any, None]) -> None:
-    """Raise the `NexusError` of a failed call."""
-    try:
-        await work
-    except CallError as error:
-        raise _error_of(error) from error
-    except ConnectionError as error:
-        raise NexusError("network", "the server", str(error)) from error
+def _help_here(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the report of `/help` without what does not work over --connect."""
+    if command := value.get("command"):
+        return {**value, "command": _command_here(command)}
+    groups = [{**group, "commands": list(map(_command_here, group["commands"]))} for group in value["groups"]]
+    keys = [(names, REMOTE_KEYS.get(names, what)) for names, what in value["keys"]]
+    return {**value, "groups": groups, "keys": [row for row in keys if row[1]]}
+
+
+def _command_here(command: Mapping[str, Any]) -> Mapping[str, Any]:
+    if command["name"] not in ("model", "effort"):
+        return command
+    summary = command["summary"].partition(",")[0].rstrip(".") + "."
+    return {
+        **command,
+        "usage": command["usage"].strip("[]"),
+        "summary": summary,
+        "help": f"{command['help']}\n\n{NO_LIST}",
+    }
 
 
 def _error_of(error: CallError) -> NexusError:

@@ -300,7 +300,8 @@ class Repl:
         else:
             self._go_on()
             self.backend.became_idle(work)
-        self.backend.watch()
+        if not self._leaving:
+            self.backend.watch()
 
     def _go_on_after_stop(self) -> None:
         """Start with the messages typed since the stop, and before them commands that only waited for the end.
@@ -406,4 +407,4 @@ class Repl:
             await self.view.run(self)
         finally:
             self._leaving = True
-            await self.jobs.settle()
+            await self.jobs.settle(is_quiet=not self.backend.ends_with_repl)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,15 @@ import pytest
 from rpc.serving import Answering, serving, until
 from ui.repl.test_repl import Kept
 
+from nexus_cli.client import Client
 from nexus_cli.rpc import dispatcher
 from nexus_cli.rpc.http_server import MOST_BODY
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.repl.command_context import TerminalContext
-from nexus_cli.ui.repl.remote_agent import RemoteAgent
+from nexus_cli.ui.repl import remote_agent
+from nexus_cli.ui.repl.remote_agent import RemoteAgent, RemoteDesk
 from nexus_cli.ui.repl.repl import Repl
 
 Scene = Callable[[Repl, Kept], Coroutine[Any, Any, None]]
@@ -42,7 +43,7 @@ def play(folder: Path, scene: Scene, provider: Answering | None = None, meanwhil
             repl = Repl(agent, view, RichRenderer(view.put, lambda: 80, theme), theme)
             repl.draft = lambda: view.box
             agent.connect(repl)
-            agent.desk = TerminalContext(repl, {}, lambda raw: None)
+            agent.desk = RemoteDesk(repl, {}, lambda raw: None)
             reading, running = asyncio.create_task(agent.read_events()), asyncio.create_task(repl.run())
             try:
                 await scene(repl, view)
@@ -111,6 +112,75 @@ def test_a_message_that_is_too_large_for_the_server_returns_to_the_box(tmp_path:
         assert view.box == long and "nexus: the server: " in view.text
 
     play(tmp_path, scene)
+
+
+def test_leaving_says_of_no_turn_that_it_was_stopped(tmp_path: Path) -> None:
+    provider = Answering(gates={"first": asyncio.Event()})
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "first")
+        await until(lambda: provider.asked and "writing" in repl.spinner())
+
+    assert "stopped" not in play(tmp_path, scene, provider).text
+
+
+def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.3)
+    provider, real, calls = Answering(gates={"first": asyncio.Event()}), Client.events, list[Any]()
+
+    async def breaks_once(client: Client, *given: Any) -> AsyncIterator[dict[str, Any]]:
+        calls.append(given)
+        async for event in real(client, *given):
+            yield event
+            if len(calls) == 1 and event["type"] == "text.delta":
+                await asyncio.sleep(0.05)
+                raise ConnectionError("the connection broke off")
+
+    monkeypatch.setattr(Client, "events", breaks_once)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        await until(lambda: calls)
+        say(repl, "first")
+        await until(lambda: "connection lost (http://" in view.text)
+        assert "reconnecting" in repl.spinner() and "writing" not in repl.spinner()
+        await until(lambda: "waiting for the model" in repl.spinner())
+        provider.gates["first"].set()
+        await until(lambda: "echo first" in view.text)
+        await idle(repl)
+
+    play(tmp_path, scene, provider)
+
+
+def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        for line in ("/help", "/help all"):
+            say(repl, line)
+            await idle(repl)
+        assert "choose from a list" not in view.text
+        say(repl, "/help model")
+        await idle(repl)
+        for absent in ("!COMMAND", "! lines", "a message of yours", "/model [NAME]", "/effort [LEVEL]"):
+            assert absent not in view.text
+        for present in ("@FILE", "Esc", "/model NAME", "/effort LEVEL", "there is no list to choose from"):
+            assert present in view.text
+
+    play(tmp_path, scene)
+
+
+def test_a_plan_is_followed_by_the_way_to_go_on_with_it(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "/plan how would you do it")
+        await until(lambda: remote_agent.PLAN_IS_OPEN in " ".join(view.text.split()))
+        say(repl, "/plan")
+        await idle(repl)
+        say(repl, "proceed")
+        await until(lambda: "echo proceed" in view.text)
+        await idle(repl)
+        assert " ".join(view.text.split()).count(remote_agent.PLAN_IS_OPEN) == 1
+
+    play(tmp_path, scene, allow="edit")
 
 
 def test_the_level_goes_round_below_that_of_the_server(tmp_path: Path) -> None:
