@@ -1,4 +1,4 @@
-"""Look at the worktree of a worker, and apply it to the project, for the model of the session that started it."""
+"""Review the worktree of a worker or apply it to the project, for the model of the parent session."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
 
 
 async def _find_refusals(dispatcher: Dispatcher, paths: Sequence[str]) -> list[str]:
-    """Return why edits of these paths would not run unasked, at most `MOST_REASONS` reasons; [] if all would.
+    """Return the reasons that edits of these paths would not run unasked, at most `MOST_REASONS`; [] if all would.
 
-    Relative paths are of the project.
+    Relative paths start at the project.
     """
     tool = next((one for one in dispatcher.registry.tools() if one.governs and one.effect is Effect.EDIT), None)
     limits = dispatcher.limits & dispatcher.assessed
