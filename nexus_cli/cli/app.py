@@ -1,6 +1,6 @@
-"""The command line as a whole: the table of commands, plain `nexus`, errors.
+"""The entry point of the command line: the table of commands, plain `nexus`, error reporting.
 
-A command's module is imported when the command is used. Every error becomes one line on stderr and an exit status
+The module of a command is imported when the command is used. Every error becomes one line on stderr and an exit status
 (`nexus docs exit-status`).
 """
 
@@ -78,25 +78,25 @@ GROUPS = {
         "ledger": "Copy the ledger to another place; share projects of one on a server.",
     },
 }
-"""Every command with its line of help, what a first day needs first; `nexus_cli.cli.NAME` holds its `app`,
-unless it is the twin of a slash command."""
+"""Every command and its help line, in the order of the help. `nexus_cli.cli.NAME` holds the command's `app`, unless it
+is the twin of a slash command."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 FORMER = {"plan": "schedule"}
-"""Former names of commands, which stay valid and are not listed."""
+"""Former names of commands: still accepted, not listed."""
 MORE = {"recipe", "no_tools", "no_save", "verbose", "quiet", "connect", "token_file"}
-"""Options that a first day does not need."""
+"""Options that the help lists under "More options"."""
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
-"""Errors of printing the help; all other output goes through `Stream`."""
+"""Error numbers of a failed write of the help; all other output goes through `Stream`."""
 
 
 _SHORTEST_KEY = 6
-"""Characters of the shortest argument that may be a key."""
+"""Least length of an argument that may be a key, in characters."""
 
 
 @cache
 def load_command(name: str) -> Any:
-    """Return the click command of this name: that of its module here, or the twin of a slash command."""
+    """Return the click command of this name, from its module in this package or from the twins of a slash command."""
     module = f"nexus_cli.cli.{name}"
     if find_spec(module):
         app = import_module(module).app
@@ -110,7 +110,7 @@ def load_command(name: str) -> Any:
 
 
 class LazyGroup(TyperGroup):
-    """A group that knows its commands by name and imports one when it is used."""
+    """A command group that imports the module of a command when the command is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -120,7 +120,7 @@ class LazyGroup(TyperGroup):
         return load_command(name) if name in COMMANDS else None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options, those that a first day does not need apart, then the commands."""
+        """Write the options, the less common ones in a section of their own, then the commands."""
         parts: dict[str, list[tuple[str, str]]] = {"Options": [], "More options": []}
         for param in self.get_params(ctx):
             if record := param.get_help_record(ctx):
@@ -198,7 +198,7 @@ def root(
 
 
 def _misplaced_error(context: typer.Context, given: list[str]) -> NexusError:
-    """Return the error for options before a command that takes them after it, or not at all."""
+    """Return the error for shared options before a command that takes them after its name, or not at all."""
     name = str(context.invoked_subcommand)
     group: Any = context.command
     command = group.get_command(context, name)
@@ -211,7 +211,7 @@ def _misplaced_error(context: typer.Context, given: list[str]) -> NexusError:
 
 @cache
 def build(completion: bool) -> Any:
-    """Return the click command; with `completion` it has the options for shell completion."""
+    """Build the click command; with `completion`, add the options for shell completion."""
     app = typer.Typer(
         cls=LazyGroup,
         name="nexus",
@@ -227,7 +227,7 @@ def build(completion: bool) -> Any:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit status; every error is printed by then."""
+    """Run one command line and return its exit status. Errors are printed, not raised."""
     completion = "_NEXUS_COMPLETE" in os.environ or any(a.endswith("-completion") for a in arguments[:1])
     usage_error: Any = typer.BadParameter.__mro__[1]
     if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and not set(plain_words(arguments)) & set(COMMANDS):
@@ -249,11 +249,11 @@ def run(arguments: list[str]) -> int:
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
             write_stderr_line(NexusError("internal", "stdout cannot be written", why, "Check its destination").line)
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (what it still holds would fail once more)
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (flushing its buffer at exit would fail again)
         else:
             write_stderr_line(_bug(error).line)
         return 1
-    except Exception as error:  # the last seam: a bug must not look like anything else
+    except Exception as error:  # the outermost handler: report it as a bug
         if "--verbose" in arguments or "-v" in arguments:
             sys.excepthook(type(error), error, error.__traceback__)
         return _print_failure(_bug(error), arguments)
@@ -266,7 +266,7 @@ def _bug(error: Exception) -> NexusError:
 
 
 def _print_failure(error: NexusError, arguments: list[str]) -> int:
-    """Print `error`, with --json also as the result object; return the exit status."""
+    """Print `error` on stderr, with --json also the result object on stdout; return the exit status."""
     if any(len(word) >= _SHORTEST_KEY and " " not in word for word in arguments):
         error = _without_keys(error, arguments)
     if error.what == "no model":
@@ -285,7 +285,7 @@ def _print_failure(error: NexusError, arguments: list[str]) -> int:
 
 
 def _without_keys(error: NexusError, arguments: list[str]) -> NexusError:
-    """Return `error` with arguments that look like keys redacted: it may quote one."""
+    """Return `error` with arguments that look like keys redacted, because its text may quote them."""
     from nexus_cli.config.misplaced_keys import looks_like_key  # noqa: PLC0415  (only on the way to an error message)
 
     given = [part for word in arguments for part in (word, word.partition("=")[2]) if looks_like_key(part)]

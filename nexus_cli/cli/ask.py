@@ -1,6 +1,6 @@
-"""`nexus ask`: one turn from the command line. Read words, stdin and files, then call `run_turn`.
+"""`nexus ask`: run one turn. Builds the prompt from words, stdin and files, then calls `run_turn`.
 
-Nothing heavy is imported before a model is chosen.
+Heavy modules are imported after a model is chosen.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def ask(
 
 
 def _require_limit(name: str, value: float | None) -> None:
-    """Raise `NexusError("usage", ...)` for a limit that is not above 0, or limits nothing."""
+    """Raise `NexusError("usage", ...)` if a limit is infinite or not above 0."""
     if value == float("inf"):
         raise NexusError("usage", f"wrong value for {name}: inf", "it limits nothing", f"Omit {name}")
     if value is not None and not value > 0:
@@ -113,7 +113,7 @@ def _require_limit(name: str, value: float | None) -> None:
 
 
 def run_ask(options: AskOptions) -> int:
-    """Run one turn and return the exit status. Raises `NexusError` for what fails before there is a session."""
+    """Run one turn and return the exit status. Raises `NexusError` for errors before the session exists."""
     options.check()
     shared = options.shared
     block_imports_from(str(shared.folder))
@@ -121,7 +121,7 @@ def run_ask(options: AskOptions) -> int:
     prompt.check()
     with open_work_folder(shared.folder, shared.worktree, quiet=shared.quiet) as work:
         run = _prepare(options, prompt, work)
-        from nexus_cli.cli.run_turn import run_turn  # noqa: PLC0415  (the engine, once there is something to do)
+        from nexus_cli.cli.run_turn import run_turn  # noqa: PLC0415  (loads the engine)
 
         return run_turn(run)
 
@@ -138,7 +138,7 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
 
 
 class PromptReader:
-    """A reader of words, `-`, a pipe and attached files, which makes a trigger."""
+    """Reads the prompt from words, stdin (`-` or a pipe) and attached files."""
 
     def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool) -> None:
         self._from_stdin = list(words) == ["-"] or not words
@@ -152,7 +152,7 @@ class PromptReader:
             )
 
     def check(self) -> None:
-        """Raise `NexusError("usage", "nothing to ask", ...)` if that is known before stdin is read to its end."""
+        """Raise `NexusError("usage", "nothing to ask", ...)` if there is no prompt. Does not read stdin to its end."""
         if self._resumes or self._words.strip():
             return
         if not self._from_stdin or self._reader is None or self._reader.empty:
@@ -160,7 +160,7 @@ class PromptReader:
             raise NexusError("usage", "nothing to ask", why, 'Try nexus ask "..." or pipe something in')
 
     def read(self) -> tuple[Trigger, list[str]]:
-        """Return the prompt and notices on how it was read: words, a block for each file, then one for stdin."""
+        """Return the trigger and notices about its input. Its text: the words, a block per file, one for stdin."""
         blocks, parts, files, notices, uncounted = [self._words], list[Part](), list[AttachedFile](), list[str](), 0
         if self._files:
             from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (with --file only)

@@ -1,7 +1,7 @@
-"""Choose the model: `--model` > `NEXUS_MODEL` > settings > the only key in the environment, else stored.
+"""Choose the model: `--model` > `NEXUS_MODEL` > settings > the only key in the environment, else the only stored one.
 
-Code is never sent to a provider that the person did not choose: local servers are suggested, never taken. Only the
-provider knows if the model exists.
+Code is never sent to a provider that the person did not choose: local servers are only suggested. The model's existence
+is not checked, because only its provider knows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nexus_cli.provider.local_servers import LocalServer, local_servers
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The model, and a line for stderr if the person did not name it; else ""."""
+    """A chosen model; `announce` is a line for stderr if the person did not name the model, else ""."""
 
     model: str
     announce: str = ""
@@ -31,9 +31,9 @@ def choose_model(
     resumes: bool = False,
     servers: Callable[[], Sequence[LocalServer]] = local_servers,
 ) -> ModelChoice:
-    """Return the model of this run; "" for one that `resumes` a session and names none: it keeps the session's.
+    """Return the model of this run; "" if it `resumes` a session without naming one, whose model then applies.
 
-    Raises `NexusError("config", ...)` with what to do if several keys are present, or none.
+    Raises `NexusError("config", ...)` with a hint if no model is named and there is not exactly one key.
     """
     named = flag.strip() or environ.get("NEXUS_MODEL", "").strip()
     if not named and resumes:
@@ -58,7 +58,7 @@ def choose_model(
         )
     for variable, model in settings.default_models.items():
         if model == REDACTED:
-            from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (seldom, and slow)
+            from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (rare, and slow to import)
 
             key = f"default_models.{variable}"
             raise misplaced_key_error(key, f"`nexus config set --unset {key}` removes it")

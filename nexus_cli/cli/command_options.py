@@ -1,4 +1,4 @@
-"""The options that `nexus` and `nexus ask` share (`nexus docs commands`), declared once, and their values."""
+"""Options that `nexus` and `nexus ask` share (`nexus docs commands`), and the values of their command lines."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from nexus_cli.core.attachment import Trigger
 
 CD_HINT = "This command works in the current folder: cd DIR first"
-"""For the commands that have no --cd."""
+"""The hint if --cd is given to a command without it."""
 
 
 def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
-    """Return `value`; raise `NexusError("usage", ...)` if it was given and is empty, as an unset variable of a script.
+    """Return `value`; raise `NexusError("usage", ...)` if it is given but empty, as from an unset variable.
 
-    A typer callback of options and arguments.
+    A typer callback for options and arguments.
     """
     given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if given and not value.strip():
@@ -35,7 +35,7 @@ def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str
 
 
 def whole_number(least: int = 1, most: int = MAX_INT) -> Any:
-    """Return the callback of a whole number from `least` to `most`, whose range need not stand in the help."""
+    """Return a typer callback that checks a whole number against `least` and `most`; the help shows no range."""
 
     def check(context: typer.Context, option: typer.CallbackParam, value: int | None) -> int | None:
         if value is not None and not least <= value <= most:
@@ -48,13 +48,13 @@ def whole_number(least: int = 1, most: int = MAX_INT) -> Any:
 
 
 def _read_level(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
-    """Return the level that `value` names; refuse an empty or another one. A typer callback."""
+    """Parse a permission level. Raises `NexusError("usage", ...)` if it is empty or unknown. A typer callback."""
     given = refuse_empty(context, option, value)
     return require_level(given, option.opts[0]) if given else ""
 
 
 def level_option(help: str) -> Any:
-    """Return the option `--allow`, whose value is one of `LEVELS`."""
+    """Declare the option `--allow`, whose value is one of `LEVEL_NAMES`."""
     return typer.Option("--allow", metavar="|".join(LEVEL_NAMES), help=help, callback=_read_level)
 
 
@@ -80,7 +80,7 @@ Resume = Annotated[
     ),
 ]
 PICK = "?"
-"""The ID of --resume where none is given: the person picks a session from a list."""
+"""The value of --resume without an ID: the person picks a session from a list."""
 Directory = Annotated[str, _text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
 RecipeName = Annotated[
     str,
@@ -109,12 +109,12 @@ SessionKey = Annotated[
     _text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
 ]
 _LONG_NAMES = {"newest": "--continue", "directory": "--cd"}
-"""The options that are not named like their values."""
+"""Options whose names differ from those of their fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedOptions:
-    """Values of the shared options; the defaults mean that an option was not given."""
+    """Values of the shared options. A default value means that the option was not given."""
 
     model: str = ""
     effort: str = ""
@@ -130,14 +130,14 @@ class SharedOptions:
     worktree: str = ""
 
     def over(self, earlier: SharedOptions | None) -> SharedOptions:
-        """Return these options, and where one was not given, that of `earlier` (before the command)."""
+        """Return these options; those not given are taken from `earlier`, the options before the command."""
         if earlier is None:
             return self
         mine = ((f.name, getattr(self, f.name), getattr(earlier, f.name)) for f in fields(self))
         return SharedOptions(**{name: own or other for name, own, other in mine})
 
     def check(self) -> None:
-        """Raise `NexusError("usage", ...)` where values contradict each other or do not exist."""
+        """Raise `NexusError("usage", ...)` if values contradict each other or are unknown."""
         if self.effort and self.effort not in (DEFAULT_EFFORT, *EFFORTS):
             why = f"must be {', '.join(EFFORTS)} or {DEFAULT_EFFORT}"
             raise NexusError("usage", f"--effort {self.effort[:40]!r}", why, "See nexus ask --help")
@@ -146,19 +146,19 @@ class SharedOptions:
 
     @property
     def given(self) -> list[str]:
-        """The options that were given, by their long names."""
+        """The long names of the options that were given."""
         names = (f.name for f in fields(self) if getattr(self, f.name) != f.default)
         return [_LONG_NAMES.get(name, f"--{name.replace('_', '-')}") for name in names]
 
     @property
     def folder(self) -> Path:
-        """The working folder of the run, absolute."""
+        """The working folder of the run as an absolute path."""
         return working_folder(self.directory)
 
 
 @dataclass(frozen=True, slots=True)
 class AskOptions:
-    """Values of the command line of `nexus ask`."""
+    """Values of the options and arguments of `nexus ask`."""
 
     words: tuple[str, ...] = ()
     shared: SharedOptions = SharedOptions()
@@ -170,7 +170,7 @@ class AskOptions:
     explain: bool = False
 
     def check(self) -> None:
-        """Raise `NexusError("usage", ...)` where options contradict each other."""
+        """Raise `NexusError("usage", ...)` if options contradict each other."""
         self.shared.check()
         if self.json and self.stream_json:
             raise NexusError(
@@ -192,8 +192,8 @@ class PreparedTurn:
 
 
 def working_folder(directory: str = "", named: str = "--cd") -> Path:
-    """Return `directory` (given as `named`) or the current folder, absolute; raise `NexusError("usage", ...)` if it is
-    not there."""
+    """Return `directory`, by default the current folder, as an absolute path. Raises `NexusError("usage", ...)`, which
+    calls the option `named`, if it does not exist."""
     try:
         folder = Path(directory).expanduser() if directory else Path.cwd()
         folder = folder if folder.is_absolute() else Path.cwd() / folder

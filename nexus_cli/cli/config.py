@@ -1,4 +1,4 @@
-"""`nexus config show | get | set | unset | path | edit`: the settings on the command line."""
+"""`nexus config show | get | set | unset | path | edit`: show and change the settings."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
 
 
 class FlagCommand(TyperCommand):
-    """A command that has only flags, so that a negative number is a value."""
+    """A command whose options are all flags, so that a negative number is an argument."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse with the flags first and all other words after `--`."""
+        """If a word is a negative number, put the flags first and all other words after `--`."""
         if "--" not in args and any(map(NEGATIVE.fullmatch, args)):
             flags = [word for word in args if word.startswith("-") and not NEGATIVE.fullmatch(word)]
             args = [*flags, "--", *(word for word in args if word not in flags)]
@@ -102,7 +102,7 @@ def set_setting(
     if unset == (value is not None):
         why = "a value and --unset cannot be combined" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
-    from nexus_cli.config.settings_file import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
+    from nexus_cli.config.settings_file import write_setting  # noqa: PLC0415  (imports tempfile; only for writing)
 
     write_setting(places(), defaults_dir(), key, value)
     path, name = str(places().settings), ".".join(quote_part(part) for part in split_key(key))
@@ -141,7 +141,7 @@ def edit() -> int:
 
 
 def _again(error: NexusError) -> bool:
-    """Ask if the person wants to fix the text; False without a terminal."""
+    """Ask the person whether to edit the text again; False without a terminal."""
     if not (os.isatty(0) and os.isatty(2)):
         return False
     write_stderr_line(error.line)

@@ -1,4 +1,4 @@
-"""`nexus memory consolidate`: a model cleans up memory in a session of its own; the changes are printed."""
+"""`nexus memory consolidate`: let a model clean up memory in a separate session, and print the changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RECIPE = "sleep_consolidate"
 
 
 def consolidate(model: str = "") -> ConsolidationReport:
-    """Let the model do it and return what changed.
+    """Run the consolidation and return its changes.
 
     Raises `NexusError` without a model, without facts, or if the request fails.
     """
@@ -90,11 +90,11 @@ def _discard(session: Session, done: Consolidation) -> None:
         if not any(row.usage and (row.usage.input or row.usage.output) for row in rows):
             ledger.delete_session(session.id)
     except NexusError:
-        pass  # one row too many is no reason for another error
+        pass  # an empty session may stay in the list
 
 
 def changes_text(value: Mapping[str, Any], width: int) -> str:
-    """Return what changed, fact by fact, and the model's comment."""
+    """Format the report: the changed facts, then the model's comment."""
     lines = []
     for fact in value["remembered"]:
         waits = "waits for you: nexus memory accept" if fact["state"] == "proposed" else fact["state"]

@@ -1,4 +1,4 @@
-"""`nexus context`: what the next request would hold, without sending it, or what request N held."""
+"""`nexus context`: show the contents of the next request without sending it, or those of request N."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def show_context(
     if recipe and (step is not None or diff):
         why = "a sent request keeps the recipe it was sent with"
         raise NexusError("usage", f"--recipe {recipe}", why, "Omit it, or --step and --diff")
-    terminal = os.isatty(0)  # then plain `nexus` is a conversation, in which somebody can be asked
+    terminal = os.isatty(0)  # plain `nexus` would then be interactive
     options = Options(
         cwd=folder,
         model=chosen,

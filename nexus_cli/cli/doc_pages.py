@@ -1,7 +1,7 @@
-"""The pages of `nexus docs`: those in `nexus_cli/docs`, and those made here from what they describe.
+"""The pages of `nexus docs`: written ones from `nexus_cli/docs`, and generated ones.
 
-Settings come from `defaults/config.toml`, commands, slash commands and keys from their tables, JSON from its types
-(`json_page`).
+Settings are generated from `defaults/config.toml`, commands, slash commands and keys from their tables, JSON from its
+types (`json_page`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ TOPICS: Mapping[str, str] = {
     "runs": "scheduled and waiting work, services, spaces, the server",
     "glossary": "the words of nexus, each in a line or two",
 }
-"""Every page with its line in the list."""
+"""Every page and its line in the list."""
 
 _SETTING = re.compile(r'#? ?(\[[\w."~/-]+\]|[\w."*() -]+ = .+)')
-"""A line of config.toml that sets something, or shows how; all other comments are text."""
+"""A line of config.toml with a setting or an example of one; all other comments are text."""
 
 
 def page_text(topic: str) -> str:
@@ -57,7 +57,7 @@ def settings_page() -> str:
 
 def commands_page() -> str:
     """Return the written page, all commands with their options, then the slash commands and the keys of the REPL."""
-    from nexus_cli.cli import app  # noqa: PLC0415  (it names this command's module)
+    from nexus_cli.cli import app  # noqa: PLC0415  (for this page only)
     from nexus_cli.commands import discover  # noqa: PLC0415
     from nexus_cli.commands.command import GROUPS  # noqa: PLC0415
     from nexus_cli.reports.help import KEYS  # noqa: PLC0415
@@ -78,7 +78,7 @@ def commands_page() -> str:
 
 
 def _describe_command(command: Any, path: str) -> Iterator[str]:
-    """Yield the lines of a command and its subcommands."""
+    """Yield the Markdown lines of a command and its subcommands."""
     context = command.context_class(command, info_name=path)
     usage = " ".join(command.collect_usage_pieces(context))
     yield from (f"### {path} {usage}", "", (command.help or "").strip(), "")

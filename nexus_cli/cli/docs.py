@@ -1,4 +1,4 @@
-"""`nexus docs`: list the pages of the documentation, print one. Offline, as Markdown."""
+"""`nexus docs`: print a page of the documentation, or list the pages. Offline, as Markdown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def docs(
         raise NexusError("usage", f"no page {topic[:40]!r}", f"the pages are {', '.join(TOPICS)}")
     text = page_text(topic)
     if Stream(1).terminal:
-        from nexus_cli.ui.repl.pager import show_in_pager  # noqa: PLC0415  (not where the output is piped)
+        from nexus_cli.ui.repl.pager import show_in_pager  # noqa: PLC0415  (not for a pipe)
 
         asyncio.run(show_in_pager(_Terminal(), text))
     else:
@@ -41,7 +41,7 @@ def docs(
 
 
 class _Terminal:
-    """Stdout as the pager's view."""
+    """The terminal at stdout, as the pager's view."""
 
     @property
     def height(self) -> int:

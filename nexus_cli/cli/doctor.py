@@ -1,7 +1,7 @@
-"""`nexus doctor`: check what nexus needs, and print how to get what is missing.
+"""`nexus doctor`: check the requirements of nexus, and print how to meet the missing ones.
 
-Imports no litellm and uses no network except loopback. Exit status 1 only if something is broken; a missing key is a
-note.
+Does not import litellm and uses no network except loopback and a ledger's server. The exit status is 1 only if a check
+is `broken`; a missing key is a note.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 TESTED = ((1, 100, 5), (1, 101))
-"""litellm versions from the first to below the second."""
+"""The range of tested litellm versions; its end is excluded."""
 TABLES = {
     "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
 }
-"""tiktoken's tables and their file names among those that litellm ships."""
+"""tiktoken's tables, and the names of their files in litellm."""
 LOOKS, SLOW_MS = 5, 25.0
-"""Questions to the server of the ledger; milliseconds from which its answers are slow."""
+"""Queries that measure the ledger's server; milliseconds above which it counts as slow."""
 ROOM = 128 * 1024
-"""Bytes without which a session of a few turns cannot be kept. Random ones are written: some disks make zeros small."""
+"""Bytes that a session of a few turns needs. Random bytes are written, because some disks compress zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckInput:
-    """The input of the checks."""
+    """The configuration that the checks inspect."""
 
     places: Places
     settings: Settings
     environ: Mapping[str, str]
     misplaced: tuple[str, ...] = ()
-    """Settings that hold a key in place of a name."""
+    """Settings that contain an API key where a name is expected."""
 
 
 def _python(look: CheckInput) -> Check:
@@ -131,7 +131,7 @@ def _tiktoken(look: CheckInput) -> Check:
 
 
 def _ledger(look: CheckInput) -> Check:
-    from nexus_cli.ledger import Ledger  # noqa: PLC0415  (a ledger that cannot be imported is a finding)
+    from nexus_cli.ledger import Ledger  # noqa: PLC0415  (for this check only)
 
     path = look.places.ledger
     try:
@@ -154,7 +154,7 @@ def _ledger(look: CheckInput) -> Check:
 
 
 def _server(url: str) -> Check:
-    """Return what a ledger on a server offers to this role."""
+    """Check a ledger on a server: its version, the rights of this role, latency, durability."""
     from nexus_cli.ledger import Ledger  # noqa: PLC0415  (as above)
 
     with closing(Ledger.open_for_reading(url)) as ledger:
@@ -185,7 +185,7 @@ def _server(url: str) -> Check:
 
 
 def _unwritable(path: Path) -> Check | None:
-    """Return why a ledger at `path` cannot be made or grow, tried with an unnamed file; None if it can."""
+    """Return a `broken` check if a ledger at `path` cannot be created or grow, else None. Writes an unnamed file."""
     above = next(folder for folder in path.parents if folder.exists())
     try:
         with tempfile.TemporaryFile(dir=above) as file:
@@ -254,11 +254,11 @@ WALLS = {
     "no sockets": "cannot open sockets",
     "no other process": "cannot reach other processes",
 }
-"""What was tried of a command in the sandbox, by its name in `sandbox.probe`, for a person."""
+"""Texts for the restrictions that `sandbox.probe` checks, by their names there."""
 
 
 def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
-    """Return what the sandbox offers here: the backend with its walls, then each profile."""
+    """Return the checks of the sandbox: the backend with its restrictions, then each profile."""
     if found["backend"] == "none":
         status = "broken" if setting == "required" else "note"
         what = "nexus does not run" if setting == "required" else "every command asks, but for --allow all"
@@ -332,7 +332,7 @@ CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
 
 
 def _load_defaults() -> Settings:
-    """Return the package's settings, for the other checks if the person's are broken."""
+    """Return the packaged settings, for the other checks if the person's settings are invalid."""
     try:
         return build_settings(read_values(defaults_dir() / "config.toml"))
     except NexusError:

@@ -1,4 +1,4 @@
-"""`nexus drops`: everything that was left out of a session's requests, and how to get it back."""
+"""`nexus drops`: list the content left out of a session's requests, and print the original of a drop."""
 
 from __future__ import annotations
 

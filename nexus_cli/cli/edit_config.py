@@ -1,4 +1,4 @@
-"""Edit the personal config.toml as a whole, in an editor."""
+"""Edit the whole personal config.toml in an editor."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from nexus_cli.ui.input.editor import edit_text
 def edit_settings(
     places: Places, defaults_dir: Path, environ: Mapping[str, str], again: Callable[[NexusError], bool]
 ) -> bool:
-    """Let the person edit the whole file, or a template if there is none; return False if nothing changed.
+    """Open the whole file, or a template if there is none, in an editor; return False if nothing changed.
 
-    `again` gets the error of an invalid text: if it returns True the editor opens again, else the error is raised, the
-    file is unchanged, and the text is saved beside it. The same holds if another process changed the file meanwhile.
-    Raises `NexusError` if the editor fails.
+    `again` gets the error of an invalid text. If it returns True, the editor opens again. Else the error is raised, the
+    file is unchanged, and the text is saved beside it, as also if another process changed the file meanwhile. Raises
+    `NexusError` if the editor fails.
     """
     path = Path(os.path.realpath(places.settings))
     before = read_settings_text(path)
@@ -50,7 +50,7 @@ def edit_settings(
 
 
 def _save_rejected(path: Path, text: str) -> str:
-    """Save the text that was rejected; return a hint that says where."""
+    """Save the rejected text beside the file; return a hint with its path."""
     beside = path.with_name(f"{path.name}.rejected")
     try:
         replace_settings_text(beside, text)
@@ -60,7 +60,7 @@ def _save_rejected(path: Path, text: str) -> str:
 
 
 def settings_template(defaults_dir: Path) -> str:
-    """Return the packaged settings with every value as a comment, so that the defaults apply."""
+    """Return the packaged settings with every value commented out, so that the defaults apply."""
     lines = (defaults_dir / "config.toml").read_text(encoding="utf-8").splitlines()
     start = next((number for number, line in enumerate(lines) if not line.strip()), 0)
     settings = [f"# {line}" if line[:1] not in ("", "#", "[") else line for line in lines[start:]]
@@ -69,6 +69,6 @@ def settings_template(defaults_dir: Path) -> str:
 
 
 def _refuse_keys(text: str, path: Path) -> None:
-    """Raise `NexusError("config", ...)` if a setting in `text` holds a key."""
+    """Raise `NexusError("config", ...)` if a setting in `text` contains an API key."""
     for key in hide_misplaced_keys(parse_values(text, path))[1]:
         raise misplaced_key_error(key)

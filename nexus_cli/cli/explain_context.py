@@ -1,6 +1,6 @@
-"""`nexus ask --explain-context`: print on stderr what each request holds, and why, before it is sent.
+"""`nexus ask --explain-context`: print the contents of each request on stderr before it is sent.
 
-Plain lines, also in a pipe. The first request of an epoch is printed whole, a later one by what it adds.
+Prints plain lines. The first request of an epoch is described in full, a later one by its additions.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from nexus_cli.ui.print.progress_lines import Writable
 
 LAYERS = ("system", "tools", "history", "event")
 MAX_DROPS = 20
-"""Newest drops that are listed."""
+"""Most drops listed, the newest ones."""
 
 
 class ContextExplainer:
-    """A writer of request plans to a stream."""
+    """Writes the plan of each request to a stream."""
 
     def __init__(self, stream: Writable, drops: Callable[[], Sequence[Drop]]) -> None:
         self._stream = stream
@@ -75,7 +75,7 @@ def brief(plan: Value) -> str:
 
 
 def told_lines(plan: Value) -> list[str]:
-    """List the event sections of this request."""
+    """Describe the event sections of a request, one line each."""
     return [_section(one) for one in plan.get("sections", []) if one["layer"] == "event"]
 
 

@@ -1,8 +1,7 @@
-"""The first start in a terminal: find usable models, ask for a key if there is none, for model and level, and write
-the settings.
+"""The first start in a terminal: ask for a model and a permission level, and write both to the settings.
 
-A key is stored at once; `config.toml` is written only when both other answers are there. What is usable is found by
-`reports.models`; the REPL that follows is the business of `run_repl`.
+If no model is usable, a key is asked for first and stored at once; `config.toml` is written after the last answer.
+`reports.models` finds the usable models; `run_repl` starts the REPL afterwards.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.progress_lines import Writable
 
 TRIES = 3
-"""Answers that may be wrong before nothing more is asked."""
+"""Invalid answers to one question before the setup is cancelled."""
 MOST_COLUMNS = 88
 SHOWN = 20
-"""Models that are listed; a server may have hundreds, and a name may be typed."""
+"""Most models listed: a server may have hundreds, and any name can be typed."""
 LONGEST = 200
-"""Characters of a model's name."""
+"""Most characters of a model's name."""
 MEANINGS = {
     "ask": "reading inside the project, and commands that only read; the rest asks",
     "edit": "also edits inside it",
     "auto": "also any command in a sandbox: writes only in the project, no network",
     "all": "everything, without a sandbox",
 }
-"""Calls that run without asking, by level."""
+"""The calls that each level runs without asking, for a person."""
 
 Meant = Callable[[str], str]
-"""Returns the meaning of a typed answer; raises `NexusError` if it has none."""
+"""Parses a typed answer; raises `NexusError` if it is invalid."""
 
 
 def is_first_run(found: Places) -> bool:
@@ -57,11 +56,10 @@ def is_first_run(found: Places) -> bool:
 
 
 class FirstRun:
-    """A dialogue with a person who has no settings yet, or no model.
+    """Asks a person for the first settings, or for a key if no model is usable.
 
     Raises the `NexusError("config", ...)` of `choose_model` if no model is usable, `NexusError("usage", ...)` after
-    three invalid answers, and `SystemExit(0)` for Esc or at the end of input; of what is not stored yet nothing is
-    written then.
+    three invalid answers, and `SystemExit(0)` at Esc or the end of input. Nothing more is written then.
     """
 
     def __init__(
@@ -80,12 +78,12 @@ class FirstRun:
         self._width = min(stream.width, MOST_COLUMNS)
 
     def run(self) -> None:
-        """Print what was found, ask for a model and a permission level, and write both to the settings.
+        """Print the findings, ask for a model and a permission level, and write both to the settings.
 
-        If no model is usable it asks first for a provider and its key, and stores that.
+        If no model is usable, first ask for a provider and its key, and store the key.
 
-        The first question is omitted if only one model is usable, unless a local server has it, which is never taken
-        unasked. Enter takes the first answer. Settings that cannot be written are reported and are no error.
+        The question for a model is omitted if only one is usable, unless a local server has it: that is never selected
+        unasked. Enter selects the first answer. Settings that cannot be written are reported, not raised.
         """
         servers = local_servers()
         self._say("Welcome to nexus. Found on this machine:")
@@ -103,7 +101,7 @@ class FirstRun:
         return models
 
     def log_in(self, servers: Sequence[LocalServer] = ()) -> None:
-        """Ask for a provider and its key, and store it; without one raise the error of `choose_model`."""
+        """Ask for a provider and its key, and store the key; without a key, raise the error of `choose_model`."""
         known = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
         if known:
             self._say("nexus needs an API key, and none is set. Which provider is your key from?")
@@ -136,7 +134,7 @@ class FirstRun:
             self._put("\n".join(filled(f"{name}: {text}", self._width, "    ", "  ")))
 
     def _refuse(self, servers: Sequence[LocalServer]) -> None:
-        """Raise the error of `choose_model`, with a hint that points at the ways just printed."""
+        """Raise the error of `choose_model`, with a hint that refers to the list just printed."""
         try:
             choose_model("", self._environ, self._settings, servers=lambda: servers)
         except NexusError as error:
@@ -188,7 +186,7 @@ class FirstRun:
         return name
 
     def _level(self) -> str:
-        """Ask for the permission level; `auto` is offered only where commands can be confined."""
+        """Ask for the permission level. `auto` is offered only if commands can be confined."""
         from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (on the first start only)
 
         self._say("What may run without asking you? You can change it at any time: /permissions.")
@@ -205,7 +203,7 @@ class FirstRun:
         return self._ask("Permission level", levels[0], lambda text: _level(text, levels))
 
     def _ask(self, what: str, default: str, meant: Meant) -> str:
-        """Return the answer to one question; Enter is `default`."""
+        """Ask one question and return the parsed answer; Enter selects `default`."""
         for _ in range(TRIES):
             try:
                 line = self._read_line(f"{what} [{sanitize(default)}]: ")
@@ -250,7 +248,7 @@ def _format_models(models: Sequence[Mapping[str, Any]], width: int) -> list[str]
 
 
 def _provider(text: str, known: Sequence[str]) -> str:
-    """Return the provider of an answer: its number or a name of it."""
+    """Parse an answer as the number or a name of a provider. Raises `NexusError("usage", ...)`."""
     if looks_like_key(text):
         raise NexusError("usage", "that is a key", "choose the provider first", "Type its number or its name")
     if text.isascii() and text.isdigit():
@@ -265,7 +263,7 @@ def _provider(text: str, known: Sequence[str]) -> str:
 
 
 def _level(text: str, levels: Sequence[str]) -> str:
-    """Return one of `levels` by its number, its name, a prefix of it, or its former name."""
+    """Parse an answer as one of `levels`: its number, name, a prefix of it, or its former name."""
     if text in map(str, range(1, len(levels) + 1)):
         return levels[int(text) - 1]
     named = name_level(parse_level(text))

@@ -1,6 +1,6 @@
-"""The page of `nexus --help` as a file: to make it imports typer, which takes five times as long as Python's start.
+"""The page of `nexus --help` as a file: typer, which generates it, takes five times as long as Python's start.
 
-Imports only what Python itself has loaded.
+Imports only modules that Python itself has loaded.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 
 PAGE = f"{os.path.dirname(__file__)}/help.txt"
-"""What typer prints in a terminal that is wide enough; a test compares them."""
+"""The output of typer in a wide terminal; a test compares the two."""
 WIDE = 80
 """Columns from which typer's page no longer depends on the width."""
 
 
 def read_help_page() -> str:
-    """Return the page, "" where typer has to make it: for a narrower terminal, and for a shell's completion."""
+    """Return the page, "" if typer must generate it: for a narrower terminal, and for shell completion."""
     if _columns() < WIDE or "_NEXUS_COMPLETE" in os.environ:
         return ""
     try:
@@ -25,7 +25,7 @@ def read_help_page() -> str:
 
 
 def _columns() -> int:
-    """Return the width that `shutil.get_terminal_size` finds."""
+    """Return the same width as `shutil.get_terminal_size`."""
     try:
         columns = int(os.environ["COLUMNS"])
     except (KeyError, ValueError):

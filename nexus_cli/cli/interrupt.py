@@ -1,7 +1,7 @@
-"""Run work in an event loop, and handle SIGINT, SIGTERM and SIGHUP meanwhile: the first cancels it, a second ends the
+"""Run work in an event loop and handle SIGINT, SIGTERM and SIGHUP: the first cancels the work, a second ends the
 process at once.
 
-The handlers are Python's own, not the loop's, so that they run while a write to a slow reader blocks the loop.
+The handlers are Python's, not the loop's: they run even while a write to a slow reader blocks the loop.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from nexus_cli.tools.process_tree import kill_all
 
 T = TypeVar("T")
 CLOSE_SECONDS = 2.0
-"""Time limit for tasks and generators that are still open when the work has ended."""
+"""Seconds to wait for unfinished tasks and generators after the work has ended."""
 
 
 def _ignore(number: int) -> None:
-    """Do nothing about a signal."""
+    """Ignore a signal."""
 
 
 class Interrupt:
-    """The handlers of the three signals, from `install` to `uninstall`."""
+    """Handles the three signals between `install` and `uninstall`."""
 
     def __init__(self) -> None:
         self.signal = 0
-        """The first signal that arrived, or 0."""
+        """Number of the first signal that arrived, or 0."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cancel: Callable[[], object] | None = None
         self._stop: Callable[[], object] | None = None
@@ -37,7 +37,7 @@ class Interrupt:
 
     @property
     def status(self) -> int:
-        """The exit status of the signal that arrived: 130, 143 or 129."""
+        """The exit status for the signal that arrived: 130, 143 or 129."""
         return 128 + self.signal
 
     def install(
@@ -48,10 +48,10 @@ class Interrupt:
         before_exit: Callable[[], object] = lambda: None,
         stop: Callable[[], object] | None = None,
     ) -> None:
-        """Call `cancel` in the running loop at the first signal; at a second call `before_exit` and end the process.
+        """Call `cancel` in the running loop at the first signal; call `before_exit` and exit at the second.
 
-        `on_arrival` gets each signal's number at once, even while the loop is blocked. With `stop` SIGINT ends nothing:
-        the loop calls `stop` each time.
+        `on_arrival` gets each signal's number at once, even while the loop is blocked. With `stop`, SIGINT never
+        cancels: each one calls `stop` in the loop.
         """
         self._loop = asyncio.get_running_loop()
         self._cancel, self._stop = cancel, stop
@@ -59,7 +59,7 @@ class Interrupt:
         process.handle_signals(self._handle)
 
     def uninstall(self) -> None:
-        """Let a signal end the process again, as before `install`."""
+        """Restore the handlers that end the process at a signal."""
         self._cancel = self._stop = None
         process.exit_on_signals()
 
@@ -77,7 +77,7 @@ class Interrupt:
 
 
 def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`, run as `asyncio.run` does, without its handler of SIGINT and its reports."""
+    """Run `work` and return its result, like `asyncio.run`, but without its SIGINT handler and error reports."""
     process.freeze_gc()
     loop = asyncio.new_event_loop()
     try:

@@ -1,4 +1,4 @@
-"""The page `json` of `nexus docs`, made from the types of `core/json_types` and the texts in their source."""
+"""The page `json` of `nexus docs`, generated from the types of `core/json_types` and their docstrings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nexus_cli.rpc.methods import METHODS
 
 _MODULES = (context_report, report_types, timeline_report, cache_report, setup_reports)
 REPORTS = [kind for module in _MODULES for kind in vars(module).values() if (kind.__doc__ or "").startswith("`nexus ")]
-"""The objects of `--json`: the types whose text begins with their command."""
+"""The objects of `--json`: the types whose docstring begins with their command."""
 LINES = (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
 _INTRO = """# JSON
 
@@ -39,7 +39,7 @@ _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneT
 
 
 def json_page() -> str:
-    """Return the page."""
+    """Return the page as Markdown."""
     shown: set[Any] = {stream_lines.StreamLine}
     page = [_INTRO, "## nexus ask --json", "", *_describe([ask_result.AskResult], shown)]
     page += ["## nexus ask --stream-json", "", _STREAM, *_table(stream_lines.StreamLine)]
@@ -52,7 +52,7 @@ def json_page() -> str:
 
 
 def _describe(kinds: Iterable[Any], shown: set[Any]) -> Iterator[str]:
-    """Yield the sections of types, and of those in their keys, that are not shown yet."""
+    """Yield the sections of types and of the types in their keys, except those in `shown`, and add them to it."""
     for kind in kinds:
         if kind in shown:
             continue
@@ -67,7 +67,7 @@ def _text_of(kind: Any) -> list[str]:
 
 
 def _parts(kind: Any) -> Iterator[Any]:
-    """Yield the types that the keys of `kind` name."""
+    """Yield the typed dictionaries that the annotations of `kind` contain."""
     for part in get_type_hints(kind).values() if is_typeddict(kind) else get_args(kind):
         if is_typeddict(part):
             yield part
@@ -76,7 +76,7 @@ def _parts(kind: Any) -> Iterator[Any]:
 
 
 def _table(kind: Any) -> list[str]:
-    """Return the keys of a type; of a line without those that every line has."""
+    """Return the table of a type's keys; that of a line omits the keys that every line has."""
     texts = _texts_of_keys(kind)
     hints = get_type_hints(kind, include_extras=True)
     if kind in LINES:
@@ -89,7 +89,7 @@ def _table(kind: Any) -> list[str]:
 
 
 def _texts_of_keys(kind: Any) -> dict[str, str]:
-    """Return the strings below the keys of a type in its source, with those of the types that it extends."""
+    """Return the docstrings of a type's keys from its source, with those of the types that it extends."""
     texts: dict[str, str] = {}
     for base in (*getattr(kind, "__orig_bases__", ()), kind):
         if not is_typeddict(base):
@@ -104,7 +104,7 @@ def _texts_of_keys(kind: Any) -> dict[str, str]:
 
 
 def _name(kind: Any) -> str:
-    """Return a type in words: `list of DropObject`, `string or null`."""
+    """Describe a type in words: `list of DropObject`, `string or null`."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is NotRequired:
         return _name(parts[0])
@@ -120,5 +120,5 @@ def _name(kind: Any) -> str:
 
 
 def json_literal(value: object) -> str:
-    """Return a literal as JSON has it."""
+    """Format a literal for the page, booleans as in JSON."""
     return str(value).lower() if isinstance(value, bool) else str(value)

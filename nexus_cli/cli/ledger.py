@@ -1,4 +1,4 @@
-"""`nexus ledger copy | share | unshare`: move a ledger to another place, and who sees what of one on a server."""
+"""`nexus ledger copy | share | unshare`: copy a ledger to another place, and share projects of one on a server."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def copy(
 
 
 class _Checked:
-    """Replay of every session of a copy."""
+    """Replays every session of a copy, and counts the requests."""
 
     def __init__(self, source: Ledger) -> None:
         self._source = source
         self.requests = 0
         self.damaged: list[str] = []
-        """Sessions that were damaged before."""
+        """Sessions that the source cannot rebuild either."""
 
     def verify(self, copied: Ledger) -> None:
-        """Raise `NexusError("ledger", ...)` at the first session that the copy rebuilds otherwise than the source."""
+        """Raise `NexusError("ledger", ...)` at the first session that the copy rebuilds differently from the source."""
         for (session,) in copied.db.all("SELECT id FROM sessions ORDER BY key"):
             found = check(copied, session)
             self.requests += found["requests"]
@@ -116,7 +116,7 @@ def unshare(project: Project, role: Role) -> int:
 
 
 def _open_server() -> Ledger:
-    """Return the person's ledger on a server, which they administer; `NexusError("usage", ...)` otherwise."""
+    """Open the ledger on a server. Raises `NexusError("usage", ...)` if it is a file, or for another role's server."""
     place = ledger_place()
     if isinstance(place, Path):
         why, hint = "the ledger is a file", "nexus config set ledger.url postgresql://USER@HOST/NAME"
@@ -130,6 +130,6 @@ def _open_server() -> Ledger:
 
 
 def _identity(project: str) -> str:
-    """Return a project as sessions name it: of a folder on this machine, or as it is."""
+    """Return the identity of a project: that of a folder on this machine, else the text itself."""
     folder = Path(os.path.expanduser(project))
     return str(project_identity(folder.absolute())) if folder.is_dir() else project

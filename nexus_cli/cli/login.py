@@ -1,7 +1,7 @@
-"""`nexus login PROVIDER`: stores the provider's key, typed or pasted unseen at a prompt, or piped in.
+"""`nexus login PROVIDER`: store the provider's key, typed at a hidden prompt or piped in.
 
-A key is never an argument: it would be in the shell's history and in the list of processes. `config.stored_keys`
-stores it; the environment wins over it.
+A key is never an argument: the shell's history and the process list would show it. `config.stored_keys` stores it; a
+key in the environment takes precedence.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from nexus_cli.ui.print.stream import QuietStream, Stream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MOST = 64 * 1024
-"""Bytes that are read from a pipe."""
+"""Most bytes read from a pipe."""
 TRIES = 3
 MOST_COLUMNS = 88
 ReadKey = Callable[[str], str]
-"""Writes a prompt and returns the line that is typed behind it, "" for Esc or at the end of input."""
+"""Writes a prompt and returns the typed line, "" at Esc or the end of input."""
 
 
 @app.command("login", context_settings={"allow_extra_args": True})
@@ -80,11 +80,11 @@ def _piped() -> str:
 
 
 def _what_next(provider: str) -> str:
-    """Return what a person should know after a key was stored."""
+    """Return notes for the person after a key was stored: on a key in the environment, on the model."""
     notes = []
     if name := next((name for name in KEY_VARIABLES[provider] if os.environ.get(name)), ""):
         notes.append(f"{name} is set in the environment and wins over it.")
-    with suppress(NexusError):  # broken settings hinder no login
+    with suppress(NexusError):  # invalid settings must not prevent a login
         settings = load_settings(places(), defaults_dir(), os.environ).settings
         model = unnamed_model(os.environ, settings)
         several = not model and len(keys_to_choose_from(os.environ, settings)) > 1
@@ -97,8 +97,7 @@ def _what_next(provider: str) -> str:
 
 
 def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_key: ReadKey) -> str:
-    """Ask for the key of `provider` and return it; "" for an empty line or the end of input, or after three answers
-    that cannot be one."""
+    """Ask for the key of `provider` and return it; "" for an empty line, the end of input, or three invalid answers."""
     shape = SHAPES[provider]
     _say(stream, f"Create a key for {shape.title} at {shape.page}. Paste it here (Esc to cancel).")
     for _ in range(TRIES):
@@ -114,7 +113,7 @@ def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_ke
 
 
 def offer_login(model: str, environ: Mapping[str, str], stream: Writable, read_key: ReadKey) -> None:
-    """Ask for the key of the provider of `model` if there is none, and store it; Enter alone goes on without."""
+    """Ask for the key of the provider of `model` if there is none, and store it; an empty line skips this."""
     provider = provider_of(model)
     if provider not in SHAPES or not lacks_key(model, environ):
         return
@@ -128,8 +127,8 @@ def _say(stream: Writable, text: str) -> None:
 
 
 def lacks_key(model: str, environ: Mapping[str, str]) -> bool:
-    """True if requests to `model` need a key and there is none, in the environment or stored; a keyring that refuses
-    it has one."""
+    """True if requests to `model` need a key and none is set or stored. A keyring that refuses to return the key counts
+    as having it."""
     provider = provider_of(model)
     if key_variable(provider) in stored_names():
         return False

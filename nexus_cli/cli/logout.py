@@ -1,4 +1,4 @@
-"""`nexus logout PROVIDER`: removes a key that `nexus login` stored."""
+"""`nexus logout PROVIDER`: remove a key that `nexus login` stored."""
 
 from __future__ import annotations
 

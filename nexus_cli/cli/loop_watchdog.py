@@ -2,9 +2,9 @@
 
 A blocked loop fires no timer and reads no key. A thread therefore pings the loop while a turn runs. If the loop is
 blocked after a signal, after the turn's time limit or after the provider's, the watchdog first interrupts the wait for
-the provider, where no state of ours is half done. If that does not help, or something else blocks, it ends the process;
-committed entries are kept, as after any kill. An alarm that the loop keeps postponing does the same where no thread can
-run. Code that holds the interpreter's lock and never checks for signals cannot be ended from within the process.
+the provider, where no change is half done. If that does not help, or something else blocks, it ends the process;
+committed entries are kept, as after any kill. If no thread can run, an alarm does the same, which each answer of the
+loop postpones. Code that holds the GIL and never checks for signals cannot be ended from within the process.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ BLOCKED_AFTER = 4
 EXIT_AFTER = 9
 """Unanswered pings after which the process is ended."""
 LATE_AFTER = 20
-"""Ticks after which a turn that has to end must have ended, even if the loop answers."""
+"""Ticks after which a turn that has to end is ended, even if the loop answers."""
 WAKE = signal.SIGURG
-"""Wakes the main thread from a system call; without a handler the system ignores it."""
+"""The signal that wakes the main thread from a system call; without a handler the system ignores it."""
 
 
 class LoopWatchdog:
-    """A context manager around work in the running loop; may be entered again while it is entered."""
+    """A context manager around work in the running loop. It is reentrant."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class LoopWatchdog:
         resume_line: Callable[[], str] = str,
         before_exit: Callable[[NexusError], None] = lambda error: None,
     ) -> None:
-        """Initialize; `resume_line` returns the command that resumes, or "". `before_exit` is called in another thread
-        with the cause, before the process is ended."""
+        """Initialize; `resume_line` returns the resume command or "". `before_exit` is called with the cause before the
+        process is ended, usually in another thread."""
         self._session = session
         self._resume_line = resume_line
         self._before_exit = before_exit
@@ -57,15 +57,15 @@ class LoopWatchdog:
         self._over = threading.Event()
         self._alive = True
         self._alarms = 0
-        """Alarms since the last answer, with which the loop postpones the next alarm."""
+        """Alarms since the last answer of the loop, which postpones the next alarm."""
         self._signal = 0
         self._signals: _SignalPipe
         self._terminal = _Terminal()
         self._exiting = threading.Lock()
-        """Held by what ends the process: the thread or the alarm, whichever is first."""
+        """Held by the thread or the alarm that ends the process, whichever is first."""
 
     def note_signal(self, number: int) -> None:
-        """Remember that a signal asked for the end of the turn; called by its handler."""
+        """Record that a signal requests the end of the turn. Called by its handler."""
         self._signal = number
 
     def __enter__(self) -> LoopWatchdog:
@@ -111,9 +111,9 @@ class LoopWatchdog:
         signals.close()
 
     def _exit(self, problem: NexusError) -> None:
-        """End the process and its children, with the error and the resume command on stderr if it can be written.
+        """End the process and its children. Print the error and the resume command if stderr can be written.
 
-        Return if it is being ended already.
+        Return at once if another call is already doing so.
         """
         if not self._exiting.acquire(blocking=False):
             return
@@ -140,7 +140,7 @@ class LoopWatchdog:
             signal.setitimer(signal.ITIMER_REAL, (BLOCKED_AFTER + 1) * TICK, TICK)
 
     def _problem(self) -> NexusError | None:
-        """Return why the turn has to end; None if it may go on, however long the loop is blocked."""
+        """Return the reason to end the turn, None if it may continue. A blocked loop alone is no reason."""
         self._signal = self._signal or self._signals.read()
         if self._signal:
             name = signal.Signals(self._signal).name
@@ -157,12 +157,12 @@ class LoopWatchdog:
         return None
 
     def _break_in(self, number: int, frame: FrameType | None) -> None:
-        """Raise an exception in the code that blocks the loop, if it is the turn's own wait for the provider."""
-        if self._exiting.locked():  # it would be raised while the last lines are written
+        """Raise an exception in the code that blocks the loop, if that is the turn's wait for the provider."""
+        if self._exiting.locked():  # it would interrupt the last lines on stderr
             return
         if number == signal.SIGALRM:
             self._alarms += 1
-            if self._alarms < 2:  # one alone comes when the whole process was stopped
+            if self._alarms < 2:  # a single one is normal after SIGCONT
                 return
             if self._alarms > EXIT_AFTER and (problem := self._problem()) is not None:
                 self._exit(problem)
@@ -177,24 +177,24 @@ class LoopWatchdog:
 
 
 class _SignalPipe:
-    """The signals that arrived, even if no Python handler can run because the main thread is in C code."""
+    """Receives signals even while the main thread is in C code, where no Python handler can run."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
         for end in (self._read, self._write):
             os.set_blocking(end, False)
         self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        if self._before != -1:  # asyncio's own, which it reads by itself
+        if self._before != -1:  # asyncio's descriptor, which it reads itself
             signal.set_wakeup_fd(self._before)
 
     def read(self) -> int:
-        """Return the first signal that ends a run, or 0. Never blocks."""
+        """Return the first pending signal that ends a run, or 0. Never blocks."""
         with suppress(OSError):
             return next((number for number in os.read(self._read, 4096) if number in process.SIGNALS), 0)
         return 0
 
     def release(self) -> None:
-        """Give the wakeup descriptor back. Call it in the main thread."""
+        """Restore the wakeup descriptor. Call it in the main thread."""
         if self._before == -1:
             signal.set_wakeup_fd(-1)
 
@@ -205,14 +205,14 @@ class _SignalPipe:
 
 
 class _Terminal:
-    """The terminal while the loop is blocked: Ctrl+C is a signal again, which a screen reads as a key."""
+    """Makes Ctrl+C send SIGINT while the loop is blocked: a screen turns ISIG off and reads it as a key."""
 
     def __init__(self) -> None:
         self._set: list[object] | None = None
-        """The attributes that were set; None if nothing is changed."""
+        """The attributes as set here; None if nothing was changed."""
 
     def let_keys_signal(self) -> None:
-        """Turn ISIG on, unless stdin is no terminal or another job is in its foreground."""
+        """Turn ISIG on, unless it is on, stdin is no terminal, or another job is in the foreground."""
         if self._set is not None:
             return
         with suppress(termios.error, OSError, ValueError):

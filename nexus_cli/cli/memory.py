@@ -1,4 +1,4 @@
-"""`nexus memory`: what is remembered over sessions; all but `consolidate` are twins of `/memory`."""
+"""`nexus memory`: facts remembered across sessions; all commands but `consolidate` are twins of `/memory`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ add_twins(app, "memory")
 @app.command("consolidate")
 def consolidate(model: Model = "", json: Json = False) -> int:
     """Have the model merge and clean up the facts of this project and of the agent, and show what changed."""
-    from nexus_cli.cli import consolidate as work  # noqa: PLC0415  (the engine; the other commands need the ledger alone)
+    from nexus_cli.cli import consolidate as work  # noqa: PLC0415  (loads the engine)
 
     value = work.consolidate(model)
     return print_report(value, work.changes_text, json=json)

@@ -1,4 +1,4 @@
-"""`nexus model list | show | use`: the models that are usable now, and the one that is used when none is named."""
+"""`nexus model list | show | use`: list the usable models, show one, set the default one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nexus space open`: one space in this terminal, from its start to its end, with its agents at work."""
+"""`nexus space open`: show a space in this terminal and run its agents."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
             said.add(line)
             chat.show_note(f"nexus: {line}", "warn")
 
-    # A connection does not wake itself: what is posted here is news for the other one.
+    # A connection gets no notice of its own writes: the agents use a second one.
     answering = ledger.connect_again()
     runner = make_runner(answering, settings, warn)
 
     async def answer_agents(stop: asyncio.Event) -> None:
         await runner.serve(stop, space=space.key)
-        if piped:  # what was asked last is answered before it ends
+        if piped:  # answer the last messages before the end
             await runner.run_due(space=space.key)
 
     patience = None if piped else LEAVE_SECONDS
@@ -57,7 +57,7 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
     if isinstance(view, PipeView):
         view.settle = chat.settle
     if not piped and any(one.kind == AGENT for one in space.members):
-        # Seconds of CPU that would hold up the screen when the first agent answers.
+        # This takes seconds of CPU, which would block the screen when the first agent answers.
         DaemonTask(LitellmBackend().prepare, 60.0).start()
     interrupt, work = Interrupt(), asyncio.ensure_future(chat.run())
     if piped:

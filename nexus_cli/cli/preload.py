@@ -1,4 +1,4 @@
-"""Import at once, for the warm process, what a run of `nexus ask` imports and makes until its request is on the wire.
+"""Import for the warm process everything that a run of `nexus ask` needs until its request is sent.
 
 Nothing here may depend on a setting, a folder, or a variable that `nexus_cli.warm` does not compare.
 """
@@ -25,7 +25,7 @@ MODULES = (
     "encodings.utf_8_sig",
     "platformdirs",
 )
-"""Modules of a run, the model library apart."""
+"""Modules of a run, except the model library."""
 FIRST_REQUEST = (
     "anyio._backends._asyncio",
     "httpcore",
@@ -37,13 +37,12 @@ FIRST_REQUEST = (
     "litellm.responses.mcp.chat_completions_handler",
     "openai.resources",
 )
-"""Modules that the model library imports with its first request: a fifth of a second. It may lack some of them in
-another version."""
+"""Modules that the model library imports at its first request, in 0.2 s. Other versions may lack some of them."""
 REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors")
 
 
 def import_run() -> None:
-    """Import and make everything, with garbage collection off: what is made stays."""
+    """Import everything with garbage collection off, because these objects stay alive."""
     gc.disable()
     for name in MODULES:
         import_module(name)
@@ -54,7 +53,7 @@ def import_run() -> None:
     for name in FIRST_REQUEST:
         _import_if_there(name)
     if distro := _import_if_there("distro"):
-        distro.id()  # for a header of the model library; it keeps the answer
+        distro.id()  # cached: the model library sends it in a header
     model_table.keep_table()
     app.build(completion=False)
     app.load_command("ask")

@@ -1,4 +1,4 @@
-"""Print a report on stdout: as JSON, or as text that cannot harm a terminal, also at the end of a pipe."""
+"""Print a report on stdout as JSON or as text, which is sanitized even in a pipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream
 
 ENDLESS = 2**30
-"""A width that cuts and folds nothing."""
+"""A width at which nothing is cut or wrapped."""
 
 
 def print_report(
@@ -31,19 +31,18 @@ def print_text(text: str) -> None:
 
 
 def print_value(text: str) -> None:
-    """Print a value as it is, for a script; sanitized in a terminal."""
+    """Print a value unchanged for a script; sanitize it in a terminal."""
     stream = Stream(1)
     stream.write((sanitize(text) if stream.terminal else text) + "\n")
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print `value` as indented JSON; in a terminal everything beyond ASCII is escaped."""
+    """Print `value` as indented JSON; in a terminal, escape all non-ASCII characters."""
     stream = Stream(1)
     stream.write(json_text(value, escaped=stream.terminal, indent=2) + "\n")
 
 
 def text_width(*, whole: bool = False) -> int:
-    """Return the width for text forms. With `whole` there is no limit in a pipe unless `COLUMNS` sets one: its reader
-    wants each line complete."""
+    """Return the width for text forms. With `whole`, lines in a pipe are not cut, unless `COLUMNS` sets a width."""
     stream = Stream(1)
     return ENDLESS if whole and not stream.terminal and not os.environ.get("COLUMNS") else stream.width

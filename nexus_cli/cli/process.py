@@ -1,7 +1,7 @@
-"""The process around the program: signals during start-up, the import path, closed descriptors, the exit.
+"""The process around the program: signals during start-up, import path, closed descriptors, exit.
 
-Imports only what Python itself has loaded, so that it can run before anything else. `interrupt` handles signals while
-a turn runs.
+Imports only modules that Python itself has loaded, so that it can run before anything else. `interrupt` handles signals
+while a turn runs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SIGNALS = (SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 
 
 def take_in_hand(arguments: Sequence[str]) -> None:
-    """Set this process up for a command line: signals, garbage collection, import path, descriptors."""
+    """Set up this process for a command line: signals, garbage collection, import path, descriptors."""
     exit_on_signals(arguments)
-    gc.disable()  # during start-up: it takes a tenth of the time, and there is no garbage yet
+    gc.disable()  # it takes a tenth of the start-up, and there is no garbage yet
     block_imports_from_cwd()
     reopen_descriptors()
 
@@ -40,13 +40,13 @@ def freeze_gc() -> None:
 
 
 _json_form = ""
-"""The option that asked for a result object, as long as nobody else writes it."""
+"""The option that requests a result object; "" once another module writes it."""
 
 
 def exit_on_signals(arguments: Sequence[str] = ()) -> None:
-    """End the process at SIGINT, SIGTERM and SIGHUP from now on, with one line on stderr and 130, 143 or 129.
+    """From now on, end the process at SIGINT, SIGTERM or SIGHUP with one line on stderr and status 130, 143 or 129.
 
-    If `arguments` ask for JSON, the result object is written before that, until `drop_signal_result`.
+    If `arguments` ask for JSON, the result object is written first, until `drop_signal_result`.
     """
     global _json_form
     _json_form = signal_result.json_form(arguments)
@@ -54,14 +54,14 @@ def exit_on_signals(arguments: Sequence[str] = ()) -> None:
 
 
 def handle_signals(handler: Callable[[int, FrameType | None], object]) -> None:
-    """Give the three signals to `handler`. An ignored SIGHUP stays ignored (nohup), an ignored SIGINT does not."""
+    """Install `handler` for the three signals. An ignored SIGHUP stays ignored (nohup), an ignored SIGINT does not."""
     for number in SIGNALS:
         if number != _signal.SIGHUP or _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, handler)
 
 
 def drop_signal_result() -> None:
-    """Write no result object at a signal: someone else writes it."""
+    """Write no result object at a signal any more, because another module writes it."""
     global _json_form
     _json_form = ""
 
@@ -84,17 +84,17 @@ _blocked: set[str] = set()
 
 
 class _ImportGuard:
-    """A guard that keeps blocked folders off the import path (litellm appends the working folder again)."""
+    """A finder that keeps blocked folders off the import path (litellm appends the working folder again)."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Clean the path before each import of a top-level module; find nothing."""
+        """Remove blocked folders from the path before each import of a top-level module; find nothing."""
         if path is None and not _blocked.isdisjoint(sys.path):
             sys.path[:] = [entry for entry in sys.path if entry not in _blocked]
         return None
 
 
 def block_imports_from(folder: str) -> None:
-    """Remove `folder` and every relative entry from the import path for good.
+    """Remove `folder` and every relative entry from the import path permanently.
 
     A folder of the interpreter itself (its library, its site-packages) stays.
     """
@@ -110,7 +110,7 @@ def block_imports_from(folder: str) -> None:
 
 
 def block_imports_from_cwd() -> None:
-    """Do the same for the working folder; if it has vanished, remove only the relative entries."""
+    """Remove the working folder from the import path; if it was deleted, only the relative entries."""
     try:
         folder = os.getcwd()
     except OSError:
@@ -120,7 +120,7 @@ def block_imports_from_cwd() -> None:
 
 
 def reopen_descriptors() -> None:
-    """Open /dev/null where stdin, stdout or stderr is closed, so that no file of ours gets its number."""
+    """Open /dev/null in place of a closed stdin, stdout or stderr, so that no other file gets its number."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -138,9 +138,9 @@ def reopen_descriptors() -> None:
 def exit_process(status: int, text: str = "", before_exit: Callable[[], object] = lambda: None) -> NoReturn:
     """Write `text` to stdout, flush both streams and end the process without the interpreter's teardown.
 
-    `before_exit` is called when everything is written.
+    `before_exit` is called after the flush.
 
-    A closed pipe is no error. Output that cannot be written is reported on stderr and makes the status 1.
+    A closed pipe is no error. Output that cannot be written is reported on stderr and turns status 0 into 1.
     """
     try:
         if text:

@@ -55,5 +55,5 @@ def _wire(ledger: Ledger, session: str, step: int | None) -> dict[str, Any]:
     try:
         settings = load_settings(places(), defaults_dir(), os.environ).settings
     except NexusError:
-        settings = Settings()  # what was sent does not depend on today's settings, but for a window that they name
+        settings = Settings()  # only a window in the settings could matter
     return asyncio.run(check_wire(ledger, session, settings, step))

@@ -1,4 +1,4 @@
-"""`nexus rules list | test | add | remove`: what runs without asking, what asks, what is refused."""
+"""`nexus rules list | test | add | remove`: the permission rules for tool calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Words = Annotated[
 
 
 def _read() -> RuleSet:
-    """Return the rules in force; the person is told of a project whose file has no effect."""
+    """Load the rules in force, and print the notices of the settings."""
     folder = project_root(working_folder())
     for notice in load_settings_in(folder, places(), defaults_dir(), os.environ).settings.notices:
         write_stderr_line(f"nexus: {notice}")
@@ -39,7 +39,7 @@ def _read() -> RuleSet:
 
 
 def _refuse_problems(rules: RuleSet) -> None:
-    """Raise `NexusError("config", ...)` for the first wrong rule; the others are lines on stderr."""
+    """Raise `NexusError("config", ...)` for the first invalid rule; print the others on stderr."""
     for problem in rules.problems[1:]:
         write_stderr_line(f"nexus: {problem}")
     if rules.problems:
@@ -67,7 +67,7 @@ def list_rules(json: Json = False) -> int:
 
 
 def _extent(rule: PermissionRule) -> str:
-    """Return where a rule holds."""
+    """Describe the scope of a rule: a folder, everywhere, or this project."""
     if rule.folder:
         return with_tilde(rule.folder)
     return "everywhere" if rule.file == str(places().settings) else "this project"
@@ -109,7 +109,7 @@ def test_command(
 
 
 def decision_text(value: CommandDecision) -> str:
-    """Return the decision in lines: the whole, then each part."""
+    """Format the decision: a summary line, then a line for each part."""
     lines = [f"{value.decision}: {value.why} ({CONFINED[value.profile]})"]
     for part in value.parts:
         words = " ".join(part.command)

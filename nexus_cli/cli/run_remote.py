@@ -1,4 +1,4 @@
-"""`nexus --connect URL`: the REPL in front of an agent of `nexus serve`, from its start to its end."""
+"""`nexus --connect URL`: the REPL as a client of an agent of `nexus serve`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.server_results import ListedAgent
 
 TAKEN = {"--model", "--resume", "--cd", "--recipe", "--allow", "--quiet", "--verbose"}
-"""Options that mean something for an agent elsewhere."""
+"""Options that apply to an agent on a server."""
 
 
 def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
-    """Run the REPL in front of a new agent, or of the one that --resume names; return the exit status."""
+    """Run the REPL with a new agent, or with the one that --resume names; return the exit status."""
     shared.check()
     if others := [option for option in shared.given if option not in TAKEN]:
         raise NexusError("usage", f"{others[0]} and --connect", "the session runs on the server", f"Omit {others[0]}")
@@ -49,7 +49,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
 
 
 class _Remote:
-    """One run."""
+    """One run of the REPL with a remote agent."""
 
     def __init__(self, url: str, token: str, shared: SharedOptions, settings: Settings, folder: Path) -> None:
         self._url, self._token, self._shared, self._settings, self._folder = url, token, shared, settings, folder
@@ -91,7 +91,7 @@ class _Remote:
             await asyncio.gather(reading, return_exceptions=True)
 
     async def _find_agent(self, client: Client) -> ListedAgent:
-        """Return the row of the agent that --resume names, or of a new one."""
+        """Return the row of the agent that --resume names, or of a new one. Raises `NexusError("usage", ...)`."""
         shared, wanted = self._shared, self._shared.resume
         if not wanted:
             made = await client.create_agent(
@@ -110,7 +110,7 @@ class _Remote:
         return rows[wanted]
 
     async def _leave(self, client: Client, backend: RemoteAgent) -> None:
-        """Destroy an agent that was never used; say how to come back to any other."""
+        """Destroy a new agent that was never used; print how to return to any other."""
         if backend.status_code:
             return
         try:

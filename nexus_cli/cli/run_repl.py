@@ -1,6 +1,6 @@
 """Plain `nexus` in a terminal: choose model and session, build the REPL, run it, print the resume command.
 
-The REPL itself is `nexus_cli.ui.repl`. Here are its parts, the signals and the end of the process.
+The REPL itself is `nexus_cli.ui.repl`. This module connects its parts, and handles signals and the exit.
 """
 
 from __future__ import annotations
@@ -52,14 +52,13 @@ from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.repl import Repl
 
 PREPARE_AFTER = 0.1
-"""Seconds after which the sandbox is tried and the model library loaded in the background: the prompt is visible by
-then."""
+"""Seconds before the sandbox is probed and the model library loaded in the background: the prompt is shown first."""
 RESET_TERMINAL = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
-"""Plain text, visible cursor, no bracketed paste, on a new line."""
+"""Resets text attributes, shows the cursor, turns bracketed paste off and begins a new line."""
 
 
 def run_repl(shared: SharedOptions) -> int:
-    """Run the REPL and return the exit status. Raises `NexusError` for what fails before there is a session."""
+    """Run the REPL and return the exit status. Raises `NexusError` for errors before the session exists."""
     shared.check()
     picks = shared.resume == PICK
     shared = replace(shared, resume="") if picks else shared
@@ -78,7 +77,7 @@ def run_repl(shared: SharedOptions) -> int:
 
 
 def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
-    """Return the model; where there is neither a key nor a local server, ask for a key first."""
+    """Return the model; if there is neither a key nor a local server, ask for a key first."""
     resumes = bool(shared.resume or shared.newest)
     try:
         return choose_model(shared.model, os.environ, settings, resumes=resumes)
@@ -101,14 +100,14 @@ def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
 
 
 class StderrLines(io.TextIOBase):
-    """A replacement for `sys.stderr` while the screen is drawn: lines of libraries go to `write_line`."""
+    """A replacement for `sys.stderr` while the screen is drawn: passes lines of libraries to `write_line`."""
 
     def __init__(self, write_line: Callable[[str], object]) -> None:
         self._write_line = write_line
         self._partial = ""
 
     def write(self, text: str) -> int:
-        """Pass on the lines that `text` ends. Safe from any thread."""
+        """Pass on each complete line. Safe from any thread."""
         *lines, self._partial = (self._partial + text)[-8192:].split("\n")
         for line in filter(str.strip, lines):
             self._write_line(line)
@@ -121,7 +120,7 @@ class _ReplRun:
     def __init__(
         self, shared: SharedOptions, options: Options, settings: Settings, work: WorkFolder, first: str = ""
     ) -> None:
-        """`first` is a slash command that runs first."""
+        """Initialize; `first` is a slash command to run at the start."""
         self._shared = shared
         self._work = work
         self._first = first
@@ -136,7 +135,7 @@ class _ReplRun:
         made, view, theme = self._made, self._made.view, self._made.theme
         approver = made.make_approver()
         session = open_session(self._options, self._settings, approver=approver, services=SERVICES)
-        # A link to a file opens it on the machine of the terminal.
+        # Terminals open links to files on their own machine, so there are none over SSH.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
         renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=not made.is_dumb, folder=folder)
         backend = self._backend = LocalSession(session)
@@ -188,7 +187,7 @@ class _ReplRun:
         return interrupt.status if interrupt.signal else status
 
     async def _run_until_left(self, repl: Repl) -> int:
-        """Run the REPL; return the exit status that holds unless a signal arrived."""
+        """Run the REPL; return its exit status, which that of a signal overrides."""
         try:
             await repl.run()
         except (OSError, EOFError) as error:
@@ -196,7 +195,7 @@ class _ReplRun:
                 write_stderr_line(report_bug(error).line)
                 return 1
             return 128 + signal.SIGHUP
-        except Exception as bug:  # the resume command must be the last line whatever went wrong
+        except Exception as bug:  # the resume command must be printed even then
             if self._shared.verbose:
                 sys.excepthook(type(bug), bug, bug.__traceback__)
             write_stderr_line(report_bug(bug).line)
@@ -219,12 +218,12 @@ class _ReplRun:
             self._backend.show_conversation()
 
     def _resume_line(self, named: str = "") -> str:
-        """Return the command that resumes the session, `named` so; with its whole id in the watchdog's thread."""
+        """Return the line with the resume command, which has the id `named`, by default the whole id."""
         session = self._backend.session
         return format_resume_line(session, "nexus", self._shared, named) if session.ledger is not None else ""
 
     def _reset_terminal(self, error: NexusError) -> None:
-        """Give the terminal back as it was at the start. Called in the watchdog's thread."""
+        """Restore the initial state of the terminal. Called in the watchdog's thread."""
         if self._terminal is not None:
             with suppress(termios.error, OSError):  # the window may be closed
                 termios.tcsetattr(0, termios.TCSANOW, self._terminal)
@@ -232,9 +231,9 @@ class _ReplRun:
 
 
 def _take_away_lines(session: Session) -> list[str]:
-    """Return what unattended runs of the project did since the person was last here."""
+    """Return lines about the unattended runs of the project since the person's last visit."""
     ledger = session.ledger
-    with suppress(NexusError):  # the session itself says that the ledger fails
+    with suppress(NexusError):  # the session reports a failed ledger
         if ledger is not None and ledger.is_kept and ledger.has_runs():
             from nexus_cli.runs.away_report import take_away_lines  # noqa: PLC0415  (few projects have runs)
 
@@ -243,7 +242,7 @@ def _take_away_lines(session: Session) -> list[str]:
 
 
 def _has_entries(session: Session) -> bool:
-    """True if something happened in the session and was saved."""
+    """True if the session has saved entries."""
     if session.ledger is None or not session.saved:
         return False
     try:
@@ -253,7 +252,7 @@ def _has_entries(session: Session) -> bool:
 
 
 def _is_terminal(descriptor: int) -> bool:
-    """True if the terminal still answers."""
+    """True if the descriptor is a terminal that still answers."""
     try:
         return bool(termios.tcgetattr(descriptor))
     except (termios.error, OSError):
@@ -261,7 +260,7 @@ def _is_terminal(descriptor: int) -> bool:
 
 
 def _prepare(repl: Repl, session: Session, loop: asyncio.AbstractEventLoop) -> None:
-    """Load in a thread what the first request and the first command need; what fails is reported by these."""
+    """Probe the sandbox and load the model library in a thread. Errors are reported at the first use."""
 
     def load() -> None:
         if not session.has_sandbox():

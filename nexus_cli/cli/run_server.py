@@ -1,4 +1,4 @@
-"""One server from its start to its end: where it listens, its token, signals, turns that finish their step."""
+"""Run one server from start to exit: its address, its token, signals, and turns that finish their step."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import ServeLine
 
 MOST_FILES = 4096
-"""Open files: agents, connections, workers and their requests hold one each. Many systems give 1,024."""
+"""Limit of open files: each agent, connection, worker and request holds one. Many systems default to 1,024."""
 AGAIN_SECONDS = 15.0
-"""Seconds after which is tried again what the ledger has refused."""
+"""Seconds before another attempt after the ledger has failed."""
 STEP_SECONDS = 60.0
-"""Seconds that running turns have at the end to finish their step."""
+"""Seconds that running turns have at shutdown to finish their step."""
 
 
 def run_server(
     folder: Path, settings: Settings, model: str, allow: str, address: tuple[str, int] | Path, *, json: bool
 ) -> int:
-    """Serve at `address`, a host and a port or a socket file, until a signal or `shutdown`; return the exit status."""
+    """Serve at `address`, a host and port or a socket file, until a signal or `shutdown`; return the exit status."""
     provider = make_provider(settings)
     pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=provider)
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
@@ -62,7 +62,7 @@ def run_server(
 
 
 def _raise_file_limit() -> None:
-    """Let this process open more files, as far as it may."""
+    """Raise the soft limit of open files to `MOST_FILES`, at most to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -71,11 +71,11 @@ def _raise_file_limit() -> None:
 
 
 def _leave_nothing() -> None:
-    """Do nothing: an address leaves no file."""
+    """Do nothing: a TCP address leaves no file."""
 
 
 class _Work:
-    """The work beside the agents: plans, services, spaces, runs whose wait is over."""
+    """The work besides the agents: plans, services, spaces, and runs whose wait is over."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class _Work:
 
     @classmethod
     def open(cls, settings: Settings, folder: Path, warn: Callable[[str], None], provider: Provider) -> _Work | None:
-        """Return it; None where the ledger cannot be written, which `warn` is told."""
+        """Open the ledger and load the services. If that fails, pass the reason to `warn` and return None."""
         try:
             ledger = Ledger.open(ledger_place())
             services, problems = load_services(settings.services, folder)
@@ -105,7 +105,7 @@ class _Work:
         return cls(ledger, settings, services, warn, provider)
 
     def start(self) -> None:
-        """Begin to do what is due."""
+        """Start to run what is due."""
         self._task = asyncio.create_task(self._serve())
         self._task.add_done_callback(self._note_end)
 
@@ -113,7 +113,7 @@ class _Work:
         while not self._stop.is_set():
             try:
                 await self._runner.serve(self._stop)
-            except NexusError as error:  # the disk is full, or somebody keeps the ledger locked
+            except NexusError as error:  # the disk is full, or another process holds a lock
                 self._warn(f"{error.message}; plans, services and waiting runs go on when that is over")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), AGAIN_SECONDS)
@@ -123,19 +123,19 @@ class _Work:
             self._warn(f"{report_bug(error).message}: plans, services and waiting runs are not served any more")
 
     async def finish_steps(self) -> None:
-        """Begin nothing more, and let what runs finish its step."""
+        """Start no other work, and let running work finish its step."""
         self._stop.set()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=STEP_SECONDS)
 
     async def aclose(self) -> None:
-        """Stop what runs: another process goes on with it."""
+        """Stop the running work, for another process to resume, and close the ledger."""
         await self._runner.aclose()
         self._ledger.close()
 
 
 class _Run:
-    """One server from its start to its end."""
+    """One run of the server."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class _Run:
         host: str,
         leave: Callable[[], None],
     ) -> None:
-        """`leave` removes the socket file, also where a second signal ends the process."""
+        """Initialize; `leave` removes the socket file, also if a second signal ends the process."""
         self._pool, self._folder, self._listening, self._host, self._leave = pool, folder, listening, host, leave
         self._end = asyncio.Event()
         self._methods = PoolMethods(pool, folder, self._end.set)
@@ -190,7 +190,7 @@ class _Run:
         return self._interrupt.status if self._interrupt.signal else 0
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Tell what nobody waited for in one line, instead of a traceback on stderr."""
+        """Print an unhandled error of the loop as one line, instead of a traceback."""
         error = context.get("exception")
         if isinstance(error, OSError):
             self._warn(f"{context['message']}: {error.strerror or error}")
@@ -198,13 +198,13 @@ class _Run:
             self._warn(report_bug(error).message)
 
     def _warn(self, line: str) -> None:
-        """Print a line for the person, the same one once."""
+        """Print a line for the person, unless it was printed before."""
         if line not in self._warned:
             self._warned.add(line)
             write_stderr_line(f"nexus: {line}")
 
     def _print(self, url: str, path: Path, services: list[Service], json: bool) -> None:
-        """Print one line on stdout: where it listens; on stderr one for each service."""
+        """Print the address in one line on stdout, and a line for each service on stderr."""
         if self._host not in {"", *LOOPBACK}:
             write_stderr_line(f"nexus: listening on {self._host}: whoever reads along has the token; prefer a tunnel")
         listed = [service_value(one, url) for one in services]
@@ -215,7 +215,7 @@ class _Run:
             write_stderr_line(f"nexus: POST {one['url']} starts {one['name']} (token: {one['token_file']})")
 
     def _print_running(self) -> None:
-        """Print what the end waits for."""
+        """Print the agents that the shutdown waits for."""
         if names := [agent.agent_id for agent in self._pool.list() if agent.dispatcher.state != "idle"]:
             others = f" and {len(names) - 1} more" if names[1:] else ""
             write_stderr_line(
@@ -224,7 +224,7 @@ class _Run:
             )
 
     def _print_open(self) -> None:
-        """Print how turns that were cut short are resumed."""
+        """Print how to resume the turns that were cut short."""
         for agent in self._pool.list():
             if agent.session.is_open() and agent.session.saved:
                 write_stderr_line(

@@ -1,6 +1,6 @@
-"""Run one turn of a session for a person or a pipe: events to renderers, signals to the session, the exit status.
+"""Run one turn of a session: pass its events to renderers and signals to the session, return the exit status.
 
-Knows nothing of how options were given on the command line.
+Independent of the syntax of the command line.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 NOT_KEPT = "Nothing was saved to continue from: ask again, or ask for less"
 SILENT = 10.0
-"""Seconds without an event after which a terminal without a spinner gets a line."""
+"""Seconds without an event after which a terminal without a spinner gets a progress line."""
 
 
 def run_turn(run: PreparedTurn) -> int:
-    """Run the turn and return the exit status; every error is on stderr by then.
+    """Run the turn and return the exit status. Errors are printed on stderr, not raised.
 
     If the status is not 0 and the session was saved, the last line on stderr is the command that resumes it.
     """
@@ -56,9 +56,9 @@ class _Turn:
         err = self._choose_streams()
         self._interrupt = Interrupt()
         self._broken: NexusError | None = None
-        """Why stdout takes no more output."""
+        """The error of a failed write to stdout."""
         self._closed = False
-        """The reader of stdout has left."""
+        """True once the reader of stdout has closed it."""
         self._explain: Callable[[Event], None] | None = None
         self._moved_at, self._asking = 0.0, False
         self._restore_terminal: Callable[[], None] = lambda: None
@@ -97,7 +97,7 @@ class _Turn:
         )
 
     def _choose_streams(self) -> Writable:
-        """Make what shows the turn on stdout and stderr; return the stream on which a person is asked."""
+        """Create the renderers for stdout and stderr; return the stream for questions to a person."""
         options = self._run.options
         verbose, quiet = options.shared.verbose, options.shared.quiet
         out: Writable = Stream(1)
@@ -122,7 +122,7 @@ class _Turn:
         return err
 
     def run(self) -> int:
-        """Run the turn in a loop of its own; return the exit status."""
+        """Run the turn in an event loop; return the exit status."""
         session = self._session
         self._remarks.session = session
         for notice in session.notices:
@@ -133,10 +133,10 @@ class _Turn:
             self._explain = ContextExplainer(self._notices, record.drops).feed
         try:
             status = run_in_loop(self._run_session())
-        except Exception as error:  # the resume command must be the last line whatever went wrong
+        except Exception as error:  # the resume command must be printed even then
             if self._run.options.shared.verbose:
                 sys.excepthook(type(error), error, error.__traceback__)
-            from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (few runs end so)
+            from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
 
             self._remarks.error(report_bug(error).line)
             status = 1
@@ -177,7 +177,7 @@ class _Turn:
         return outcome.exit
 
     async def _break_silence(self) -> None:
-        """Say that work goes on where no spinner can."""
+        """Print a progress line after a long silence, for outputs without a spinner."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
@@ -202,7 +202,7 @@ class _Turn:
         return outcome
 
     def _print_blocked(self, error: NexusError) -> None:
-        """Print the result object from the watchdog's thread, if stdout can be written."""
+        """Print the result object if stdout can be written. Called in the watchdog's thread."""
         self._restore_terminal()
         if select.select([], [1], [], 0)[1]:
             session = self._session
@@ -210,15 +210,15 @@ class _Turn:
                 self._renderer.end({**_failure_result(error), "session": session.id or None, "model": session.model})
 
     def _final_outcome(self, outcome: Outcome) -> Outcome:
-        """Return `outcome` with the exit status of what cancelled it, a complete text or none, and a hint that holds.
+        """Return the outcome to report: its exit status is that of a signal or a failed write, partial text is removed.
 
-        A reader that left changes nothing.
+        A closed pipe changes nothing.
         """
         if outcome.ok:
             return outcome
         if outcome.error and outcome.error["hint"].startswith(KEPT) and not self._session.saved:
             outcome = replace(outcome, error={**outcome.error, "hint": NOT_KEPT})
-        from nexus_cli.session.outcome import PARTIAL  # noqa: PLC0415  (loaded by then)
+        from nexus_cli.session.outcome import PARTIAL  # noqa: PLC0415  (imported already)
 
         if outcome.error and outcome.error["kind"] in PARTIAL:
             outcome = replace(outcome, text="")
@@ -227,7 +227,7 @@ class _Turn:
         return replace(outcome, exit=self._interrupt.status) if self._interrupt.signal else outcome
 
     def _print(self, write: Callable[[], None]) -> None:
-        """Call `write` unless stdout has failed; when it fails, cancel the turn, which nobody can read any more."""
+        """Call `write` unless stdout has failed. If it fails, cancel the turn, because nobody can read the answer."""
         if self._closed or self._broken:
             return
         try:
@@ -243,7 +243,7 @@ class _Turn:
         inner = event.event if isinstance(event, AgentEvent) else event
         self._moved_at, self._asking = asyncio.get_running_loop().time(), isinstance(inner, ApprovalRequest)
         if self._live is not None and self._live is not self._renderer:
-            self._live.feed(event)  # first: where the answer goes to a pipe, nothing is drawn any more when it comes
+            self._live.feed(event)  # first: it stops drawing before the answer is written to a pipe
         self._print(lambda: self._renderer.feed(event))
         if not ((self._closed or self._broken) and isinstance(event, TurnEnd)):
             self._remarks.feed(event)
@@ -255,13 +255,13 @@ class _Turn:
 
 
 def _failure_result(error: NexusError) -> AskResult:
-    from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (few runs end so)
+    from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (after a failure only)
 
     return failure_result(error)
 
 
 def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder, model: str, **more: Any) -> Options:
-    """Return the options of the session that the command line asks for."""
+    """Return the session options that the command line asks for."""
     return Options(
         cwd=work.path,
         worktree=work.worktree,
@@ -278,15 +278,14 @@ def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder,
 
 
 def format_resume_line(session: Session, command: str, shared: SharedOptions, named: str = "") -> str:
-    """Return the line that says how `command` resumes `session` (`named` so) in the same place; "" if it was not
-    saved."""
+    """Return the line that resumes `session` with `command` in the same folder, as `named` or by id; "" if unsaved."""
     place = f" -C {_quote_word(shared.directory)}" if shared.directory else ""
     place += f" -w {shared.worktree}" if shared.worktree else ""
     return f"Resume with: {command}{place} -r {named or session.id}" if session.saved else ""
 
 
 def _quote_word(text: str) -> str:
-    """Return `text` as one shell word on one line, whatever it holds."""
+    """Quote `text` as one shell word on one line; control characters are escaped."""
     if text.isprintable() and "  " not in text:
         return shlex.quote(text)
     plain = (char if char.isprintable() and char not in "\\' " else None for char in text)

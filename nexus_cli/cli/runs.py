@@ -1,4 +1,4 @@
-"""`nexus runs list | show | cancel | resume`: work that waits, is queued or was done without anybody watching."""
+"""`nexus runs list | show | cancel | resume`: runs that wait, are queued, or ran unattended."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def resume_run(
     if now.state == WAITING and ledger.runs.signals(now.key):
         done = "continues in the process that has its session open"
     print_report(run_report(ledger, now, done), run_text, json=json)
-    # A run whose turn ended well has failed only if its budget ended in the report.
+    # A run fails after a successful turn only if its budget ended during the report.
     failed = EXIT_STATUS["limit"] if exit_status in (0, EXIT_STATUS["limit"]) else 1
     return {DONE: 0, FAILED: failed, WAITING: 0 if done else EXIT_STATUS["waiting"]}.get(now.state, 0)
 
 
 def _signal(ledger: Ledger, run: Run, answer: str) -> None:
-    """Record that a person resumes the run, or what they answer; `NexusError("usage", ...)` without an answer."""
+    """Signal that a person resumes or answers the run. Raises `NexusError("usage", ...)` if it needs an answer."""
     asks = run.waits is not None and run.waits.kind == APPROVAL
     if answer and not asks:
         raise NexusError("usage", f"--answer {answer}", f"{run.id} asks nothing", f"nexus runs resume {run.id}")
@@ -82,8 +82,8 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
 
 
 def _drive(ledger: Ledger, run: Run, *, json: bool) -> int | None:
-    """Drive a run; return the exit status of its newest turn, None if it had none."""
-    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (the engine, if there is work)
+    """Drive a run; return the exit status of its newest turn, None if it had no turn."""
+    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
     from nexus_cli.core.event import TurnEnd  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415
 
@@ -112,11 +112,11 @@ def _drive(ledger: Ledger, run: Run, *, json: bool) -> int | None:
 
 
 def _show_nothing(run: Run, event: Event) -> None:
-    """Show nothing: the result is JSON."""
+    """Ignore the event: with --json only the result is printed."""
 
 
 def _make_show() -> Callable[[Run, Any], None]:
-    """Return what shows the progress of a run on stderr, as a turn of `nexus ask` does."""
+    """Return a function that prints the progress of a run on stderr, as `nexus ask` does."""
     from nexus_cli.ui.print.progress_lines import ProgressLines  # noqa: PLC0415
 
     lines = ProgressLines(Stream(2))
@@ -124,7 +124,7 @@ def _make_show() -> Callable[[Run, Any], None]:
 
 
 def _make_approver() -> Approver | None:
-    """Return who is asked here, None where nobody can be."""
+    """Return an approver that asks in this terminal, None without a terminal."""
     err = Stream(2)
     if not (os.isatty(0) and err.terminal):
         return None

@@ -1,4 +1,4 @@
-"""`nexus schedule add | list | remove | pause | resume | run`: work at a time, or again and again."""
+"""`nexus schedule add | list | remove | pause | resume | run`: schedule work, once or repeatedly."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def serve(
             raise
         chosen = ""
         write_stderr_line(f"nexus: {error.message}; every agent has to name its model")
-    from nexus_cli.cli.run_server import run_server  # noqa: PLC0415  (the engine, once there is something to do)
+    from nexus_cli.cli.run_server import run_server  # noqa: PLC0415  (loads the engine)
 
     address = Path.cwd() / socket_path if socket_path else (host, port or 0)
     return run_server(folder, settings, chosen, allow, address, json=json)

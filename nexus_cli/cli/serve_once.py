@@ -1,4 +1,4 @@
-"""`nexus serve --once` and `nexus schedule run`: do what is due, print a line for each run, and end."""
+"""`nexus serve --once` and `nexus schedule run`: run what is due, print a line for each run, and exit."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 
 def serve_once(ledger: Ledger, *, json: bool) -> int:
-    """Do what is due in the ledger; return 0 if all of it went well, 3 if limits stopped runs and no other run failed,
-    else 1."""
+    """Run what is due in the ledger. Return 0 if all of it succeeded, 3 if only limits stopped runs, else 1."""
     if not has_work(ledger):
         return _print([], "", json, 0)
     return _drive(ledger, json=json)
 
 
 def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
-    """Run a plan now, beside its times; return as `serve_once` does."""
-    from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415  (with the engine)
+    """Run a plan now, in addition to its times; return a status like `serve_once`."""
+    from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415  (loads the engine)
     from nexus_cli.ui.print.progress_lines import ProgressLines  # noqa: PLC0415
 
     key, err = fire_now(ledger, plan), Stream(2)
@@ -43,11 +42,11 @@ def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
 
 
 def _show_nothing(event: Event) -> None:
-    """Show nothing: nobody watches."""
+    """Ignore the event."""
 
 
 def has_work(ledger: Ledger) -> bool:
-    """True if a plan is due, or a run may be taken up, waits for something, or runs in a process that may be gone."""
+    """True if a plan is due, or a run is due, waits, or is marked as running, because its process may be gone."""
     runs = ledger.runs
     return bool(ledger.plans.due(runs.now()) or runs.due(1) or runs.waiting() or runs.list_runs([RUNNING], 1))
 
@@ -60,8 +59,8 @@ def _drive(
     show: Callable[[Event], None] = _show_nothing,
     **where: Any,
 ) -> int:
-    """Drive what is due; where nothing was, print the runs of the keys `or_else` as they are."""
-    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (the engine, once there is something to do)
+    """Run what is due and print the runs, those with the keys `or_else` if there were none; return the exit status."""
+    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
 
     settings = load_settings(places(), defaults_dir(), os.environ).settings
     interrupt, said, statuses = Interrupt(), list[str](), dict[int, int]()
@@ -90,7 +89,7 @@ def _drive(
 
     runs = run_in_loop(drive())
     failed = {statuses.get(run.key, 1) for run in runs if run.state == FAILED}
-    # A run whose turn ended well has failed only if its budget ended in the report.
+    # A run fails after a successful turn only if its budget ended during the report.
     status = _print(runs, "; ".join(said), json, 0 if not failed else 3 if failed <= {0, 3} else 1)
     return interrupt.status if interrupt.signal else status
 
@@ -98,12 +97,12 @@ def _drive(
 def make_runner(
     ledger: Ledger, settings: Settings, warn: Callable[[str], None], provider: Provider | None = None, **more: Any
 ) -> Runner:
-    """Return a runner of everything that may be due; `warn` gets lines for the person, the same one more than once.
+    """Return a runner for everything that may be due; `warn` gets lines for the person, possibly repeated ones.
 
-    `more` goes to the `Runner`.
+    `more` is passed to the `Runner`.
     """
     from nexus_cli.runs.fire_plans import PlanProducer  # noqa: PLC0415
-    from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (the engine)
+    from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
     from nexus_cli.runs.unattended import KEPT, UnattendedRules  # noqa: PLC0415
 
     rules = UnattendedRules(settings.runs)
@@ -140,7 +139,7 @@ def _print(runs: list[Run], note: str, json: bool, status: int) -> int:
 
 
 def run_line(run: Run) -> str:
-    """Return a run that was driven in one line."""
+    """Describe a run on one line of at most 300 characters."""
     cost = f" ${run.cost_usd:.4f}" if run.cost_usd else ""
     said = run.error or (f"waits for {run.waits.why}" if run.waits else run.report if run.state == DONE else "")
     return " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())[:300]

@@ -1,4 +1,4 @@
-"""Open the ledger and find the session that a command means."""
+"""Open the ledger, and find the session that a command names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nexus_cli.ui.print.stream import write_stderr_line
 
 
 def open_ledger(*, writes: bool = False) -> Ledger:
-    """Open the person's ledger, writable if the command `writes`; an empty one in memory if there is none yet.
+    """Open the person's ledger, read-only unless the command `writes`; an empty one in memory if there is none yet.
 
     Raises `NexusError("ledger", ...)` if it cannot be opened.
     """
@@ -24,7 +24,7 @@ def open_ledger(*, writes: bool = False) -> Ledger:
 
 
 def find_session_id(ledger: Ledger, key: str) -> str:
-    """Return the id of the session that `key` names; with "" that of the newest of this folder.
+    """Return the id of the session that `key` names; for "" the newest of this folder.
 
     Raises `NexusError("usage", ...)` if there is none.
     """

@@ -1,4 +1,4 @@
-"""`nexus sessions list | show | search | export | fork | rename | delete`: front ends of the ledger and its reports."""
+"""`nexus sessions list | show | search | export | fork | rename | delete`: the sessions in the ledger."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")
 LISTED = 50
-"""Sessions that are listed unless a limit is given."""
+"""Default number of listed sessions."""
 Key = Annotated[str, typer.Argument(metavar="ID", help="Id, its start or end, or name.")]
 
 

@@ -1,7 +1,7 @@
-"""The result object of a run that a signal ends before there is a session (`nexus docs json`).
+"""The result object of a run that a signal ends before its session exists (`nexus docs json`).
 
-Reads the command line without the parser, which may not be imported yet, or has stopped at a wrong word. Like
-`process` it imports only what Python itself has loaded. Every other result is made elsewhere.
+Parses the command line without typer, which may not be imported yet or may have failed. Like `process`, it imports only
+modules that Python itself has loaded. All other results are made elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VALUED = frozenset(
     --max-total-tokens --max-cost --timeout --connect --token-file
     """.split()
 )
-"""The options of `nexus` and `nexus ask` whose value is the next word."""
+"""Options of `nexus` and `nexus ask` whose value is the next word."""
 RESULT = (
     '"version": 1, "ok": false, "exit": %d, "text": "", "data": null, "finish": "", "session": null, "model": null, '
     '"steps": 0, "seconds": 0.0, "usage": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, '
@@ -28,7 +28,7 @@ RESULT = (
 
 
 def json_form(arguments: Sequence[str]) -> str:
-    """Return the option that asks for JSON, `--json` or `--stream-json`; "" for none or both."""
+    """Return the option that requests JSON, `--json` or `--stream-json`; "" for none or both."""
     words = plain_words(arguments)
     command = _command(words)
     wanted = [option for option in ("--json", "--stream-json") if option in words]
@@ -36,7 +36,7 @@ def json_form(arguments: Sequence[str]) -> str:
 
 
 def is_one_shot(arguments: Sequence[str]) -> bool:
-    """Return True for `nexus ask`, and for plain `nexus`, which is the same when stdin is piped."""
+    """True for `nexus ask`, and for plain `nexus`, which is the same with piped stdin."""
     words = plain_words(arguments)
     return _command(words) in ("ask", "") and not {"--help", "-h", "--version"} & set(words)
 
@@ -60,7 +60,7 @@ def _command(words: Sequence[str]) -> str:
 
 
 def signal_result(form: str, status: int, name: str) -> bytes:
-    """Return the line for stdout in this form after the signal of this name; empty without a form."""
+    """Return the result object of a signal as a line for stdout; empty without a form."""
     if not form:
         return b""
     head = '{"type": "result", '

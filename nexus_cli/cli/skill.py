@@ -1,4 +1,4 @@
-"""`nexus skill list | use`: the skills that count here, and the guide of one."""
+"""`nexus skill list | use`: list the active skills, print the guide of one."""
 
 from __future__ import annotations
 

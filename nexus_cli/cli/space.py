@@ -1,4 +1,4 @@
-"""`nexus space`: conversations of several people and agents, from the command line."""
+"""`nexus space`: conversations of several people and agents."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ As = Annotated[
     str, typer.Option("--as", metavar="NAME", help="Act as this member; default: you.", callback=refuse_empty)
 ]
 MOST_SHOWN = 10_000
-"""Messages that one `read` prints."""
+"""Most messages that `read` prints."""
 
 
 @app.command("create")
@@ -90,7 +90,7 @@ def create(
 def _run_options(
     settings: Settings, folder: Path, model: str, recipe: str, allow: str, max_cost: float | None, directory: str
 ) -> dict[str, Any]:
-    """Return the options of agents that were given; `NexusError` for one that makes no sense."""
+    """Return the options of agents that were given. Raises `NexusError` for an invalid one."""
     if max_cost is not None and not 0 < max_cost < float("inf"):
         raise NexusError("usage", f"wrong value for --max-cost: {max_cost:g}", "it has to be above 0")
     if recipe:
@@ -203,7 +203,7 @@ def read(
 @app.command("open")
 def open_command(space: SpaceName, name: As = "") -> int:
     """Take part in a space from this terminal: messages of all sides as they come. Ctrl-D leaves."""
-    from nexus_cli.cli.open_space import open_space  # noqa: PLC0415  (the screen; the other commands need none)
+    from nexus_cli.cli.open_space import open_space  # noqa: PLC0415  (loads the screen)
 
     ledger, settings = open_ledger(writes=True), _settings()
     found = ledger.spaces.find(space)

@@ -1,4 +1,4 @@
-"""`nexus status`: what there is to work with here. Asks no server and loads no model library."""
+"""`nexus status`: show what is available here. Contacts no model server and does not load the model library."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def status(
             "sandbox": probe.to_json(),
             "allow": settings.allow,
             "warm": warm_report(),
-            "tools": session_tools(),  # the last of these: it sets a damaged ledger aside
+            "tools": session_tools(),  # last, because it sets a damaged ledger aside
         }
         text = ""
     if json:
@@ -59,12 +59,12 @@ def status(
 
 
 def session_tools() -> list[str]:
-    """Return the names of the tools that a plain session has."""
+    """Return the names of the tools of a plain session."""
     absent, place = {FactMerger, Spaces}, ledger_place()
     if ledger_exists(place):
         with (
             suppress(NexusError),
             closing(Ledger.open_for_reading(place)) as ledger,
-        ):  # one that cannot be read is told elsewhere
+        ):  # an unreadable ledger is reported elsewhere
             absent -= {Spaces} if ledger.is_member(AGENT_NAME) else set()
     return [name for name, tool in discover_tools().items() if not absent & set(tool.needs)]

@@ -1,7 +1,7 @@
-"""Reads one line from the terminal at stdin, key by key: Esc gives it up, and a hidden one shows a star for each
+"""Read one line from the terminal at stdin, key by key: Esc cancels it, and a hidden line shows a star for each
 character.
 
-The terminal is as it was after each line, also when a signal ends the process meanwhile.
+The terminal is restored after each line, also when a signal ends the process.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ from nexus_cli.text.cells import cells
 from nexus_cli.ui.print.stream import QuietStream, Stream
 
 RECHECK = 0.2
-"""Seconds after which a signal is noticed at the latest while a key is awaited."""
+"""Most seconds until a signal is noticed while waiting for a key."""
 ESCAPE_SECONDS = 0.05
-"""How long an Esc may be the beginning of another key."""
+"""Seconds to wait after an Esc for the rest of another key."""
 MOST_STARS = 32
 ESCAPE, END, ERASE, CLEAR = "\x1b", "\x04", ("\x7f", "\b"), "\x15"
 
 
 def read_hidden_line(prompt: str) -> str:
-    """Write `prompt` and return the line that is typed behind it, "" for Esc or at the end of input; what is typed is
-    not shown."""
+    """Prompt for a line that is not shown, and return it; "" at Esc or the end of input."""
     return read_line(prompt, hidden=True)
 
 
 def read_line(prompt: str, *, hidden: bool = False) -> str:
-    """Write `prompt` and return the line that is typed behind it, with its newline; "" for Esc or at the end of input.
-    Without a terminal at stdin it is read as it comes."""
+    """Prompt for a line and return it with its newline; "" at Esc or the end of input. Without a terminal, read a line
+    of stdin."""
     if not os.isatty(0):
         QuietStream(Stream(2)).write(prompt)
         return sys.stdin.readline()
@@ -46,13 +45,13 @@ def read_line(prompt: str, *, hidden: bool = False) -> str:
 
 
 class _TypedLine:
-    """The line so far, and what is shown of it."""
+    """The line typed so far, and its echo."""
 
     def __init__(self, write: Callable[[str], object], *, hidden: bool) -> None:
         self._write, self._hidden, self._text = write, hidden, ""
 
     def read(self, characters: Iterator[str]) -> str:
-        """Return the line that `characters` give."""
+        """Return the line that `characters` form, "" if it was cancelled."""
         for char in characters:
             if char in ("\n", "\r"):
                 told = f" ({len(self._text)} characters)" if self._hidden and self._text else ""
@@ -82,7 +81,7 @@ class _TypedLine:
 
 
 def _show(text: str) -> None:
-    """Write to the terminal that is typed at, wherever the output goes."""
+    """Write to the terminal at stdin, wherever stdout and stderr go."""
     for descriptor in (0, 2):
         with suppress(OSError):
             os.write(descriptor, text.encode())
@@ -90,7 +89,7 @@ def _show(text: str) -> None:
 
 
 def _read_characters() -> Iterator[str]:
-    """Yield what is typed; of a key that begins with Esc nothing, but Esc itself."""
+    """Yield the typed characters; skip keys that begin with Esc, except Esc itself."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while data := _read_byte():
         if data == b"\x1b":
@@ -104,7 +103,7 @@ def _read_characters() -> Iterator[str]:
 
 
 def _read_byte() -> bytes:
-    # A signal that comes just before a read would wait until the read returns.
+    # A blocking read would delay a signal that arrives just before it.
     while not select.select([0], [], [], RECHECK)[0]:
         pass
     return os.read(0, 1)
@@ -112,8 +111,8 @@ def _read_byte() -> bytes:
 
 @contextmanager
 def _single_keys() -> Iterator[None]:
-    """Turn echo and the terminal's own line off for the block; a signal that ends the process turns them on first. A
-    shell that continues the process has turned them on: they are off again."""
+    """Turn echo and canonical mode off for the block. A signal that ends the process turns them on first. After SIGCONT
+    they are turned off again, because the shell has turned them on."""
     before = termios.tcgetattr(0)
     flags = before[3] & ~(termios.ECHO | termios.ICANON)
     single = [*before[:3], flags, *before[4:6], [*before[6]]]

@@ -1,4 +1,4 @@
-"""The terminal in front of a REPL or a space: a screen with an input box, or lines where nothing can be drawn."""
+"""The terminal of a REPL or a space: a screen with an input box, or lines in a pipe or a dumb terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TerminalView:
         names: Callable[[], Sequence[str]] | None = None,
         piped: bool = False,
     ) -> None:
-        """See `InputBox`; `piped` if there is no terminal."""
+        """Initialize; see `InputBox` for the arguments. `piped` means that there is no terminal."""
         self.is_dumb = piped or os.environ.get("TERM", "") in ("", "dumb")
         self.theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour, screen=not self.is_dumb)
         self.box: InputBox | None = None
@@ -73,7 +73,7 @@ class TerminalView:
         )
 
     def connect(self, repl: Repl) -> None:
-        """Let `repl` read the draft, and show the notices of the box."""
+        """Give `repl` the draft, and show the notices of the box in it."""
         repl.draft = self.draft
         if self.box is not None:
             self.box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")

@@ -1,4 +1,4 @@
-"""`nexus trust`: show what a project's configuration would do, and let it take effect."""
+"""`nexus trust`: show the effects of a project's configuration, and put it into effect."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def trust(
 
 
 def _confirm(value: Mapping[str, Any], json: bool) -> bool:
-    """Ask in a terminal; True without one, where the command itself is the answer."""
+    """Ask in a terminal; without one return True, because the command itself is the consent."""
     if not _terminal():
         return True
     asking = QuietStream(Stream(2))
-    if json:  # stdout is for the object alone
+    if json:  # stdout gets only the object
         asking.write(sanitize(trust_text(value, asking.width).rstrip("\n") + "\n"))
     else:
         print_text(trust_text(value, text_width()))

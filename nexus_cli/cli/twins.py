@@ -23,7 +23,7 @@ from nexus_cli.reports.forms import find_form
 
 
 def add_twins(app: typer.Typer, name: str) -> typer.Typer:
-    """Add the twins of the slash command `name` to an app, which may have more commands; return the app."""
+    """Add the twins of the slash command `name` to `app`, which may have other commands; return `app`."""
     twins: tuple[Twin, ...] = import_module(f"nexus_cli.commands.{name}").TWINS
     for twin in twins:
         if twin.verb or len(twins) == 1:
@@ -34,7 +34,7 @@ def add_twins(app: typer.Typer, name: str) -> typer.Typer:
 
 
 def _make_function(twin: Twin) -> Any:
-    """Return the function of a shell command; typer reads its signature and docstring."""
+    """Build the function of a shell command; typer reads its signature and docstring."""
 
     def run(context: typer.Context, *, session: str = "", json: bool = False, **options: Any) -> int | None:
         before, as_json = context.obj or ("", False)
@@ -78,7 +78,7 @@ def _load_tools() -> Iterable[Tool]:
 
 
 def _declare(hint: Any) -> Any:
-    """Return the type of a parameter with typer's declaration of its `Option`."""
+    """Return the type of a parameter, annotated with typer's declaration of its `Option`."""
     kind, option = get_args(hint)
     callback = refuse_empty if kind is str and option.least else None
     callback = whole_number(option.least) if kind in (int, int | None) else callback

@@ -1,4 +1,4 @@
-"""`nexus usage`: tokens and dollars over all sessions, by day, model and project."""
+"""`nexus usage`: tokens and dollars of all sessions, by day, model and project."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def usage(
 
 
 def _parse_date(text: str, *, local: bool) -> datetime:
-    """Return the beginning of a day; a time with a zone is that moment. Raises `NexusError("usage", ...)`."""
+    """Parse a day, or a time with a zone, as a moment in UTC. Raises `NexusError("usage", ...)` if it is invalid."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:

@@ -1,4 +1,4 @@
-"""`nexus warm`: starts, shows and ends the process that has everything imported and forks for each `nexus ask`."""
+"""`nexus warm`: start, inspect and stop the preloaded process that forks for each `nexus ask`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 START_SECONDS = 30.0
-"""Seconds that the imports may take on a slow machine."""
+"""Seconds to wait for the imports on a slow machine."""
 END_SECONDS = 5.0
 
 
 def warm_report() -> WarmReport:
-    """Return what is known of the warm process, as JSON; `running` is False if there is none."""
+    """Return the state of the warm process as JSON; `running` is False if there is none."""
     settings, _ = place.own_folders()
     report: WarmReport = {"version": 1, "minutes": place.wanted_minutes(settings), "running": False}
     known = caller.ask_warm_process("status")
@@ -37,7 +37,7 @@ def warm_report() -> WarmReport:
 
 
 def _memory(pid: int) -> int | None:
-    """Return the bytes of a process in memory; None where the system does not tell."""
+    """Return the resident memory of a process in bytes, None if it is unknown."""
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -66,7 +66,7 @@ def start() -> int:
         problem = f"{folder}: {error.strerror}"
     if problem:
         raise NexusError("config", "no warm process was started", problem, f"Look at {folder}")
-    report = warm_report()  # one that is outdated ends here, and makes room for another
+    report = warm_report()  # an outdated process exits when asked, so that a new one can start
     if not report["running"] and not caller.launch(folder, minutes):
         limits = ", ".join(caller.FINITE_NEVER)
         raise NexusError("config", "no warm process was started", f"one of {limits} is set", "Raise it: ulimit -v")

@@ -1,4 +1,4 @@
-"""The folder that a run works in: the person's own, or with --worktree the same place in a worktree."""
+"""The working folder of a run: the person's own, or with --worktree the same path in a worktree."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class WorkFolder:
-    """The working folder of a run; of one in a worktree it ends the stay there."""
+    """The working folder of a run. As a context manager, it ends the stay in a worktree."""
 
     path: Path
     stay: WorktreeStay | None = None
     removes: bool = False
-    """True if a worktree with nothing in it goes when the run ends."""
+    """True if an empty worktree is removed when the run ends."""
     quiet: bool = False
 
     def __enter__(self) -> WorkFolder:
@@ -33,16 +33,16 @@ class WorkFolder:
 
     @property
     def worktree(self) -> str:
-        """Return the name of the worktree, "" without one."""
+        """The name of the worktree, "" without one."""
         return self.stay.record.name if self.stay else ""
 
     @property
     def notices(self) -> list[str]:
-        """Return what a person should know of the worktree."""
+        """Notices for the person about the worktree."""
         return self.stay.notices if self.stay else []
 
     def leave(self) -> None:
-        """End the stay in a worktree, and say on stderr what is in it. Once or more often."""
+        """End the stay in a worktree, and print its content in a line on stderr. May be called more than once."""
         if self.stay is None:
             return
         if not self.removes:
@@ -51,7 +51,7 @@ class WorkFolder:
             write_stderr_line(f"nexus: {line}.")
 
     def describe(self) -> str:
-        """Return the place for a person."""
+        """Describe the folder for a person."""
         if self.stay is None:
             return str(self.path)
         inside = os.path.relpath(self.path, self.stay.record.folder)
@@ -60,9 +60,9 @@ class WorkFolder:
 
 
 def open_work_folder(folder: Path, worktree: str, *, quiet: bool = False) -> WorkFolder:
-    """Return the place of `folder`, also in the worktree of this name, which is made if there is none; "" means none.
+    """Return `folder`, or the same path in the worktree of this name, which is created if it does not exist.
 
-    Raises `NexusError` where none can be made.
+    With "", a folder in a worktree stays in that one. Raises `NexusError` if the worktree cannot be created.
     """
     here = find_worktree(folder)
     if not worktree and here is None:
@@ -77,7 +77,7 @@ def open_work_folder(folder: Path, worktree: str, *, quiet: bool = False) -> Wor
 
 
 def _place_in(record: WorktreeRecord, folder: Path, root: Path) -> Path:
-    """Return the folder of a worktree where `folder` is in the project; its root where that cannot be."""
+    """Return the folder of a worktree that corresponds to `folder`, created if missing; its root if that fails."""
     place = record.folder / os.path.relpath(folder, root)
     try:
         real = Path(os.path.realpath(place))

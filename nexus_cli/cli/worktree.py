@@ -1,4 +1,4 @@
-"""`nexus worktree list | diff | apply | remove`: what was done in worktrees, and how it comes to the project."""
+"""`nexus worktree list | diff | apply | remove`: show the changes in worktrees, and apply them to the project."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def remove(
 
 
 def _project() -> Path:
-    """Return the project whose worktrees are meant, also in one of them."""
+    """Return the project of the working folder; that of a worktree is the project it was made from."""
     folder = working_folder()
     here = find_worktree(folder)
     return find_source(here.folder if here else project_root(folder))

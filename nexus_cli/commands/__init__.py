@@ -23,7 +23,7 @@ _VI = "/config ui.keys vi turns on vi keys; they apply at the next start"
 _SKILLS = "/status lists the skills; the model reads one when it fits"
 _REPORT = "nexus doctor --json in a shell prints what a bug report needs"
 NEAR = 0.7
-"""Similarity (0 to 1) from which on a command counts as misspelt: names are short, and different names are alike."""
+"""Least similarity (0 to 1) to a command that counts as misspelt. High, because different names are short and alike."""
 PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("undo", "redo", "rewind", "revert", "restore", "checkpoint", "checkpoints"), _FILES_STAY),
     **dict.fromkeys(("add", "drop", "ls", "map", "mention", "read-only"), _MENTION),

@@ -1,4 +1,4 @@
-"""Helpers of several commands: parsed arguments, the session's ledger, options for reopening the session."""
+"""Helpers for several commands: parsed arguments, the session's ledger, options for reopening the session."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def require_ledger(context: CommandContext) -> Ledger:
 
 
 def warn_if_stale(context: CommandContext) -> None:
-    """Print a warning if the ledger has failed: a report from it ends there, although the window has grown since."""
+    """Print a warning if the ledger has failed: its reports lack the entries since then."""
     ledger, status = context.session.ledger, context.session.status()
     if ledger is None or not ledger.is_kept or status.saved:
         return

@@ -47,7 +47,7 @@ Search = Callable[[str], tuple[Sequence[Choice], int]]
 
 
 class CommandContext(Protocol):
-    """The session in which a command was typed, and the ways to reach the person."""
+    """The session in which a command was typed, and the interface to the person."""
 
     @property
     def session(self) -> Session:
@@ -112,7 +112,7 @@ class CommandContext(Protocol):
         """Return `text` as the person edited it. Raises `NexusError` if the editor fails."""
 
     async def copy(self, text: str) -> str:
-        """Copy `text` to the clipboard; return a line that describes the way."""
+        """Copy `text` to the clipboard; return a line that describes how."""
 
     def leave(self) -> None:
         """End the REPL after the command."""
@@ -132,7 +132,7 @@ class Command:
     idle: bool = False
     """True if the command waits for the end of a running turn."""
     complete: Callable[[CommandContext], Sequence[str]] | None = None
-    """Returns possible arguments for completion; quick."""
+    """Returns possible arguments for completion. Must be fast."""
     aliases: tuple[str, ...] = ()
     """Other names, which `/help` does not list; see `nexus_cli.commands.find`."""
     is_first: bool = False
@@ -146,7 +146,7 @@ class Command:
     served: Callable[[CommandContext, str], bool] | None = None
     """Returns True for arguments that a client of a server may give; None for a command of the person alone.
 
-    With these, the command reads and changes nothing but its own session, and permits nothing that the server does not.
+    With these, the command reads and changes only its own session, and permits nothing that the server does not.
     """
 
     async def invoke(self, context: CommandContext, rest: str) -> None:
@@ -174,11 +174,11 @@ def always(context: CommandContext, rest: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What reports are built from: the open session, or what a shell command names."""
+    """The input of a report: the open session, or the one that a shell command names."""
 
     ledger: Ledger
     session: Callable[[], str]
-    """Returns the id of the session; "" for a shell command that is of none."""
+    """Returns the id of the session; "" for a shell command without one."""
     settings: Callable[[], Settings]
     tools: Callable[[], Iterable[Tool]]
     folder: Callable[[], Path]
@@ -204,15 +204,15 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An argument or option of a shell command; the type of its parameter says the rest."""
+    """An argument or option of a shell command; its value type is that of its parameter."""
 
     metavar: str | None = None
     help: str = ""
     name: str = ""
-    """Its name in the shell, where that is not the parameter's."""
+    """Its name in the shell, if it differs from the parameter's."""
     is_argument: bool = False
     least: int = 1
-    """The least value of a number; 0 for a text that may be empty."""
+    """The least value of a number. For a text, 0 permits an empty one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from nexus_cli.provider.model_table import provider_of
 LONGEST_NAME = 24
 """Longest name of a provider; a longer word may be a key and is not quoted."""
 TRIES = 3
-"""Keys that may be refused for their shape before the command gives up."""
+"""Most attempts to enter a key of the right shape."""
 
 
 async def log_in(context: CommandContext, rest: str) -> None:

@@ -1,4 +1,4 @@
-"""`/memory`: what is remembered over sessions."""
+"""`/memory`: facts remembered across sessions."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _names(text: str) -> list[str]:
 
 
 def _split_slot(rest: str, text: str) -> tuple[MemorySlot, str]:
-    """Split `text` into the slot that it begins with, in small letters, else project, and the words of the fact.
+    """Split `text` into the slot that it begins with, in lower case, else project, and the words of the fact.
 
     Raises `NexusError("usage", ...)` for a slot without words or a misspelt slot. A capitalized word is the first word
     of a sentence.

@@ -1,4 +1,4 @@
-"""`/schedule`: work at one time, or repeatedly."""
+"""`/schedule`: schedule work, once or repeatedly."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ async def _change_setting(context: CommandContext, key: str, value: str) -> None
 
 
 def _value_of(text: str) -> str:
-    """Return the value as typed, accepting also the form that `/config` prints: `= "dark"`."""
+    """Parse a typed value; also accept the form that `/config` prints: `= "dark"`."""
     value = text.strip().removeprefix("=").strip()
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
     return value[1:-1] if quoted else value

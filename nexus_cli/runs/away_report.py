@@ -1,4 +1,4 @@
-"""Report the unattended runs of a project since the person's last visit, once and in a few lines."""
+"""Report the unattended runs of a project since the person's last visit, once, in a few lines."""
 
 from __future__ import annotations
 

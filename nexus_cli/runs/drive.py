@@ -131,7 +131,7 @@ class RunDriver:
             if error.kind == "ledger":
                 raise
             self._finish(FAILED, error=_error_text(error.message, error.hint))
-        except Exception as bug:  # a seam: the run would be claimed again for ever
+        except Exception as bug:  # else the run would be claimed again for ever
             self._finish(FAILED, error=report_bug(bug).message)
         finally:
             beat.cancel()
@@ -180,7 +180,7 @@ class RunDriver:
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
             self.ledger.runs.put_back(self.run, now())
         else:
-            # With a budget of one request that one is the whole work. The hook makes requests of its own.
+            # A budget of one request always ends with the work. Read before the hook, which makes requests too.
             ending = session.state.lane_state.spending.ending if self.run.options.get("max_steps") != 1 else ""
             await self.hooks.end(session, self.run, outcome)
             state = FAILED if error is not None or ending else DONE
@@ -272,7 +272,7 @@ class RunDriver:
         return session
 
     def _services(self) -> ServiceMakers:
-        """Return the services of the session: it knows its run, and speaks for the agent whose run it is."""
+        """Return the services of the session, with those for its run and for the agent that the run belongs to."""
         ledger, run, entity = self.ledger, self.run, self.run.entity
         facts = ServiceMaker(RunFacts, lambda session: LedgerRunFacts(ledger, run))
         spaces = () if entity is None else (ServiceMaker(Spaces, partial(run_spaces, entity=entity)),)

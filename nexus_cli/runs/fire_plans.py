@@ -40,7 +40,7 @@ def decide_firing(plan: Plan, now: float) -> Firing:
     """Decide on the run of a plan that is due at `now`, perhaps for several times.
 
     A time is missed if it is more than some minutes past, or another one came after it. With `skip` there is no run
-    once the first of them is so late, not even for the last.
+    once the first of them is that late, not even for the last.
     """
     first = plan.next_at
     assert first is not None and first <= now, "it is due"

@@ -200,7 +200,7 @@ def _utc(moment: float | None) -> str | None:
 
 
 class PlanService(Plans):
-    """Implements `Plans` for one session: what it plans never has more rights than itself."""
+    """Implements `Plans` for one session: its plans never have more rights than the session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

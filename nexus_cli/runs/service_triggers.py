@@ -1,6 +1,6 @@
 """Services: work that another program starts by `POST /trigger/NAME`, the token of each, and the queued run.
 
-The payload comes from outside: the request has it as data, never as an instruction of ours.
+The payload is untrusted: requests contain it as data, never as an instruction.
 """
 
 from __future__ import annotations

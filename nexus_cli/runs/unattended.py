@@ -1,4 +1,4 @@
-"""Limits of unattended runs: their level, their dollars and those of a day; and the reflection after them."""
+"""Limits of unattended runs: level, dollars per run and per day; and the reflection after a run."""
 
 from __future__ import annotations
 

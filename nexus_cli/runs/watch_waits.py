@@ -1,4 +1,4 @@
-"""Watch the waits that nobody signals: files, processes, answers of servers, time.
+"""Watch the conditions that no process signals: files, processes, answers of servers, time.
 
 Times are by the clock of the database. Each condition is checked at growing intervals, up to a bound.
 """

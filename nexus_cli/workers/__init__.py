@@ -1,1 +1,1 @@
-"""Workers of a session. Nothing here loads before the first one."""
+"""Workers of a session. Nothing here is imported before the first one starts."""

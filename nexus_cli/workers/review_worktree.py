@@ -1,4 +1,4 @@
-"""Look at the worktree of a worker, and apply it to the project, for the model of the session that started it."""
+"""Review the worktree of a worker or apply it to the project, for the model of the parent session."""
 
 from __future__ import annotations
 

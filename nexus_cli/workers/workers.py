@@ -1,8 +1,8 @@
 """Run the workers of one session in parallel, each in a session of its own in the same ledger.
 
 A worker's requests begin with the bytes of its parent's: system text and tools are those of the parent's epoch, what
-the task forbids is refused at dispatch (`nexus docs recipes`). What it is and did stands as memos in the parent's lane,
-so that a process that takes the session up again knows it.
+the task forbids is refused at dispatch (`nexus docs recipes`). Its task and results are memos in the parent's lane, for
+a process that resumes the session.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SessionWorkers(RunningWorkers[Session]):
         self._workers: dict[str, Worker] = {}
         self._reviewing = asyncio.Lock()
         self._shared: tuple[ApprovalStep, Spending, Limits] | None = None
-        """The step whose workers share what was left of this spending, and the share of each."""
+        """The step whose workers share the rest of this spending, and the share of each."""
         self._reports: asyncio.Queue[Worker] = asyncio.Queue()
         """Background workers that have ended and whose report was not delivered."""
         self._restore()
@@ -129,7 +129,7 @@ class SessionWorkers(RunningWorkers[Session]):
         return worker
 
     def _refuse_without_place(self) -> None:
-        """Raise `NexusError` if a nested worker would have to wait: its spawner takes one of the places, so that the
+        """Raise `NexusError` if a nested worker would have to wait: its spawner occupies a place, so that the
         wait could last for ever."""
         running = len(self.running())
         if self._depth > 1 and (self._places.locked() or running >= self._budget()):
@@ -192,7 +192,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if not worker.has_ended:
                 worker.state, worker.error = STOPPED, "it was stopped before it began"
                 worker.session_id = worker.session_id if words else ""
-        except Exception as bug:  # a seam: its parent continues
+        except Exception as bug:  # its parent continues
             worker.fail(report_bug(bug).message)
         finally:
             spending.settle(worker.id, worker.steps + worker.steps_below - steps, _difference(worker.usage, usage))

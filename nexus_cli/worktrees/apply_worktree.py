@@ -184,7 +184,7 @@ def _record_applied(
 
 
 class _Planner:
-    """Plans each change; writes merged texts to a folder of ours."""
+    """Plans each change; writes merged texts to a temporary folder."""
 
     def __init__(self, record: WorktreeRecord, blobs: BlobReader, folder: Path) -> None:
         self.root = record.source
@@ -214,7 +214,7 @@ class _Planner:
             return False
         inside = change.path.startswith(change.before + b"/") or change.before.startswith(change.path + b"/")
         there = self.look(change.path)
-        # With one stamp both names are the same file, as where case makes no difference: deleting it deletes both.
+        # Equal stamps mean one file with two names, as on a case-insensitive disk: deleting it deletes both.
         return inside or (there in (_NOTHING, _File(change.new_mode, change.new)) and there.stamp != before.stamp)
 
     def plan(self, change: FileChange) -> _Step:
@@ -361,7 +361,7 @@ def _write_result(root: Path, step: _Step, now: _File, blobs: BlobReader) -> boo
 
 
 def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> None:
-    """Write the new content: the merged text, the worktree's, or the project's own where only mode or name change."""
+    """Write the new content: the merged text, the worktree's, or the project's own if only mode or name change."""
     own = step.merged
     if own is None and step.result.blob == step.seen_before.blob:
         own = Path(root, os.fsdecode(step.change.before))

@@ -110,7 +110,7 @@ class SnapshotStore:
         self._git.try_run("prune-packed", "-q")
 
     def list_others(self) -> list[bytes]:
-        """Return the files that are neither in the base nor ignored, by the ignore files of the tree alone."""
+        """Return the files that are neither in the base nor ignored, by the ignore files of the tree only."""
         return self._git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
 
     def list_base(self) -> set[bytes]:
@@ -141,7 +141,7 @@ class SnapshotStore:
         return ChangeCounts(files, added, removed)
 
     def diff(self, old: str, new: str, *options: str, paths: Sequence[str] = ()) -> bytes:
-        """Return the difference of two trees, of `paths` alone if there are any, as git prints it."""
+        """Return the difference of two trees as git prints it, limited to `paths` if given."""
         form = ("-M", "--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/")
         only = ("--", *(f":(literal){path}" for path in paths)) if paths else ()
         return self._git.run("diff-tree", "-r", *(options or ("-p",)), *form, old, new, *only)

@@ -219,7 +219,7 @@ def require_folder(record: WorktreeRecord) -> None:
 def diff_worktree(
     record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "", paths: Sequence[str] = ()
 ) -> bytes:
-    """Return the changes of a worktree, of `paths` alone if there are any, as a patch or counted by file, up to the
+    """Return the changes of a worktree, limited to `paths` if given, as a patch or counted by file, up to the
     state `tree`, by default its current one. Raises `NexusError`."""
     require_folder(record)
     options = ("--stat",) if stat else ("-p", "--binary", "--full-index") if binary else ()
@@ -250,7 +250,7 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
 
 
 def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
-    """Return a worktree as JSON. Raises nothing: what is wrong with it is its `problem`."""
+    """Return a worktree as JSON. Never raises: an error becomes its `problem`."""
     value: WorktreeObject = {
         "name": record.name,
         "project": str(record.source),

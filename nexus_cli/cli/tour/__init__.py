@@ -1,6 +1,6 @@
-"""`nexus tour`: the real engine in a folder of its own, with a model that plays a script; no key, no network.
+"""`nexus tour`: the real engine in its own folder, with a scripted model; no key, no network.
 
-It shares every line with a real session but the provider. Here are the command, the signals and the end.
+Only the provider differs from a real session. This module has the command, the signals and the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MAX_MODELS = 6
-"""Usable models that are named at the end."""
+"""Most usable models listed at the end."""
 
 
 @app.command("tour")
@@ -61,7 +61,7 @@ def tour(
 
 
 async def _run_part(tour: TourSession, sandbox: Sandbox, session: str) -> int:
-    """Run the turn of the process that is killed."""
+    """Run one turn in the process that will be killed."""
     tour.sandbox = sandbox
     tour.open(allow="all", resume=session)
     try:
@@ -72,7 +72,7 @@ async def _run_part(tour: TourSession, sandbox: Sandbox, session: str) -> int:
 
 
 async def _run_tour(tour: TourSession, keep: bool) -> int:
-    """Run one tour to its end, however it ends; return the exit status."""
+    """Run one tour, and clean up however it ends; return the exit status."""
     task = asyncio.current_task()
     assert task is not None
     interrupt = Interrupt()
@@ -109,7 +109,7 @@ async def _run_tour(tour: TourSession, keep: bool) -> int:
 
 
 def _print_end(tour: TourSession, keep: bool) -> None:
-    """Print where everything was, and how to start with a real model."""
+    """Print the folders of the tour, and how to start with a real model."""
     sandbox = tour.sandbox
     tour.begin_chapter("end", "kept" if keep else "deleted", folder=sandbox.folder, home=sandbox.home)
     tour.say("end", "own", own=shown_place(ledger_place()))

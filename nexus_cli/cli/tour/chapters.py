@@ -1,6 +1,6 @@
-"""The chapters of the tour: each runs the real engine and checks what its text claims.
+"""The chapters of the tour: each runs the real engine and checks the claims of its text.
 
-A chapter takes the `TourSession` and raises `NexusError` where it does not show what it should. The texts are in
+A chapter takes the `TourSession` and raises `NexusError` if a claim does not hold. The texts are in
 `defaults/tour/chapters.toml`.
 """
 
@@ -39,7 +39,7 @@ async def run_first_turn(tour: TourSession) -> None:
 
 
 async def show_window(tour: TourSession) -> None:
-    """Show what the next request holds."""
+    """Show the contents of the next request."""
     tour.begin_chapter("context")
     await tour.send("/context")
     tour.report("context_summary", context_summary(tour.session.state))
@@ -115,4 +115,4 @@ def _newest_summary(tour: TourSession) -> str:
 
 
 CHAPTERS = (run_first_turn, show_window, show_drop, fill_window, undo_compaction, kill_and_resume)
-"""Chapters before the end, which says what to type next."""
+"""The chapters before the end."""

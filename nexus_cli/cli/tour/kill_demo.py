@@ -1,6 +1,6 @@
-"""Run a second process on the tour's session and kill it with SIGKILL while a command of it runs.
+"""Run a second process on the tour's session and kill it with SIGKILL while it runs a command.
 
-Nothing is simulated: it is this same program, started again, and SIGKILL leaves it no chance to clean up.
+Nothing is simulated: it is the same program, and SIGKILL leaves it no chance to clean up.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from nexus_cli.cli.tour.sandbox import Sandbox
 from nexus_cli.config.paths import PACKAGE
 
 LAUNCH = "import sys; sys.path.append(sys.argv.pop(1)); from nexus_cli.__main__ import main; main()"
-"""Starts the program from wherever it lies; nothing is imported from the working folder."""
+"""Starts the program from its own folder; nothing is imported from the working folder."""
 KILL_AFTER = 3
-"""Booked orders after which the process is killed."""
+"""Number of booked orders at which the process is killed."""
 POLLS, POLL_SECONDS = 1500, 0.02
 QUIET_SECONDS = 0.35
-"""Longer than the booking of one order: if none was added for so long, nothing of the process is left."""
+"""Seconds, more than one booking takes: if none is added for so long, no child of the process is left."""
 
 
 async def kill_second_process(sandbox: Sandbox, session: str, *, theme: str, slow: bool) -> int:
-    """Start `nexus tour --part ...` on `session`, kill it after some orders, return its process id.
+    """Start `nexus tour --part ...` on `session`, kill it after `KILL_AFTER` orders, and return its process id.
 
-    Return 0 if it did not get that far. Returns when nothing of it runs any more; if cancelled, kills it at once.
+    Return 0 if it did not get that far. Waits until its children have ended; if cancelled, kills it at once.
     """
     child = _start_process(sandbox, session, theme, slow)
     try:

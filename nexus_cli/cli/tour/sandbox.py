@@ -1,4 +1,4 @@
-"""The folder that the tour works in: a small project, a NEXUS_HOME of its own, the environment that points there.
+"""The folder of the tour: a small project, a NEXUS_HOME of its own, and the environment that names it.
 
 The person's own folders are neither read nor written.
 """
@@ -22,7 +22,7 @@ from nexus_cli.config.settings import Settings, build_settings, read_values
 from nexus_cli.core.errors import NexusError
 
 WINDOW = 16_000
-"""Tokens: so few that the window is full within a few steps."""
+"""Tokens: so few that the window is full after a few steps."""
 MODEL_VALUES: Mapping[str, SettingValue] = {
     "window": WINDOW,
     "max_output": 2000,
@@ -30,9 +30,9 @@ MODEL_VALUES: Mapping[str, SettingValue] = {
     "output_price": 15.0,
     "cache_read_price": 0.3,
 }
-"""The prices are those of an ordinary model; nobody pays them."""
+"""Prices of an ordinary model; nobody pays them."""
 LOG_LINES, LOG_ERROR = 420, 205
-"""The only error of the log is in its middle, where a long text is cut."""
+"""The only error of the log is in its middle, the part that is cut from a long result."""
 COUNTRIES = ("DE", "FR", "SE", "PT", "PL", "IE")
 
 
@@ -81,7 +81,7 @@ def open_sandbox(keep: bool) -> Iterator[Sandbox]:
     except OSError as error:
         raise _write_error(Path(parent or os.sep), error) from error
     before = dict(os.environ)
-    # Tests run with the interpreter that runs now, outside of its virtual environment.
+    # The tests of the project run with this interpreter, outside its virtual environment.
     programs = os.path.dirname(os.path.realpath(sys.executable))
     path = os.pathsep.join(filter(None, (programs, before.get("PATH", ""))))
     os.environ.update({"NEXUS_HOME": str(sandbox.home), "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"})
@@ -99,7 +99,7 @@ def open_sandbox(keep: bool) -> Iterator[Sandbox]:
 
 
 def remove_sandbox(sandbox: Sandbox) -> None:
-    """Delete the folder, as far as that is possible."""
+    """Delete the folder, ignoring errors."""
     shutil.rmtree(sandbox.folder, ignore_errors=True)
 
 
@@ -110,7 +110,7 @@ def _write_error(folder: Path, error: OSError) -> NexusError:
 
 def _write_project(sandbox: Sandbox) -> None:
     files = tomllib.loads((defaults_dir() / "tour" / "project.toml").read_text(encoding="utf-8"))
-    # The least that git accepts as a repository, so that nothing above this folder is looked at.
+    # The minimum that git accepts as a repository, so that it does not search the parent folders.
     for name in ("objects", "refs"):
         (sandbox.project / ".git" / name).mkdir(parents=True)
     files |= {".git/HEAD": "ref: refs/heads/main\n", "shop.log": _order_log()}

@@ -1,8 +1,7 @@
-"""A model that plays a script: the same answers in the same place of a conversation, with no network and no chance.
+"""A model that plays a script: the same replies to the same conversation, without a network.
 
-Owns finding the step that fits, streaming it, the count of what was sent, and a summary of what it is given. Leaves
-what is said to the script, which is data. Nothing is remembered of earlier steps: the next step is derived from
-the conversation, so that another process can continue it.
+It selects the step that matches the conversation, streams its reply and counts tokens. The replies are data in the
+script. The next step depends on the conversation alone, so that another process can continue it.
 """
 
 from __future__ import annotations
@@ -23,39 +22,39 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
 
 MODEL = "scripted"
-"""The name under which it is asked."""
+"""The name of the model."""
 _TOKEN = re.compile(r"[A-Za-z]{1,9}|\d{1,3}| (?=\d)|[^\sA-Za-z0-9]{1,3}\n*| {2,}|\n+")
 _OVERHEAD = 4
-"""Tokens that a message takes besides its texts."""
+"""Tokens of a message in addition to its texts."""
 _FRAGMENT = 12
-"""Characters of a call's arguments in one delta."""
+"""Characters of a call's arguments per delta."""
 
 Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply, and where in a conversation it belongs."""
+    """One reply, and the conditions under which it is played."""
 
     text: str = ""
-    """Its text; `$name` is replaced by a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
+    """Its text. `$name` is replaced by a group of `asked`, `results` or `seen`, also in the arguments of `calls`."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """`name` and `arguments` of each call."""
     asked: str = ""
-    """A pattern that is found in the newest words of the person."""
+    """A pattern to find in the person's newest message."""
     after: str = ""
-    """Names of the calls whose results came last, with blanks between; "" when the person's words came last."""
+    """Names of the calls whose results came last, separated by spaces; "" if the person's message came last."""
     results: str = ""
-    """A pattern that is found in those results."""
+    """A pattern to find in those results."""
     done: str = ""
-    """A tool that was called since the person's newest words."""
+    """A tool that must have been called since the person's newest message."""
     seen: str = ""
-    """A pattern that is found in the conversation, the system text aside."""
+    """A pattern to find in the conversation without the system text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The end of a conversation, as far as a script looks at it."""
+    """The end of a conversation, as far as steps depend on it."""
 
     words: str
     after: str
@@ -65,7 +64,7 @@ class Moment:
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Moment:
-        """Return the end of `messages`, Chat Completions message objects."""
+        """Return the end of a conversation of Chat Completions messages."""
         last = max((index for index, one in enumerate(messages) if one["role"] == "user"), default=0)
         since = messages[last + 1 :]
         asking = max((index for index, one in enumerate(since) if one["role"] == "assistant"), default=-1)
@@ -78,13 +77,13 @@ class Moment:
 
 
 def load_script(path: Path) -> tuple[Step, ...]:
-    """Return the steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
+    """Load the steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
     return tuple(Step(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
 
 
 def count_tokens(text: str) -> int:
-    """Return the tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
+    """Count tokens by this model's rule: short words, groups of digits, signs, indents, line ends."""
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
@@ -97,20 +96,20 @@ def _size(message: Message) -> int:
 
 
 class ScriptedModel:
-    """A provider that answers from a script. The first step that fits is played; without one the request fails."""
+    """A provider that answers with the first matching step of a script. Raises `ProviderError` if none matches."""
 
     model = MODEL
 
     def __init__(self, steps: Sequence[Step], *, pace: float = 0.0, memory: Path | None = None) -> None:
-        """Initialize; `pace` is seconds between two words. `memory` holds hashes of sent prefixes: a provider's cache
-        for every process with the same file."""
+        """Initialize; `pace` is the seconds between two words. `memory` is a file with hashes of sent prefixes: the
+        provider's cache, shared by processes."""
         self._steps = steps
         self._pace = pace
         self._memory = memory
         self._sent: set[str] = set()
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """Yield the deltas of one reply: its text in words, its calls in fragments, its usage."""
+        """Yield the deltas of one reply: its text by words, its calls in fragments, its usage."""
         text, calls = self._reply(request)
         used = self._compute_usage(request, text + "".join(arguments for _, arguments in calls))
         for word in re.findall(r"\S+\s*|\s+", text):
@@ -136,7 +135,7 @@ class ScriptedModel:
         raise ProviderError("provider", why, "What came back was not foreseen", what="the scripted model stopped")
 
     def _compute_usage(self, request: Request, said: str) -> Usage:
-        """Return what the request took, and how much of it began as an earlier one to the same model did."""
+        """Return the tokens of a request and its reply; a prefix already sent to the same model counts as cached."""
         tools = canonical(list(request.tools))
         lines = [(tools, count_tokens(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
         known = self._read_memory()
@@ -164,7 +163,7 @@ class ScriptedModel:
 
 
 def _match_patterns(step: Step, moment: Moment) -> dict[str, str] | None:
-    """Return what the patterns of `step` found, or None where it does not fit."""
+    """Return the groups that the patterns of `step` matched, None if the step does not match."""
     if step.after != moment.after or (step.done and step.done not in moment.done):
         return None
     groups: dict[str, str] = {}

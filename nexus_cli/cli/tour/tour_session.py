@@ -1,6 +1,6 @@
-"""One session of the tour on one screen: opened, prompted, printed; in a terminal the person leads.
+"""One session of the tour on one screen: opened, prompted, printed; in a terminal the person sets the pace.
 
-Owns the texts' layout and the questions. Which turns are taken and what they must show is in `chapters`.
+Lays out the texts and asks the questions. `chapters` has the turns and the checks of their results.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TourSession:
     """The screen of a tour, and its session while one is open."""
 
     def __init__(self, stream: Stream, texts: Texts, *, theme: str, asks: bool, slow: bool) -> None:
-        """Initialize; `theme` is the setting; with `asks` a person at a terminal answers; `slow` prints at reading
+        """Initialize; `theme` is the setting. With `asks`, a person at a terminal answers. `slow` prints at reading
         speed."""
         self.theme = theme
         self.asks = asks
@@ -57,7 +57,7 @@ class TourSession:
         self.sandbox: Sandbox
         """Set before a session is opened."""
         self.drop = ""
-        """The id of what was left out, for the chapters after it."""
+        """The id of the drop of an earlier chapter."""
         self._stream = stream
         self._texts = texts
         self._theme = choose_theme(theme, os.environ, stream.colour)
@@ -107,14 +107,14 @@ class TourSession:
         words = Template(words).safe_substitute(values)
         happened = await self._print_events(words, self.session.run(Trigger(words)))
         if select(happened, CompactionDone):
-            accepted_compaction(happened)  # a rejected one is the reason of what follows
+            accepted_compaction(happened)  # raises if it was rejected, the cause of what follows
         end = happened[-1]
         if isinstance(end, TurnEnd) and end.outcome.error:
             raise tour_error(end.outcome.error["message"], end.outcome.error["hint"])
         return happened
 
     async def run_act(self, command: str, act: Act) -> list[Event]:
-        """Run and print what the slash command `command` does; return its events."""
+        """Run an act of the session as the slash command `command`, and print it; return its events."""
         try:
             return await self._print_events(command, self.session.act(act))
         except NexusError as error:
@@ -145,19 +145,19 @@ class TourSession:
         self.say(chapter, key, **values)
 
     def say(self, chapter: str, key: str, **values: object) -> None:
-        """Print a text of ours in paragraphs, its `$name` filled in."""
+        """Print a text of the tour in paragraphs, with each `$name` substituted."""
         shown = {name: sanitize(str(value)) for name, value in values.items()}
         for paragraph in Template(self._texts[chapter][key]).safe_substitute(shown).strip().split("\n\n"):
             self.put("\n" + "\n".join(map(self._wrap_line, paragraph.splitlines())))
 
     def words(self, chapter: str) -> str:
-        """Return what the person says in a chapter."""
+        """Return the person's message in a chapter."""
         return self._texts[chapter]["words"]
 
     async def send(self, words: str) -> None:
-        """Print the person's words; in a terminal they are at the prompt of a session until Enter sends them.
+        """Print the person's message; in a terminal, first show it at the prompt until Enter.
 
-        There are none for a turn that continues open calls. Raises `LeftTour` if the person leaves.
+        It is empty for a turn that continues open calls. Raises `LeftTour` if the person leaves.
         """
         if words and self.asks:
             await self._show_prompt(words)
@@ -167,7 +167,7 @@ class TourSession:
             self._renderer.show_user_message(words)
 
     async def _show_prompt(self, words: str) -> None:
-        """Print the box with `words` and the status line as a session has them, until Enter."""
+        """Show the message and the status line as a session does, until Enter. Raises `LeftTour`."""
         rows = filled(words, self.width - 1, "  ", "> ")
         rows.append(status_line(self.session.status(), "", self.width, self._theme))
         self.put("\n" + "\n".join(rows))
@@ -189,7 +189,7 @@ class TourSession:
         self._stream.write(text + "\n")
 
     async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        """See `AnswerSource`. Enter alone goes on everywhere in the tour: here it is a yes."""
+        """See `AnswerSource`. Enter alone continues everywhere in the tour: here it means yes."""
         questions = TerminalQuestions(self._stream, stop=lambda: signal.raise_signal(signal.SIGINT), marked=True)
         line = await questions.question(text, prompt, keys)
         return line or "y" if line is not None else None
@@ -221,12 +221,12 @@ class TourSession:
 
 
 def select(happened: Sequence[Event], kind: type[E], fits: Callable[[E], bool] = lambda one: True) -> list[E]:
-    """Return the events of one kind that fit, in their order."""
+    """Return the events of type `kind` that satisfy `fits`, in order."""
     return [one for one in happened if isinstance(one, kind) and fits(one)]
 
 
 def accepted_compaction(happened: Sequence[Event]) -> CompactionDone:
-    """Return the compaction that was accepted; raise `NexusError` with the reason if there is none."""
+    """Return the last compaction; raise `NexusError` with the reason if there is none or it was rejected."""
     ends = select(happened, CompactionDone)
     if not ends or not ends[-1].ok:
         raise tour_error(f"the window was not compacted{f': {ends[-1].why}' if ends else ''}")
@@ -234,5 +234,5 @@ def accepted_compaction(happened: Sequence[Event]) -> CompactionDone:
 
 
 def tour_error(why: str, hint: str = "This is a bug in nexus: `nexus doctor` shows what works here") -> NexusError:
-    """Return the error of a chapter that does not show what it should."""
+    """Return the error of a chapter whose claim does not hold."""
     return NexusError("internal", "the tour has stopped", why, hint)
