@@ -1,1 +1,1 @@
-"""One line of requests: its window, model and budget, and how the next request is made."""
+"""Lanes: the window, model and budget of one sequence of requests, and the next request."""

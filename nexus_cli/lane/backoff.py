@@ -1,7 +1,7 @@
-"""The compactions of a lane: made, failed and undone, as memos that outlive the process.
+"""Record compactions of a lane that were made, failed or undone, as memos that survive a restart.
 
-They say when the next one may be paid for, what the provider had reported of the window that one replaced, and which
-drops an undo brought back.
+The memos decide when the next compaction may be paid for. They also hold the usage reported for the replaced window and
+the drops that an undo restored.
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.entry import Memo
 
 Memos = Callable[[str], Sequence[Memo]]
-"""The memos of a lane of one kind, oldest first."""
+"""Reads the memos of one kind from a lane, oldest first."""
 Note = tuple[str, dict[str, Any]]
-"""A memo that is about to be recorded: kind and value."""
+"""A memo to record: kind and value."""
 TRIED = "compaction"
-"""The kind of memo that says at which step a compaction was made, failed or was undone, and the epoch that it began
-(None: it failed); `paid` whether a failed one had asked for a summary, `over` whether the window did not fit then;
-`drops` what one left out, `rules` what the person laid down (entry and text of each), `anchor` what had been reported
-of the window that it replaced."""
+"""Kind of the memo about a compaction or an undo: its `step`, the `epoch` that it began (None: it failed) and `why`.
+A failed one has `paid` (a summary was requested) and `over` (the window did not fit). A successful one has `drops`,
+`rules` (entry and text of each standing rule) and `anchor`: the last report on the replaced window."""
 UNDONE = "undone"
-"""The kind of memo that says which epoch of a compaction was undone, and which drops are back in the window by it."""
+"""Kind of the memo about an undo: the `epoch` of the undone compaction, and the `drops` that it restored."""
 AGAIN_AFTER = 10
-"""Steps after a compaction, one that failed and one that was undone included, before the next one, unless the window
-overflows. After several in a row that were paid for and came to nothing twice as many for each but the first; an
-overflow cuts that short, but those that failed at one count in the same way for the next."""
+"""Steps to wait after a compaction, a paid failure or an undo. The wait doubles with each further paid failure in a
+row. If the window overflows, only paid failures count, and only those made in an overflow double the wait."""
 
 
 def note_made(
@@ -38,19 +36,19 @@ def note_made(
     anchor: Anchor | None,
     rules: Sequence[Sequence[object]] = (),
 ) -> Note:
-    """Return the note that epoch `epoch` begins with a summary; `anchor` is that of the epoch before it. Recorded with
-    the epoch."""
+    """Make the note of a compaction that began `epoch`, to be recorded with it. `anchor` belongs to the epoch
+    before."""
     told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
     return _tried(step, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told, "rules": rules})
 
 
 def note_failed(lane: Lane, step: int, why: str, *, paid: bool, over: bool = False) -> None:
-    """Record that a compaction failed; `over` says that the window did not fit."""
+    """Record a failed compaction; `paid`: a summary was requested, `over`: the window did not fit."""
     lane.timeline.memo(*_tried(step, {"epoch": None, "why": why, "paid": paid, "over": over}))
 
 
 def note_undone(lane: Lane, step: int, epoch: int, undone: int) -> list[Note]:
-    """Return the notes that epoch `epoch` undoes the compaction that began epoch `undone`. Recorded with the epoch."""
+    """Make the notes of `epoch`, which undoes the compaction that began `undone`; to be recorded with the epoch."""
     drops = compaction_memo(lane.timeline.memos, undone).get("drops", [])
     tried = _tried(step, {"epoch": epoch, "why": "undo"})
     return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
@@ -66,7 +64,7 @@ def compaction_memo(memos: Memos, epoch: int) -> Mapping[str, Any]:
 
 
 def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
-    """Return the report on the window that the compaction of `epoch` replaced; None if there was none."""
+    """Return the last report on the window that the compaction of `epoch` replaced; None if it had none."""
     told = compaction_memo(memos, epoch).get("anchor")
     if not told:
         return None
@@ -75,7 +73,7 @@ def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
 
 
 def may_compact(lane: Lane, step: int, *, fits: bool) -> bool:
-    """True if a summary may be requested now, also after a restart; `fits`: the next request fits without one."""
+    """True if a summary may be requested at `step`; `fits`: the next request fits without one."""
     tried = [memo.value for memo in lane.timeline.memos(TRIED)]
     if fits and any(_lately(step, value) for value in tried if not _for_nothing(value)):
         return False
@@ -87,14 +85,14 @@ def may_compact(lane: Lane, step: int, *, fits: bool) -> bool:
 
 
 def refused_for_nothing(lane: Lane, step: int) -> bool:
-    """True if the last try, a few steps ago, found too little to summarize. It cost nothing and is not reported at each
+    """True if a recent try found too little to summarize. It cost nothing, so it is not reported again at each
     step."""
     tried = lane.timeline.memos(TRIED)
     return bool(tried) and _for_nothing(tried[-1].value) and _lately(step, tried[-1].value)
 
 
 def last_refusal(lane: Lane, step: int) -> tuple[int, str] | None:
-    """Return how many steps ago a summary was paid for and refused, and why; None if none was lately."""
+    """Return the age in steps and the reason of the newest paid summary that failed; None if there is no recent one."""
     failed = _in_vain([memo.value for memo in lane.timeline.memos(TRIED)])
     if not failed or not _lately(step, failed[0]):
         return None
@@ -106,7 +104,7 @@ def _for_nothing(value: Mapping[str, Any]) -> bool:
 
 
 def _in_vain(tried: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the tries since the last compaction that were paid for and failed, the newest first."""
+    """Return the paid tries that failed since the last compaction, newest first."""
     found = []
     for value in reversed(tried):
         if value["epoch"] is not None and value.get("why") != "undo":

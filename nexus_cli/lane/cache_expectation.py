@@ -1,6 +1,6 @@
-"""Record what the requests of a running lane had from the provider's cache, and price rewrites of the window.
+"""Record the cache hits and misses of a running lane, and price rewrites of its window.
 
-`nexus_cli.lane.cache.diagnosis` gives the verdict, `nexus_cli.provider.prompt_cache` knows the lifetimes,
+`nexus_cli.lane.cache.diagnosis` explains misses, `nexus_cli.provider.prompt_cache` knows the lifetimes,
 `nexus_cli.context.window.rewrite_cost` does the arithmetic.
 """
 
@@ -31,12 +31,12 @@ from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import Outlook
 
 REWRITE = "rewrite"
-"""Memo of a rewrite: its cause, epoch and price."""
+"""Kind of the memo of a rewrite: its cause, epoch and price."""
 
 
 def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: Usage) -> CacheResult:
-    """Record that the request reached the provider; return what came of it by the figures that it reported (`usage`,
-    empty if none)."""
+    """Record that the request reached the provider, and return its cache result by the reported `usage` (empty if
+    none)."""
     lane, before = window.lane, cache.last
     cache.uses[lane.epoch.id] = ahead.at
     result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
@@ -56,7 +56,7 @@ def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: U
     if before is None:
         return result
 
-    def differ() -> Difference | None:  # within an epoch nothing does (law 1)
+    def differ() -> Difference | None:  # requests of one epoch share their prefix (law 1)
         same = before.epoch is now.epoch
         return None if same else first_difference(before.fingerprint(), now.fingerprint())
 
@@ -70,8 +70,8 @@ def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: U
 
 
 def is_warm(window: LaneWindow, cache: CacheHistory, now: datetime, *, any_model: bool = False) -> bool:
-    """True if the provider's cache may still hold what the lane sent last, for the model that is asked now (or
-    `any_model`), or its lifetime is unknown."""
+    """True if the lane's last request may still be cached, or its cache lifetime is unknown. A request to another
+    model than the epoch's counts only with `any_model`."""
     last = cache.last
     same = last is None or any_model or last.epoch.model == window.lane.epoch.model
     return same and (last is None or _may_be_cached(cache, last, window.model.info, now))
@@ -88,9 +88,9 @@ def _may_be_cached(cache: CacheHistory, sent: SentRequest, info: ModelInfo, now:
 
 
 def record_rewrite(lane_state: LaneState, before: int) -> RewritePrice:
-    """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewrite_memo`.
+    """Price the rewrite that has just begun the lane's epoch and record the price as a memo; see `rewrite_memo`.
 
-    The estimator already knows the window that came of it.
+    The estimator must already describe the new window.
     """
     priced = _priced(lane_state, before, window_request(lane_state).tokens)
     lane_state.lane.timeline.memo(*_rewrite(lane_state.lane, priced))
@@ -98,10 +98,10 @@ def record_rewrite(lane_state: LaneState, before: int) -> RewritePrice:
 
 
 def rewrite_memo(lane_state: LaneState, before: int) -> tuple[str, dict[str, Any]]:
-    """Return the memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
+    """Make the memo with the price of the rewrite that begins the lane's epoch, to be recorded with it.
 
-    `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
-    the cache as far as it had been sent; what it now has in common with that still is.
+    `before` is the estimate of the old window in tokens. Without the rewrite its sent part would be read from the
+    cache; with it only the common prefix is.
     """
     return _rewrite(lane_state.lane, _priced(lane_state, before, unreported_tokens(lane_state.window)))
 
@@ -112,7 +112,7 @@ def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
 
 
 def _priced(lane_state: LaneState, before: int, after: int) -> RewritePrice:
-    """Price a rewrite; `before` and `after` are estimates of the whole window in tokens."""
+    """Price a rewrite from estimates of the whole window `before` and `after` it, in tokens."""
     lane = lane_state.lane
     cache, info, now = lane_state.cache, lane_state.model.info, lane_state.clock()
     still_warm = is_warm(lane_state.window, cache, now, any_model=lane.epoch.cause == "model")

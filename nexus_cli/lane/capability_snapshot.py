@@ -1,5 +1,5 @@
-"""The capability snapshot (seed B): what there is to work with here. Credentials are the names of variables, never what
-is in them. Needs no model and no network, and starts nothing.
+"""Take the capability snapshot (seed B): tools, skills, servers, credentials. A credential is the name of a variable,
+never its value. Needs no model and no network, and starts no process.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from nexus_cli.provider.endpoint import describe_bad_key
 def snapshot(
     cwd: Path, settings: Settings, environ: Mapping[str, str], model: str, tools: Sequence[str], *, skills: bool = True
 ) -> dict[str, Any]:
-    """Return the part that every request carries, see `sections/contributors/capabilities.py` of `context`. A broken
-    file costs only its own part. Without `skills` nothing can print their guides, and they are left out."""
+    """Return the part included in requests, see `context/sections/contributors/capabilities.py`. A broken file affects
+    only its own part. Pass `skills=False` if no tool can print their guides; they are left out then."""
     found = [skill for skill in find_skills(cwd) if not skill.shadowed] if skills else []
     servers, problem = _servers(cwd)
-    # Those that a command of the model has: a stored key is given to requests alone.
+    # Only keys in the environment: commands of the model never get a stored key.
     keys = {name: environ[name] for name in settings.default_models if environ.get(name)}
     return {
         "model": model,
@@ -67,7 +67,7 @@ def snapshot(
 
 
 def _category(name: str, items: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    """Return the items of one kind, each with its name, state and the reason, and how many are in each state."""
+    """Return one category as JSON data: its items with name, state and reason, and the number of items per state."""
     listed = [{"name": item, "state": state, "why": why} for item, state, why in items]
     counts = Counter(one["state"] for one in listed)
     return {"category": name, "counts": {state: counts[state] for state in STATES}, "items": listed}
@@ -79,7 +79,7 @@ def _credential(name: str, text: str) -> tuple[str, str, str]:
 
 
 def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Sequence[str]) -> dict[str, Any]:
-    """Return the whole snapshot as JSON; its model is that of a run that names none."""
+    """Return the whole snapshot as JSON data, with the default model of a run."""
     from nexus_cli.config.unsupported import find_unsupported  # noqa: PLC0415  (not in requests)
 
     model = unnamed_model(environ, settings)
@@ -115,7 +115,7 @@ def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
 
 
 def _servers(cwd: Path) -> tuple[list[str], str]:
-    """Return the names of the configured MCP servers that count, and a problem with their files or ""."""
+    """Return the names of the MCP servers in trusted files, and a problem with these files, or ""."""
     root = project_root(cwd)
     around = [places().config, *(folder / FOLDER for folder in (cwd, *cwd.parents) if folder.is_relative_to(root))]
     if not any(os.path.lexists(folder / "mcp.json") for folder in around):
@@ -126,7 +126,7 @@ def _servers(cwd: Path) -> tuple[list[str], str]:
         return [], error.message
     problems = [notice for notice in loaded.notices if "mcp.json" in notice]
     servers = set(loaded.mcp_servers)
-    # Of a project only what was trusted: not the files of folders in it, and nothing is read a second time.
+    # From a project only the trusted bytes: no files of its subfolders, and no second read.
     trusted = trusted_configuration(root).files.get("mcp.json")
     if trusted is not None:
         try:
@@ -137,8 +137,7 @@ def _servers(cwd: Path) -> tuple[list[str], str]:
 
 
 def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
-    """Return the number of facts by slot and of proposals (None without a ledger), and a problem of the ledger or
-    ""."""
+    """Count the facts by slot, and the proposals (None without a ledger); also return a ledger problem, or ""."""
     place = ledger_place()
     if not ledger_exists(place):
         return None, ""

@@ -1,4 +1,4 @@
-"""The connection between a front end and the running turn: events come out; words and a stop go in."""
+"""The connection between a front end and the running turn: events out, steering messages and stops in."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from nexus_cli.core.event import ContextDrop, Event, Notice
 
 @dataclass(frozen=True, slots=True)
 class SteeringWords:
-    """Something that is said to the running turn."""
+    """A message to the running turn."""
 
     text: str
     pasted: tuple[str, ...] = ()
-    """The parts of it that were pasted."""
+    """The pasted parts of `text`."""
     files: tuple[AttachedFile, ...] = ()
-    """Records of the files in it."""
+    """Records of its attached files."""
     source: str = "person"
-    """Whose words they are: `person` only where they typed them, else `client` or `agent`."""
+    """The author: `person` only if a person typed it, else `client` or `agent`."""
 
 
 @dataclass
@@ -32,46 +32,46 @@ class Control:
     """One per session, shared by all of its lanes."""
 
     events: asyncio.Queue[Event | None] | None = None
-    """The events of the newest turn or act; None before the first one: nobody sees them."""
+    """The events of the newest turn or act; None before the first one, when events are discarded."""
     waiting_texts: Callable[[], Sequence[str]] = tuple
     """Returns the texts that the front end will send with the person's next message."""
     listener: Callable[[Event], None] | None = None
-    """Gets what workers do while no turn runs."""
+    """Receives the events of workers while no turn runs."""
     steering: deque[SteeringWords] = field(default_factory=deque)
-    """Words that wait for the end of the current batch."""
+    """Messages to deliver at the end of the current batch of calls."""
     attachment_memos: dict[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
-    """Memos of texts that the next message may take along, by text and kind; recorded with the message that does."""
+    """Memos of texts that the next message may contain, by text and kind; recorded with that message."""
     task: asyncio.Task[None] | None = None
     deadline: float | None = None
-    """When the turn's time limit passes, by the monotonic clock; None without a limit."""
+    """Time at which the turn's limit expires, by the monotonic clock; None without a limit."""
     stopped: str = ""
-    """Why the turn was stopped: `cancel`, `timeout`, or "" while it runs."""
+    """Reason of the stop: `cancel` or `timeout`; "" while the turn runs."""
     is_ending: bool = False
-    """True if no request is sent any more: the process is about to end."""
+    """True if the process is shutting down and may send no more requests."""
 
     @property
     def running(self) -> bool:
-        """True if there is something to stop."""
+        """True while a turn or act runs."""
         return self.task is not None and not self.task.done()
 
     def emit(self, event: Event) -> None:
-        """Hand an event to the front end."""
+        """Send an event to the front end."""
         if self.events is not None:
             self.events.put_nowait(event)
 
     def emit_aside(self, event: Event) -> None:
-        """Hand an event of what runs beside the turn to the front end, also while no turn runs."""
+        """Send an event of background work to the front end, also while no turn runs."""
         if self.running:
             self.emit(event)
         elif self.listener is not None:
             self.listener(event)
 
     def emit_notice(self, line: str) -> None:
-        """Hand a line for the person to the front end."""
+        """Send a notice for the person to the front end."""
         self.emit(Notice(line))
 
     def emit_drop(self, drop: Drop) -> None:
-        """Tell the front end what was left out, without its text."""
+        """Send a drop to the front end, without its text."""
         self.emit(ContextDrop(replace(drop, text=None)))
 
     async def wait_until_shown(self) -> None:
@@ -80,18 +80,18 @@ class Control:
             await self.events.join()
 
     def check_ending(self) -> None:
-        """Raise `NexusError("aborted", ...)` if no request may be sent any more."""
+        """Raise `NexusError("aborted", ...)` if the process is shutting down."""
         if self.is_ending:
             raise NexusError("aborted", "stopped", "nexus is shutting down; completed steps are kept")
 
     def stop(self, why: str) -> None:
-        """Stop the running turn; the first reason counts."""
+        """Cancel the running turn. The first reason is kept."""
         if self.task is not None and self.running and not self.stopped:
             self.stopped = why
             self.task.cancel()
 
     def break_in(self, why: str) -> None:
-        """Raise `CancelledError` in the turn from a signal handler; nothing where other code runs."""
+        """Raise `CancelledError` if called from a signal handler while the turn's task executes; else do nothing."""
         if self.running and asyncio.current_task() is self.task:
             self.stopped = self.stopped or why
             raise asyncio.CancelledError

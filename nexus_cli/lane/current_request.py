@@ -1,6 +1,6 @@
-"""The next request of the running session, made once per change of its inputs, when it is read.
+"""Build the next request of the running session: on demand, and again only after its inputs have changed.
 
-No other file asks the token estimator for the size of a request.
+The tests allow few other files to ask the token estimator for the size of a request (see `lane/README.md`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def window_request(lane_state: LaneState) -> NextRequest:
-    """Return the request that the present window makes: a turn sends this now."""
+    """Return the request of the present window, which a turn would send now."""
     lane, model = lane_state.lane, lane_state.model
     state = (
         lane,
@@ -55,8 +55,8 @@ def window_request(lane_state: LaneState) -> NextRequest:
 
 
 def next_request(lane_state: LaneState) -> NextRequest:
-    """Return the next request: that of the window, with what waits for the person's next message, under the epoch that
-    it begins where that is drafted."""
+    """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
+    epoch if it begins one."""
     now, texts = window_request(lane_state), tuple(lane_state.control.waiting_texts())
     draft = lane_state.upcoming.draft if is_drafted(lane_state.window, lane_state.upcoming) else None
     if draft is None and not texts:
@@ -95,7 +95,7 @@ def _in_force(lane_state: LaneState) -> LimitsInForce:
 
 
 def begins_epoch(window: LaneWindow, upcoming: Upcoming) -> bool:
-    """True if the next request begins a new epoch: another model or effort, or a reload."""
+    """True if the next request begins a new epoch, for another model or effort or a reload."""
     epoch, model = window.lane.epoch, window.model
     return bool(upcoming.pending) or (epoch.model, epoch.effort) != (
         model.info.name,
@@ -104,7 +104,7 @@ def begins_epoch(window: LaneWindow, upcoming: Upcoming) -> bool:
 
 
 def is_drafted(window: LaneWindow, upcoming: Upcoming) -> bool:
-    """True if the epoch that the next request begins is known."""
+    """True if the next request begins an epoch that is already drafted."""
     draft = upcoming.draft
     return draft is not None and draft.epoch.parent == window.lane.epoch.id and begins_epoch(window, upcoming)
 
@@ -112,27 +112,27 @@ def is_drafted(window: LaneWindow, upcoming: Upcoming) -> bool:
 def rewritten_request(
     window: LaneWindow, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> NextRequest:
-    """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
+    """Return the request of another window: `items` under `epoch`; `anchor` is the last report on it."""
     estimator = unreported_estimator(window.estimator, epoch, items, anchor)
     return NextRequest.of(estimator, epoch, items, window.budget, room=window.room)
 
 
 def unreported_tokens(window: LaneWindow) -> int:
-    """Return what the window takes by the estimate that is made where nothing of it was reported: by it a window is
-    compared with one that was just rewritten."""
+    """Estimate the window's tokens without any report on it, for a comparison with a window that was just
+    rewritten."""
     return round(window.estimator.estimate_without_anchor(window.lane.counted))
 
 
 def most_with(window: LaneWindow, added: int) -> int:
-    """Return what the window takes at most with one more message of `added` tokens by our count."""
+    """Return the upper bound for the window's tokens with one more message of `added` counted tokens."""
     return window.estimator.upper(window.lane.counted + added)
 
 
 def answer_cap(lane_state: LaneState) -> int:
-    """Return the tokens that the model may answer the window with; raises as `Spending.output_cap`.
+    """Return the output cap of the next request in tokens. Raises as `Spending.output_cap` does.
 
-    In an epoch of which nothing was reported yet the known error is that of other contents: a tenth more is left to the
-    request, as far as the least answer allows.
+    Before the first report of an epoch, the known error is that of other contents. A tenth more is then reserved for
+    the request, as far as the least answer allows.
     """
     request, info = window_request(lane_state), lane_state.model.info
     expected = request.most
@@ -142,8 +142,8 @@ def answer_cap(lane_state: LaneState) -> int:
 
 
 def context_plan(request: NextRequest, step: int, facts: Sequence[Mapping[str, Any]]) -> PlanObject:
-    """Return what is about to be sent as step `step`, with the remembered `facts` in it: the `context.plan` of
-    `nexus docs json`."""
+    """Return the request of step `step`, with the remembered `facts` in it, as the `context.plan` of `nexus docs
+    json`."""
     sections = cast("list[SectionObject]", list(request.sections))
     return {
         "step": step,

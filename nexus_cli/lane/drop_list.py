@@ -1,4 +1,4 @@
-"""Everything that was left out of a session's requests, and what of it is back in the window."""
+"""List the drops of a session, and find those that are back in the window."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import DropsReport
 
 Memos = Callable[[str], Iterable[Memo]]
-"""The memos of a lane of one kind."""
+"""Reads the memos of one kind from a lane."""
 NAMED = 8
-"""Tokens by which a section may differ once its drop is named in it: less is the figure that was recorded."""
+"""Tokens by which the present size of a section's drop may differ from the recorded one, which is shown then."""
 UNIT = "counted"
-"""Unit of drop tokens: our own count when it was left out, as in the lines for the model. In reports in tokens of the
-budget it is the unit of `counted` and `full_counted`."""
+"""Unit of drop tokens: our own count when it was recorded, as in the lines for the model. Reports that use tokens of
+the budget have it in `counted` and `full_counted`."""
 
 
 def drop_value(drop: Drop) -> DropObject:
-    """Return a drop with the keys of `nexus docs json`, and its time and recalls."""
+    """Return a drop as JSON data (`nexus docs json`), with its time and number of recalls."""
     return {
         "id": drop.id,
         "what": drop.what,
@@ -44,7 +44,7 @@ def drop_value(drop: Drop) -> DropObject:
 
 
 def session_drops(ledger: Ledger, session: str) -> DropsReport:
-    """Return the listing of a session that is not open here."""
+    """Return the drops of a session in the ledger, which need not be open in this process."""
     log = ledger.log(session)
     drops = log.drops()
     epoch = log.current_epoch() if drops else None
@@ -55,10 +55,10 @@ def session_drops(ledger: Ledger, session: str) -> DropsReport:
 def window_drops(
     session: str, drops: Sequence[Drop], items: Iterable[WindowItem], memos: Memos, sections: str = ""
 ) -> DropsReport:
-    """Return the drops of a session, oldest first, with the number still left out, and of those asked for again.
+    """Return the drops of a session, oldest first, with the number still left out, and how many of these were recalled.
 
-    The window `items`, the `memos` of its lane and the `sections` of its epoch say what is back; drops of those
-    sections have their present size.
+    `items`, `memos` and `sections` are those of the window, its lane and its epoch, see `returned_drops`. Drops of
+    these sections have their present size.
     """
     returned, now = returned_drops(drops, items, memos, sections), _left_out_tokens(sections)
     drops = [
@@ -80,9 +80,9 @@ def returned_drops(
 ) -> frozenset[str]:
     """Return the ids of the drops that are back in the window `items`.
 
-    All messages of such a drop are whole in the window, or its compaction was undone (by the `memos` of the lane) and
-    nothing that this restored has gone again. A section is back if the epoch with `sections` sends the same text in
-    full.
+    A drop is back if all of its messages are whole in the window, or if its compaction was undone (see the `memos`) and
+    none of the restored messages were dropped again. A section is back if the epoch with `sections` sends the same text
+    in full.
     """
     items, spans = list(items), {drop.id: drop.entries for drop in drops}
     whole = {item.entry for item in items if item.form is ItemForm.FULL}
@@ -96,7 +96,7 @@ def returned_drops(
         return frozenset(found)
     there = sorted({item.entry for item in items if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER)})
     with_it: dict[str, tuple[str, ...]] = {}
-    for names in taken_back:  # pins without room in a compaction are back with its messages
+    for names in taken_back:  # an undo restores the pins that had no room, with the messages
         main = next((name for name in names if spans.get(name)), "")
         with_it[main] = (*with_it.get(main, ()), *names)
     found.update(with_it.get("", ()))
@@ -111,14 +111,14 @@ def returned_drops(
 
 @lru_cache(maxsize=8)
 def _full_sections(sections: str) -> frozenset[tuple[str, str]]:
-    """Return the sections that an epoch sends in full, with the hashes of their texts; older epochs have none."""
+    """Return id and text hash of the sections that an epoch sends in full; older epochs recorded no hashes."""
     rows = [one for one in json.loads(sections or "[]") if one.get("form") == "full" and not one.get("drop")]
     return frozenset((one["id"], one["sha256"]) for one in rows if one.get("sha256"))
 
 
 @lru_cache(maxsize=8)
 def _left_out_tokens(sections: str) -> dict[str, int]:
-    """Return by drop the counted tokens that an epoch leaves out of a section."""
+    """Return the counted tokens that an epoch omits from its sections, by drop."""
     rows = [row for row in json.loads(sections or "[]") if row.get("drop") and "full_tokens" in row]
     return {str(row["drop"]): max(1, int(row["full_tokens"]) - int(row["tokens"])) for row in rows}
 
@@ -128,11 +128,11 @@ def _range(span: EntryRange) -> range:
 
 
 def _count_present(there: Sequence[int], span: EntryRange) -> int:
-    """Return how many messages of `span` are among these, which are in order."""
+    """Count the messages of `span` in the sorted sequence `there`."""
     return bisect_right(there, span[1]) - bisect_left(there, span[0])
 
 
 def _is_missing(there: Sequence[int], span: EntryRange, out: Iterable[EntryRange]) -> bool:
-    """True if a message of `span` that is not among `there` is in one of the spans that are `out`."""
+    """True if a message of `span` is missing in `there` and lies in one of the spans `out`."""
     both = ((max(span[0], first), min(span[1], last)) for first, last in out)
     return any(len(_range(one)) > _count_present(there, one) for one in both if one[0] <= one[1])

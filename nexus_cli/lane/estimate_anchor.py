@@ -1,5 +1,4 @@
-"""Anchor a token estimate on the last reported request of a lane in the ledger, so that every process estimates
-alike."""
+"""Anchor a token estimate on the last reported request in the ledger, so that every process gets the same estimate."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from nexus_cli.ledger import LaneLog, RequestRow
 
 
 def take_anchor(estimator: TokenEstimator, log: LaneLog, epoch: Epoch, items: Sequence[WindowItem]) -> None:
-    """Anchor `estimator` on the newest believable report of a request under `epoch`, of which `items` are the window;
-    else, where a compaction was undone, on what had been reported of the window before it."""
+    """Anchor `estimator` on the newest plausible report of a request in `epoch` with the window `items`. After an undo
+    without one, anchor it on the last report before the compaction."""
     newest = log.last_request()
     if newest is not None and newest.manifest.epoch == epoch.id:
         if anchor_on(estimator, newest, epoch, items):
@@ -27,7 +26,7 @@ def take_anchor(estimator: TokenEstimator, log: LaneLog, epoch: Epoch, items: Se
 
 
 def anchor_on(estimator: TokenEstimator, row: RequestRow, epoch: Epoch, items: Sequence[WindowItem]) -> bool:
-    """Anchor `estimator` on a request under `epoch`; False where that was not reported, or cannot be believed."""
+    """Anchor `estimator` on a request in `epoch`; False if its usage was not reported or is implausible."""
     if row.usage is None or not row.reported:
         return False
     sent = sum(item.tokens for item in items if item.entry <= row.manifest.last)
@@ -35,7 +34,7 @@ def anchor_on(estimator: TokenEstimator, row: RequestRow, epoch: Epoch, items: S
 
 
 def _anchor_on_former(estimator: TokenEstimator, log: LaneLog, epoch: Epoch) -> None:
-    """Anchor `estimator` on what had been reported of the window that the undone compaction had replaced."""
+    """Anchor `estimator` on the last report on the window before the undone compaction."""
     undone = next((int(memo.value["epoch"]) for memo in reversed(list(log.memos(UNDONE)))), None)
     parent = None if undone is None else log.epoch(undone).parent
     if undone is None or parent is None or log.epoch(parent).model != epoch.model:

@@ -1,6 +1,6 @@
-"""The goals of a session: memos of kind `goal`, folded to what holds now. Inherited by forks, gone with the session.
+"""The goals of a session, stored as memos of kind `goal`. Forks inherit them; deleting the session deletes them.
 
-A goal and its steps are one memo; that one is done, or dropped, is a later one.
+One memo holds a goal with its steps; later memos mark them as done or dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ KIND = "goal"
 
 
 def list_goals(timeline: Timeline) -> tuple[Goal, ...]:
-    """Return the goals and steps that were not dropped, each goal followed by its steps."""
+    """Return the goals and steps that were not dropped; each goal is followed by its steps."""
     found: dict[str, Goal] = {}
     for memo in timeline.memos(KIND):
         value = memo.value
@@ -31,7 +31,7 @@ def list_goals(timeline: Timeline) -> tuple[Goal, ...]:
 
 
 def set_goal(timeline: Timeline, text: str, steps: Sequence[str]) -> Goal:
-    """Record a goal with its steps; their ids go on from all that ever were."""
+    """Record a goal with its steps. Ids are never reused."""
     number = sum(len(memo.value.get("goals", ())) for memo in timeline.memos(KIND)) + 1
     goal = Goal(f"g{number}", text)
     made = [{"id": goal.id, "text": text}]
@@ -41,8 +41,8 @@ def set_goal(timeline: Timeline, text: str, steps: Sequence[str]) -> Goal:
 
 
 def finish_goal(timeline: Timeline, name: str) -> tuple[Goal, ...]:
-    """Mark a goal, with its steps, or one step as done: what was, nothing when there is none of this id that is open.
-    The last open step takes its goal with it."""
+    """Mark an open goal with its steps, or one step, as done; the last open step also completes its goal. Returns the
+    goals and steps marked, () if none with this id is open."""
     now = list_goals(timeline)
     these = {goal.id: goal for goal in now if not goal.done and name in (goal.id, goal.parent)}
     if these and name in {goal.id for goal in now}:
@@ -55,7 +55,7 @@ def finish_goal(timeline: Timeline, name: str) -> tuple[Goal, ...]:
 
 
 def drop_goal(timeline: Timeline, name: str) -> tuple[Goal, ...]:
-    """Take a goal with its steps, or one step, off the list: what was, nothing when there is none of this id."""
+    """Drop a goal with its steps, or one step. Returns the dropped ones, () for an unknown id."""
     these = tuple(goal for goal in list_goals(timeline) if name in (goal.id, goal.parent))
     if these:
         timeline.memo(KIND, {"dropped": [goal.id for goal in these]})

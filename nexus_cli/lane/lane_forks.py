@@ -1,4 +1,4 @@
-"""Side lanes of a session: forks that begin with the main lane's lines, and lanes of their own."""
+"""Open side lanes of a session: forks that share the lane's history, and separate, empty lanes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from nexus_cli.provider.wire_rules import rules_for
 
 
 def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
-    """Return a lane that begins with the lines of this one, plus one instruction of ours.
+    """Fork the lane and append one instruction.
 
-    Shared with this one: spending, control, clock, settings, prompt, calibrations. Equal at first, then its own: model,
-    budget, token estimate, cache history, event sections. Everything else is new, and no limits of the session bind it
-    but those of `spending`.
+    Shared with the parent: spending, control, clock, settings, prompt, calibrations. Copied: model, budget, token
+    estimate, cache history, event sections. Everything else is new. Of the session's limits only those of `spending`
+    apply.
     """
     parent, lane = lane_state.window, lane_state.lane
     log = _open_log(lane, agent, lane.timeline.last)
@@ -47,10 +47,10 @@ def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
 
 
 def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
-    """Return an empty lane of its own: no system text, no tools.
+    """Open an empty lane for `model`, without system text and tools.
 
-    Shared with this one: spending, control, clock, settings, prompt, and calibrations if `model` is another one: what
-    other contents teach of the session's own model is forgotten. Everything else is new.
+    Shared with `lane_state`: spending, control, clock, settings, prompt, cache use times, and calibrations unless
+    `model` is the session's own, whose calibration other contents must not change. Everything else is new.
     """
     budget, estimator = sized(lane_state.window, model)
     config = ContextConfig(budget.window, budget.window - budget.available)
@@ -73,7 +73,7 @@ def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
 
 
 def other_model(window: LaneWindow, settings: Settings, name: str) -> Model:
-    """Return the model `name`, or that of an alias, as the session would ask it; its own for ""."""
+    """Return the model with this name or alias; the session's own for "" or a window without calibrations."""
     name = resolve_alias(name, settings)
     if not name or window.calibrations is None:
         return window.model
@@ -82,7 +82,7 @@ def other_model(window: LaneWindow, settings: Settings, name: str) -> Model:
 
 
 def sized(window: LaneWindow, model: Model) -> tuple[TokenBudget, TokenEstimator]:
-    """Return the budget of a lane of `model`, and an estimator with what was learned of it."""
+    """Return the budget of a lane for `model`, and an estimator with the model's calibration."""
     name = model.info.served_name
     known = window.calibrations.calibration(name) if window.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
@@ -90,8 +90,8 @@ def sized(window: LaneWindow, model: Model) -> tuple[TokenBudget, TokenEstimator
 
 
 def _open_log(lane: Lane, agent: str, at_entry: int | None) -> Log:
-    """Open the log of a side lane: a fork at `at_entry`, or (None) a lane of its own. In memory beside a log that
-    keeps no lanes."""
+    """Open the log of a side lane: a fork at `at_entry`, or (None) an empty one; in memory if the parent's log cannot
+    store lanes."""
     log = lane.timeline.log
     if isinstance(log, LaneLog):
         return log.open_lane(agent, at_entry)

@@ -1,6 +1,6 @@
-"""The state of one lane: its window, its next request, the history of its cache, and what its turns share.
+"""The state of one lane: its window, its next request, its cache history, and the objects shared with the session.
 
-Leaves building it to `factory`, and opening side lanes, with what they share with it, to `lane_forks`.
+`factory` builds it; `lane_forks` opens side lanes.
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ from nexus_cli.tools.registry import find_tool
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """Text that we add to the next request."""
+    """Text to add to the next request."""
 
     text: str
     settle: Callable[[], None]
-    """To be called when it stands in the window: what is in it is not told again."""
+    """Call this once the text is in the window, so that it is not sent again."""
 
 
 class PromptAssembler(Protocol):
-    """Assembles what we add to the requests of a lane."""
+    """Assembles the system text and the preambles of a lane."""
 
     async def draft_epoch(self, window: LaneWindow) -> EpochDraft:
-        """Return system text and tools as they would be now, for the next epoch."""
+        """Return the present system text and tools, for the next epoch."""
         ...
 
     async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
-        """Return the event preamble of the next request: what changed since this epoch last sent it."""
+        """Return the preamble of the next request: the event sections that changed since this epoch last sent them."""
         ...
 
     def resume(self, lane: Lane) -> None:
-        """Learn what the epoch of the lane has sent already."""
+        """Load the sections that the lane's epoch has already sent."""
 
 
 class LimitsSource(Protocol):
-    """Knows the limits of a session with what the state of the run binds."""
+    """Provides the limits of a session, tightened by the state of the run."""
 
     def in_force(self, lane_state: LaneState) -> LimitsInForce:
         """Return the limits of the next request."""
         ...
 
     def record(self, lane_state: LaneState) -> None:
-        """Record the limits of the next request, if others were recorded last."""
+        """Record the limits of the next request if they differ from those recorded last."""
 
 
 @dataclass
 class LaneState:
-    """One lane with everything that its turns need: its window, what is known of its next request, the history of its
-    cache, and what a turn shares with the session."""
+    """The state that the turns of one lane need: its window, the next request, the cache history, and the objects
+    shared with the session."""
 
     window: LaneWindow
     spending: Spending
@@ -73,18 +73,18 @@ class LaneState:
     settings: Settings
     prompt: PromptAssembler
     limits: LimitsSource | None = None
-    """None: what `spending` keeps to."""
+    """None: the limits of `spending`."""
     before_summary: Callable[[LaneState], Awaitable[None]] | None = None
-    """Done before a summary is asked for: facts are extracted, where that is switched on."""
+    """Called before a summary is requested: extracts facts if that is enabled."""
     upcoming: Upcoming = field(default_factory=Upcoming)
     cache: CacheHistory = field(default_factory=CacheHistory)
-    """Earlier requests, as far as a cache may hold them."""
+    """Earlier requests that may still be cached."""
     step: int = 0
     """Number of the lane's newest request."""
     partial_reply: str = ""
-    """Answer to the lane's newest request, as far as it came; without the marks that the window has."""
+    """The text received so far for the newest request, without the marks added in the window."""
     work: WorkLog = field(default_factory=lambda: WorkLog(find_tool))
-    """Record of commands and turns, as far as the lane's log was read."""
+    """Commands and turns found in the lane's log, up to the last entry read."""
 
     @property
     def lane(self) -> Lane:
@@ -103,22 +103,22 @@ class LaneState:
         drops: Sequence[Drop] = (),
         notes: Notes | None = None,
     ) -> None:
-        """Begin an epoch of the lane as `LaneWindow.begin_epoch`, and report what it leaves out."""
+        """Begin an epoch as `LaneWindow.begin_epoch` does, and report its drops."""
         every = (*planned.drops, *drops)
         self.window.begin_epoch(head, cause, planned, every, notes)
         self.upcoming.draft = None
         self.emit_drops(every)
 
     def emit(self, event: Event) -> None:
-        """Hand an event to the front end."""
+        """Send an event to the front end."""
         self.control.emit(event)
 
     def emit_drops(self, drops: Iterable[Drop]) -> None:
-        """Tell of what was left out, without its texts."""
+        """Send drops to the front end, without their texts."""
         for drop in drops:
             self.control.emit_drop(drop)
 
 
 def newest_words(lane: Lane) -> str:
-    """Return what the person said last in a lane, "" before they said anything."""
+    """Return the person's last message in the lane's window, "" if there is none."""
     return next((item.message.content for item in reversed(lane.items) if is_request((item,))), "")

@@ -1,6 +1,6 @@
-"""The window of a lane: its messages, the model that it is sized for, its budget and token estimate.
+"""The window of a lane: its messages, model, budget and token estimate.
 
-Learns of the window and the tokenizer of a model from reports and refusals.
+Learns the context window and the tokenizer of a model from reported usage and overflow errors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nexus_cli.provider.model_table import window_command
 
 @dataclass
 class Model:
-    """A model that can be asked."""
+    """A model with its provider and request settings."""
 
     info: ModelInfo
     provider: Provider
@@ -39,7 +39,7 @@ class Model:
 
 @dataclass
 class LaneWindow:
-    """What a lane holds and how much it may hold."""
+    """The messages of a lane and their size limits."""
 
     context: ContextManager
     lane: Lane = field(init=False)
@@ -48,11 +48,11 @@ class LaneWindow:
     budget: TokenBudget
     estimator: TokenEstimator
     calibrations: Calibrations | None = None
-    """Store of what is learned of a model's tokenizer; None: it is forgotten with the lane."""
+    """Store of tokenizer calibrations; None: they are lost with the lane."""
     refused_window: int = 0
-    """The window that a refusal named, while the session goes beyond it; else 0."""
+    """The window from an overflow error while the session tries to exceed it; else 0."""
     confirmed: bool = False
-    """The window was asked of the provider in this session, and is not doubted any more."""
+    """True if this session has already tested the window, so that `doubt_window` does not test it again."""
 
     def __post_init__(self) -> None:
         self.lane = self.context.lane
@@ -60,19 +60,19 @@ class LaneWindow:
 
     @property
     def least_output(self) -> int:
-        """A request that leaves less for its answer is not sent: `LEAST_OUTPUT`, or all that is ever kept for one."""
+        """Least room for an answer in tokens, without which no request is sent."""
         return min(LEAST_OUTPUT, self.budget.reserve_reply)
 
     @property
     def room(self) -> int:
-        """Tokens that a request may take: the budget, and in very large windows what the least answer leaves."""
+        """Most tokens of a request: the budget, or less if the least answer needs more room."""
         return min(self.budget.available, left_over(self.model.info, self.least_output))
 
     def begin_epoch(
         self, head: Sequence[WindowItem], cause: str, planned: EpochDraft, drops: Sequence[Drop], notes: Notes | None
     ) -> None:
-        """Begin an epoch of the lane with what was `planned` for it, recorded together with the `drops` of that and of
-        the head; nothing of it has been reported yet."""
+        """Begin an epoch with `head` and the `planned` frame, recorded in one commit with the `drops` of both. Resets
+        the estimate, because nothing of the new window is reported yet."""
 
         def noted(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield from (one.note for one in planned.left)
@@ -82,11 +82,10 @@ class LaneWindow:
         self.estimator.forget()
 
     def learn_from_overflow(self, counted: int, error: ProviderError) -> Notice | None:
-        """A request of `counted` tokens by our count was refused as too long: learn from the provider's words, and from
-        a refusal beyond the window that an earlier one named that this is the window. Return what to tell of it.
+        """Learn the window from the error about a request of `counted` tokens (our count), and return a notice, if any.
 
-        A window is only remembered for every session where the figures can be right; otherwise it is used in this one,
-        over processes, and only if that leaves enough to go on with.
+        Without figures, an error while exceeding an earlier refused window confirms that window. Plausible figures are
+        stored for all sessions. Others apply to this session only, and only if they leave enough room to continue.
         """
         believed = is_believable(error, counted)
         limit = (error.limit or self.refused_window) if believed else 0
@@ -99,7 +98,7 @@ class LaneWindow:
         return self._take_window(limit) if limit and limit < self.budget.window else None
 
     def _take_window(self, limit: int) -> Notice:
-        """Use the window that a refusal named; return what to tell of it."""
+        """Use the window named in an overflow error; return a notice about it."""
         listed = self.model.info.window
         self.set_window(limit)
         told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
@@ -110,8 +109,8 @@ class LaneWindow:
         return Notice(f"{told}: using that from now on", warning=False)
 
     def _shrink_if_workable(self, limit: int) -> int:
-        """Use the smaller window `limit` if the parts that stand in every request leave the share of its budget that a
-        request may take; return it, else 0."""
+        """Use the smaller window `limit` if the fixed parts leave `REQUEST_FLOOR` of its budget free; return it,
+        else 0."""
         if limit >= self.budget.window:
             return 0
         most = self.estimator.countable(TokenBudget.of(limit, self.model.info.max_output).available)
@@ -122,13 +121,13 @@ class LaneWindow:
         return limit
 
     def _keep_window(self, window: int) -> None:
-        """Keep a window with the session, until the settings list another one; 0: it is not used any more."""
+        """Record a window with the session, valid until the listed window changes; 0 removes it."""
         info = self.model.info
         value = {"model": info.served_name, "window": window, "listed": info.listed_window or info.window}
         self.lane.timeline.memo(REFUSED_WINDOW, value)
 
     def set_window(self, window: int) -> None:
-        """Use the smaller window that the provider named."""
+        """Use the window that the provider named."""
         info = self.model.info
         self.confirmed, self.refused_window = bool(self.refused_window), 0
         known = replace(info, window=window, window_refused=True, listed_window=info.listed_window or info.window)
@@ -136,8 +135,8 @@ class LaneWindow:
         self.budget = TokenBudget.of(window, info.max_output)
 
     def doubt_window(self) -> Notice | None:
-        """Go beyond the window that a refusal named, and return what to tell of it; None where a second one has
-        confirmed it, or this session has asked already."""
+        """Try the listed window instead of the one from an overflow error, and return a notice; None if there is no
+        such window or this session has already tested it."""
         info = self.model.info
         if not info.window_refused or not info.listed_window or self.confirmed:
             return None
@@ -154,7 +153,7 @@ class LaneWindow:
         self.budget = TokenBudget.of(info.listed_window, info.max_output)
 
     def fixed_parts(self) -> dict[str, int]:
-        """Return what stands in every request, by the name of its section, in tokens."""
+        """Return the tokens of the parts that every request contains, by section name."""
         epoch = self.lane.epoch
         sections = {str(section["id"]): int(section["tokens"]) for section in json.loads(epoch.sections)}
         rest = epoch.system_tokens - sum(sections.values())
@@ -162,7 +161,7 @@ class LaneWindow:
         return {**sections, name: rest, "tool schemas": epoch.tools_tokens}
 
     def learn(self, counted: int, reported: int) -> None:
-        """Take over what a provider reported for the newest request; one with images says nothing of our count."""
+        """Learn from the input tokens reported for the newest request. With images it does not calibrate our count."""
         images, info = any(item.message.parts for item in self.lane.items), self.model.info
         if info.window_refused and info.window < reported <= info.listed_window:
             self._restore_window()

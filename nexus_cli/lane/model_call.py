@@ -1,8 +1,8 @@
-"""Send one model request: committed before its first byte, streamed, folded, its reply committed as one entry.
+"""Send one model request: record it before the first byte, stream and fold the reply, commit it as one entry.
 
-An unfinished answer keeps its text, marked for the model, and raises the matching error; `lane_state.partial_reply` has
-the text without the mark. One whose stream was cut is asked for once more: nothing of it was run, and its text stays
-out of the window, in a memo `CUT`. Both requests are recorded.
+The text of an unfinished answer is kept with a mark for the model, and the matching error is raised;
+`lane_state.partial_reply` has the text without the mark. If the stream was cut, the request is sent once more: no call
+of the reply has run, and its text goes to a memo `CUT` instead of the window. Both requests are recorded.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
 COMPLETE = frozenset({"stop", "tool_calls", ""})
-"""How the request of a complete reply ended; "" is a request of which the ledger does not say it."""
+"""Finish reasons of a complete reply; "" if the ledger has none."""
 CUT = "cut"
 """Kind of the memo with the `text` of an answer whose stream was cut, the `step` of its request, and `why`."""
 KEPT = "What arrived is kept"
-"""Beginning of a hint that is true only if the session is saved."""
+"""Start of a hint that is true only if the session is saved."""
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
-"""Arguments of a request beside its lines, as its manifest has them."""
+"""Arguments of a request, besides its messages and tools, that its manifest records."""
 GO_ON = "Go on from where you broke off."
-"""Message that a resumed session without a prompt sends after one of these."""
+"""Message of a session that resumes without a prompt after an unfinished reply."""
 
 
 async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> Reply:
     """Send the window and record the reply; `cap` is its output limit in tokens.
 
-    Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.
-    Without `main` (side lanes) no text is emitted, the turn's steps are not counted, and a cut answer is not asked for
-    again. The second request counts as the same step, and is not sent if it would go beyond a limit.
+    Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`, after recording partial text.
+    Without `main` (side lanes) no text is emitted, no step of the turn is counted, and a cut answer is not retried. A
+    retry belongs to the same step, and is not sent if it would exceed a limit.
     """
     may_repeat = main and bool(getattr(lane_state.model.provider, "asks_again", False))
     try:
@@ -63,7 +63,7 @@ async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> R
 
 
 class _ReplyCutError(Exception):
-    """The stream of a reply was cut; its request is recorded, and the `text` that had come is in no window."""
+    """The stream of a reply was cut. Its request is recorded; `text`, the part received, is not in the window."""
 
     def __init__(self, why: str, text: str) -> None:
         super().__init__(why)
@@ -72,16 +72,16 @@ class _ReplyCutError(Exception):
 
 
 async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat: bool, before: str = "") -> Reply:
-    """Send one request; with `may_repeat` a reply that is cut raises `_ReplyCutError`.
+    """Send one request; with `may_repeat` a cut reply raises `_ReplyCutError`.
 
-    `before` is the text of a reply that was cut: it is kept where this request brings none.
+    `before` is the text of an earlier cut reply, recorded if this request returns no text.
     """
     ahead = window_request(lane_state).outlook()
     request = _send(lane_state, cap, main, ahead)
     info = lane_state.model.info
     first = lane_state.lane.timeline.last + 1
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
-    first_texts.release()  # before the model library is imported, so that it takes the same memory
+    first_texts.release()  # before importing the model library, which can reuse the memory
     stream = lane_state.model.provider.stream(request)
     began = False
     try:
@@ -117,7 +117,7 @@ async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat
 
 
 def ends_unfinished(log: Log) -> bool:
-    """True if the newest entry of a lane is a reply that was cut off, interrupted or refused."""
+    """True if the newest entry of a lane is a reply that was cut off, interrupted or refused by a filter."""
     last = log.last_id()
     newest = log.read(last, last) if last else ()
     return bool(newest) and newest[0].kind is Kind.ASSISTANT and log.finish_of(last) not in COMPLETE
@@ -134,7 +134,7 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
     request = Request(
         lane_state.model.info.name,
         sealed.wire.messages,
-        deepcopy(lane.epoch.tools),  # adapters for some providers edit the schemas that they are given
+        deepcopy(lane.epoch.tools),  # adapters for some providers modify the schemas
         cap,
         lane.epoch.effort,
         lane.epoch.tool_choice,
@@ -162,7 +162,7 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
 
 
 def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outlook, before: str) -> Reply:
-    """Account for a reply that ended by itself, and record what it is worth, or the text `before` where it has none."""
+    """Account for a streamed reply and record it, with the text `before` if it is empty. Raises if unfinished."""
     lane = lane_state.lane
     counted = lane.counted
     reported = _possible(lane_state.window, reply.usage)
@@ -190,15 +190,15 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
 
 
 def _possible(window: LaneWindow, usage: Usage | None) -> Usage | None:
-    """Return a reported usage if it can be that of the newest request."""
+    """Return the reported usage if it is plausible for the newest request, else None."""
     info = window.model.info
-    # A window that a refusal named may be wrong: then a report beyond it is what ends that error.
+    # A window from an overflow error may be wrong: a report beyond it is the correction.
     most = max(info.window, info.listed_window)
     return usage if usage and window.estimator.is_possible(window.lane.counted, usage.input, most) else None
 
 
 def _raise_unless_finished(reply: Reply) -> None:
-    """Raise what a reply that is no finished answer amounts to."""
+    """Raise the `NexusError` of an unfinished reply, of kind `provider`, `refused` or `length`."""
     match reply.finish:
         case "empty":
             why = "its reply had neither text nor calls"
@@ -216,7 +216,7 @@ def _raise_unless_finished(reply: Reply) -> None:
 
 
 def _estimate_usage(window: LaneWindow, request: NextRequest, message: Message) -> Usage:
-    """Return the usage of an unreported request, by our count and the known prices."""
+    """Estimate the usage of an unreported request by our count and the known prices."""
     said = window.context.measure(message, "") if message.content or message.tool_calls else 0
     usage = Usage(request.tokens, said)
     return replace(usage, cost_usd=usage_cost(usage, window.model.info))
@@ -225,8 +225,8 @@ def _estimate_usage(window: LaneWindow, request: NextRequest, message: Message) 
 def _keep_partial(
     lane_state: LaneState, fold: ReplyFold, mark: str, why: str, began: Outlook | None, before: str
 ) -> Entry | None:
-    """Record the text that had come (that of a reply `before`, if none), without half calls; once anything came the
-    request is paid for."""
+    """Record the text received (or `before` if there is none) without incomplete calls. The request is paid for once it
+    `began`."""
     message = fold.partial()
     usage = _spend_partial(lane_state, message, began)
     if before and not message.content:
@@ -240,7 +240,7 @@ def _keep_partial(
 def _keep_cut(
     lane_state: LaneState, fold: ReplyFold, finish: str, why: str, ahead: Outlook, reported: Usage | None = None
 ) -> _ReplyCutError:
-    """Record a request whose answer was cut, and beside the window the text that had come; return what to raise."""
+    """Record a request whose answer was cut, and its text as a memo outside the window; return the error to raise."""
     message, timeline = fold.partial(), lane_state.lane.timeline
     reported = _possible(lane_state.window, reported)
     usage = _spend_partial(lane_state, message, ahead, reported)
@@ -255,7 +255,7 @@ def _keep_cut(
 def _spend_partial(
     lane_state: LaneState, message: Message, began: Outlook | None, reported: Usage | None = None
 ) -> Usage:
-    """Account for a request whose reply ended with `message`; nothing was used if nothing `began`."""
+    """Account for a request with the partial reply `message`; its usage is zero unless the reply `began`."""
     lane_state.partial_reply = message.content
     nothing = Usage(cost_usd=usage_cost(Usage(), lane_state.model.info))
     usage = (reported or _estimate_usage(lane_state.window, window_request(lane_state), message)) if began else nothing
@@ -268,7 +268,7 @@ def _spend_partial(
 def _record(
     lane: Lane, step: int, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
 ) -> Entry | None:
-    """Commit what the newest request was answered with, if that is worth an entry, together with what it used."""
+    """Commit the usage of the newest request, with its reply as an entry (None: no entry)."""
     entry = lane.new_entry(Kind.ASSISTANT, message, "agent") if message is not None else None
     lane.timeline.log.record_reply(entry, step, usage, finish, reported, sent)
     if entry is not None:
@@ -282,6 +282,6 @@ def _with_mark(message: Message, mark: str) -> Message:
 
 
 def _letters(number: int) -> str:
-    """Return 0 as `a`, 25 as `z`, 26 as `ba`: call ids stay alphanumeric, as some providers require."""
+    """Format 0 as `a`, 25 as `z`, 26 as `ba`: some providers require alphanumeric call ids."""
     text = chr(ord("a") + number % 26)
     return _letters(number // 26) + text if number >= 26 else text

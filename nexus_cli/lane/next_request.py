@@ -1,7 +1,7 @@
-"""`NextRequest`: what the next request holds, what it takes, what of it a cache holds, and the limits in force.
+"""`NextRequest`: the content, size, expected cache hits and limits of one request.
 
-A pure value; `nexus_cli.lane.current_request` makes it of a session that runs here, the reports make it from
-the ledger, for any request that was sent as well.
+A pure value. `nexus_cli.lane.current_request` builds it for the running session, the reports build it from the ledger,
+also for requests that were sent.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from nexus_cli.provider.prompt_cache import CacheLife
 Sections = Sequence[Mapping[str, Any]]
 """The `sections` of `nexus docs json`, with tokens by our own count."""
 PLAN = "plan"
-"""Memo of a request that sent event sections: `epoch`, `told` (section id to the hash of its whole text), `pool`,
-`raised` and `sections` as in `nexus docs json`. Its entry is the newest one that the request held."""
+"""Kind of the memo of a request that sent event sections: `epoch`, `told` (section id to the hash of its whole text),
+`pool`, `raised` and `sections` as in `nexus docs json`. Its entry is the newest one in the request."""
 LimitsInForce = tuple[Limits, Sequence[Bound]]
-"""Limits, and which layer bound each."""
+"""Limits, and the layer that set each."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierRequests:
-    """The requests that a cache may hold, with when the epoch of each was used last; the newest of the lane first."""
+    """Requests that may be cached, each with the last use of its epoch; the lane's newest first."""
 
     requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
     life: CacheLife | None = None
-    """Cache lifetime of the model that is asked next."""
+    """Cache lifetime of the next request's model."""
     clock: Clock = local_now
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The part of a request that the provider's cache should hold."""
+    """The expected cache hit of a request."""
 
     tokens: int
-    """Of the request before it, or of one under a former epoch."""
+    """Expected cached tokens, from the previous request or one of a former epoch."""
     messages: int
-    """Messages on the wire of those tokens, if a new epoch begins; else 0."""
+    """Wire messages of those tokens if a new epoch begins, else 0."""
     shared: int
-    """Tokens of its beginning that the request before it had too."""
+    """Tokens of the prefix in common with the previous request."""
     age: float | None
-    """Seconds since the last use of its beginning; None if the clock does not tell."""
+    """Seconds since the last use of that prefix; None if unknown."""
     at: datetime
 
 
@@ -64,29 +64,29 @@ class NextRequest:
     """One request before it is sent."""
 
     epoch: Epoch
-    """Its frame: system text, tools, model; the one that it begins where it begins one."""
+    """System text, tools and model of the request; the new epoch if it begins one."""
     items: tuple[WindowItem, ...]
-    """The window, in the order in which things happened."""
+    """The window, in chronological order."""
     waiting: tuple[WindowItem, ...]
-    """Texts that wait to be sent with the person's next message."""
+    """Texts waiting for the person's next message."""
     sent: int
-    """The last entry that an earlier request of this epoch held; -1 where there was none."""
+    """The last entry that an earlier request of this epoch contained; -1 if there was none."""
     told: Sections
-    """Event sections added to its newest message, which contains their texts."""
+    """Event sections included in its newest message."""
     counted: UsedTokens
-    """Tokens by layer by our own count."""
+    """Tokens by layer, by our own count."""
     budget: TokenBudget
-    """With the tokens by layer as the provider counts, or is expected to: `event` is what we add to the newest message,
-    its own words count as history."""
+    """The budget with the used tokens by layer, as reported or estimated. `event` is the text we add to the newest
+    message; the message itself counts as history."""
     room: int
-    """Tokens that it may take."""
+    """Most tokens that the request may have."""
     most: int
-    """Tokens with the known error of the estimate: these have to fit (law 2)."""
+    """Tokens including the margin of the estimate; must not exceed `room` (law 2)."""
     basis: str
     """`reported`, `estimate` or `reported+estimate`."""
     earlier: EarlierRequests
     in_force: Callable[[], LimitsInForce]
-    """Called once, when the limits are read."""
+    """Returns the limits; called once, at the first use of `limits`."""
 
     @classmethod
     def of(
@@ -105,8 +105,8 @@ class NextRequest:
         in_force: Callable[[], LimitsInForce] = lambda: (Limits(), ()),
         reported: int | None = None,
     ) -> NextRequest:
-        """Return the request of `items` under `epoch`; `estimator` estimates it, unless so much was `reported` of it.
-        `preamble` is what we add to a message that is not there yet: the texts of `told` and what joins them."""
+        """Build the request of `items` under `epoch`. Its size is the `reported` tokens, else the estimate of
+        `estimator`. `preamble` has the tokens of `told` and separators if `items` does not contain them yet."""
         late = sum(int(one["tokens"]) for one in told)
         messages = preamble + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
         counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
@@ -127,12 +127,12 @@ class NextRequest:
 
     @property
     def tokens(self) -> int:
-        """Return what it takes: the one figure of status line, reports, events and results."""
+        """Tokens of the request: the figure shown in status line, reports, events and results."""
         return self.budget.used.total
 
     @property
     def fits(self) -> bool:
-        """True if it fits by estimate and known error (law 2)."""
+        """True if the estimate with its margin fits (law 2)."""
         return self.most <= self.room
 
     @cached_property
@@ -142,33 +142,33 @@ class NextRequest:
 
     @cached_property
     def arranged(self) -> list[WindowItem]:
-        """The window as it is sent."""
+        """The window in the order in which it is sent."""
         return flatten(self.groups)
 
     @cached_property
     def limits(self) -> LimitsInForce:
-        """The limits in force, and which layer bound each."""
+        """The limits in force, and the layer that set each."""
         return self.in_force()
 
     # -- sections ----------------------------------------------------------------------------------------------
 
     @property
     def scale(self) -> float:
-        """Tokens of the budget's figures for each one that we count, of all."""
+        """Ratio of the request's tokens to our count."""
         return _ratio(self.tokens, self.counted.total)
 
     @property
     def messages_scale(self) -> float:
-        """The same of the messages alone, what we add to them among it."""
+        """The same ratio for the messages alone, with our additions to them."""
         used, counted = self.budget.used, self.counted
         beside = used.history + used.event
         return _ratio(beside, counted.history + counted.event) if beside else self.scale
 
     @cached_property
     def sections(self) -> tuple[dict[str, Any], ...]:
-        """Sections of layer 1, then of layer 3, with `tokens` in the scale of the budget, summing to their layer.
+        """Sections of layer 1, then of layer 3; their `tokens` are in the unit of the budget and sum to the layer.
 
-        `counted` and `full_counted` are our own counts of each.
+        `counted` and `full_counted` are our own counts.
         """
         used, rows = self.budget.used, json.loads(self.epoch.sections)
         fixed = [{**one, "cached": bool(one.get("cached")) and self.sent >= 0} for one in rows]
@@ -179,7 +179,7 @@ class NextRequest:
 
     @property
     def repeated(self) -> int:
-        """Tokens of its beginning that earlier requests of its epoch held, in the same words."""
+        """Tokens of the prefix that earlier requests of its epoch already contained."""
         if self.sent < 0:
             return 0
         used, before = self.budget.used, sum(item.tokens for item in self.items if item.entry <= self.sent)
@@ -187,14 +187,14 @@ class NextRequest:
 
     @cached_property
     def _shared(self) -> list[tuple[int, int]]:
-        """Return what it has in common with each of the earlier requests: tokens, and messages on the wire."""
+        """Tokens and wire messages of the prefix in common with each earlier request."""
         before = self.earlier.requests
         if before and before[0][0].epoch is self.epoch:
             return [(before[0][0].tokens, 0)]
         return [one.shares(self.epoch, self.items) for one, _ in before]
 
     def outlook(self) -> Outlook:
-        """Return what a cache should hold of it now, from whichever earlier request."""
+        """Return the best expected cache hit now, over all earlier requests."""
         now, life = self.earlier.clock(), self.earlier.life
         made = []
         for (_, used), (shared, messages) in zip(self.earlier.requests, self._shared, strict=False):
@@ -207,13 +207,13 @@ class NextRequest:
 
     @property
     def cached(self) -> int:
-        """Return the tokens of it that a cache should hold now."""
+        """Tokens of the request that should be cached now."""
         return min(self.tokens, self.outlook().tokens)
 
     @property
     def sent_anew(self) -> int:
-        """Tokens of it that no cache should hold; 0 where it goes on from all that the request before it held, and
-        where there was none."""
+        """Tokens of the request that should not be cached; 0 if it extends the whole previous request or is the
+        first."""
         if not self.earlier.requests or self._shared[0][0] >= self.earlier.requests[0][0].tokens:
             return 0
         return self.tokens - self.cached
@@ -222,7 +222,7 @@ class NextRequest:
 def unreported_estimator(
     estimator: TokenEstimator, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> TokenEstimator:
-    """Return an estimator for another window, of which nothing was reported but `anchor`."""
+    """Return an estimator for another window, whose only report is `anchor` (None: no report)."""
     other = estimator.fork()
     other.forget()
     other.contents = WindowContents(lambda: (epoch, items))
@@ -236,14 +236,14 @@ def _ratio(used: int, counted: int) -> float:
 
 
 def scale_sections(rows: Sections, total: int, scale: float) -> list[dict[str, Any]]:
-    """Return described sections with their tokens in the scale of the budget: what is sent comes to `total`, with what
-    joins and wraps it."""
+    """Convert the tokens of section rows to the unit of the budget. They sum to `total`, separators and wrappers
+    included."""
     tokens = apportion(total, [int(one["tokens"]) for one in rows])
     return [_scale_row(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]
 
 
 def _scale_row(row: dict[str, Any], tokens: int, scale: float) -> dict[str, Any]:
-    """Return a described section; every figure of its reason is in the scale of its tokens."""
+    """Convert one section row; the figures of its reason are converted by the same scale."""
     counted, full = int(row["tokens"]), int(row.get("full_tokens", row["tokens"]))
     whole = tokens if full == counted else max(tokens, round(full * scale))
     known, why = {full: whole, counted: tokens}, row.pop("why", None)

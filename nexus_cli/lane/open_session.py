@@ -1,4 +1,4 @@
-"""Choose the ledger and the session of a run, and read the ledger's knowledge of the model."""
+"""Open the ledger and the session of a run, and load the facts of its model."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from nexus_cli.provider.model_table import model_info, window_setting_key
 
 
 def open_ledger(options: Options, notices: list[str]) -> Ledger:
-    """Return the person's ledger; one in memory if nothing is to be saved, or nothing can be.
+    """Open the person's ledger, or one in memory if nothing is to be saved or the ledger cannot be written.
 
-    Even then it has the person's facts, read-only. To resume a session a read-only ledger is enough; raise
-    `NexusError("ledger", ...)` if it cannot be read either.
+    With `save` off it still has the person's facts, read-only. A session may be resumed from a read-only ledger.
+    Raises `NexusError("ledger", ...)` if that cannot be read either, or on any failure with `require_save`.
     """
     if not options.save:
         ledger = Ledger.open(None)
@@ -55,7 +55,7 @@ def in_memory_notice(error: NexusError, what: str = "this session") -> str:
 
 
 def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
-    """Return the session to resume, None for a new one; raise `NexusError("usage", ...)` if it does not exist."""
+    """Return the session to resume, None for a new one. Raises `NexusError("usage", ...)` if it does not exist."""
     if options.resume:
         return ledger.find_session(options.resume)
     if not options.newest:
@@ -72,7 +72,7 @@ def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
 
 
 def lock_session(ledger: Ledger, session: SessionInfo) -> None:
-    """Take the session for this process; `NexusError("usage", ...)` while another one works in it."""
+    """Lock the session for this process. Raises `NexusError("usage", ...)` if another process has it open."""
     if not ledger.lock(session.id):
         named = ledger.short_ids([session.id])[0]
         raise NexusError(
@@ -86,8 +86,8 @@ def lock_session(ledger: Ledger, session: SessionInfo) -> None:
 def load_model_info(calibrations: Calibrations, name: str, settings: Settings, log: Log | None = None) -> ModelInfo:
     """Return the facts of a model at the address set in the environment.
 
-    A window that a refusal there named applies unless the settings name one; one that the session of `log` goes by
-    applies to that in any case.
+    A window learned from an overflow error at that address applies unless the settings have one. A window recorded in
+    the session of `log` applies in any case.
     """
     info = _model_info(calibrations, name, settings)
     return with_session_window(info, log.memos(REFUSED_WINDOW)) if log is not None else info
@@ -108,7 +108,7 @@ def _model_info(calibrations: Calibrations, name: str, settings: Settings) -> Mo
 
 @contextmanager
 def readonly_ledger() -> Iterator[Ledger]:
-    """Open the person's ledger for reading; an empty one if there is none, or it cannot be opened."""
+    """Open the person's ledger for reading, or an empty one if it does not exist or cannot be opened."""
     try:
         place = ledger_place()
         ledger = Ledger.open_for_reading(place) if ledger_exists(place) else Ledger.open(None)

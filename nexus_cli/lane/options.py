@@ -1,4 +1,4 @@
-"""Options of a front end, and the limits that follow from them together with settings and recipe."""
+"""Options of a front end, and the layers of limits from options, settings and recipe."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.limits import Limits
 
 REPLACED = ("max_steps", "max_total_tokens", "max_cost", "timeout", "allow")
-"""Limits of which the command line has the last word."""
+"""Limits whose value on the command line replaces those of settings and project."""
 COMMAND_LINE = "command line"
 CHAT = "chat"
-"""The front end in which a person types turn by turn."""
+"""Name of the interactive front end."""
 
 
 @dataclass(frozen=True)
@@ -22,44 +22,44 @@ class Options:
 
     cwd: Path
     model: str = ""
-    """A litellm name; "" goes on with a resumed session's own."""
+    """A litellm name; "" keeps the model of a resumed session."""
     effort: str = ""
     recipe: str = ""
-    """The recipe that was named; "" keeps that of a resumed session, and a new one has that of its front end."""
+    """The requested recipe; "" keeps that of a resumed session, and uses the front end's for a new one."""
     front: str = "ask"
-    """The front end, and its recipe: that of a new session, and of one that was begun in another front end."""
+    """The front end, which is also the name of its default recipe."""
     resume: str = ""
-    """Id, its start or end, or name of the session to go on with."""
+    """Id, its start or end, or name of the session to resume."""
     newest: bool = False
-    """Go on with the newest session of the folder; in the REPL runs of `nexus ask` do not count."""
+    """Resume the newest session of the folder; the REPL ignores runs of `nexus ask`."""
     allow: str | None = None
     most_allow: str | None = None
-    """The highest level that `allow` can have, whoever sets it: that of the server."""
+    """Upper limit of `allow` in every layer, set by a server."""
     allow_from: str = COMMAND_LINE
-    """Name of the layer that set `allow`, if that was later than the command line."""
+    """Name of the layer that set `allow`, if it was set after the start."""
     no_tools: bool = False
     save: bool = True
     require_save: bool = False
     limits: Limits = field(default_factory=Limits)
     interactive: bool = False
     spawner: str | None = None
-    """The session that a new one works for."""
+    """Id of the parent session of a new worker session."""
     served: bool = False
     """A program uses the session through a server."""
     system_prompt: str | None = None
-    """The whole system text, in the place of ours; None: ours."""
+    """Replaces the whole system text; None: the default text."""
     worktree: str = ""
-    """Name of the worktree that a new session works in."""
+    """Name of the worktree of a new session."""
     one_turn: bool = False
-    """The session ends with its turn, also where a person is there."""
+    """The session ends after one turn, even if it is interactive."""
     reports: bool = False
-    """Nobody watches: the last request that the budget allows is kept for a report."""
+    """Unattended: the last request of the budget is reserved for a report."""
     answers: bool = False
-    """A run that somebody started to have people answered in their spaces: it sends without asking."""
+    """A run started to answer people in their spaces; it sends messages without approval."""
 
 
 def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:
-    """Return the layers of the limits. The command line replaces the values of settings and project."""
+    """Return the layers of the limits. Values of the command line replace those of settings and project."""
     off = frozenset[str]() if options.no_tools and resumed else None
     said = replace(options.limits & Limits(tools=off), allow=options.allow)
     later = options.allow is not None and options.allow_from != COMMAND_LINE

@@ -1,4 +1,4 @@
-"""Assemble what we add to the requests of a lane: the draft of the next epoch, the preamble of the next request."""
+"""Assemble the text that we add to the requests of a lane: system text for an epoch, preambles for messages."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ from nexus_cli.lane.upcoming import Upcoming
 
 @dataclass
 class PromptAssembly:
-    """Assembles what we add to the requests of one lane."""
+    """Implements `PromptAssembler` for one lane."""
 
     collector: SectionCollector
     context: ContextManager
     tools: Sequence[Mapping[str, Any]]
     rules: str
     effort: str
-    """Without a lane that has one."""
+    """Used when no window is given."""
     inherited: EpochHeader | None = None
-    """System text and tools of the session that this one works for: the same bytes are in a provider's cache."""
+    """System text and tools of the parent session, reused because the same bytes are in the provider's cache."""
     _epoch: int = -1
-    """The epoch whose sent sections are known."""
+    """The epoch whose sent sections are loaded."""
     _due: bool = False
-    """True if nothing was sent in that epoch yet: the next message carries every section that its head lacks."""
+    """True before the first request of that epoch: the next message must contain every section missing in its head."""
     _last: int = -1
-    """The newest entry of the request that was put together last."""
+    """The newest entry of the last assembled request."""
     _noted: tuple[str, ...] = ()
     """The notices of that request."""
 
     def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> PromptAssembly:
-        """Return an assembly that plans the same sections anew: what it drafts changes nothing of the lane."""
+        """Return an assembly for drafts of the same sections, which do not change the state of the lane."""
         collector = self.collector.drafting(notify, left_out)
         return PromptAssembly(collector, self.context, self.tools, self.rules, self.effort, self.inherited)
 
     async def draft_epoch(self, window: LaneWindow | None = None) -> EpochDraft:
-        """Return system text and tools as of now, within the present budget of `window`."""
+        """Return the present system text and tools, planned for the budget of `window`."""
         self._fit(window)
         if self.inherited is not None:
             return EpochDraft(self.inherited)
@@ -75,11 +75,11 @@ class PromptAssembly:
         return EpochDraft(frame, left)
 
     async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
-        """Return the preamble of the next request: all changes on a user message, only notices on a tool result.
+        """Return the preamble of the next request: all changes for a user message, only notices for a tool result.
 
-        If an epoch begins in the middle of a run, its first tool result carries all. If one began while this request
-        was assembled, its preamble is detached and planned again, with what the epoch lost. Behind a tool result each
-        section is marked as ours.
+        The first request of an epoch gets all changes, even on a tool result. If an epoch began while this request was
+        assembled, the preamble is detached and planned again with the sections that the epoch lost. On a tool result
+        each section is marked as ours.
         """
         lane = window.lane
         self._fit(window)
@@ -87,7 +87,7 @@ class PromptAssembly:
             if lane.timeline.last == self._last:
                 upcoming.notices[:0] = self._noted
             lane.detach_preamble()
-            # Sections that the head keeps are not sent again: a switch of model keeps all, a compaction the newest.
+            # Sections in the new head are not sent again: a model switch keeps all, a compaction the newest.
             self.resume(lane)
         self._last, self._noted = lane.timeline.last, ()
         everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
@@ -118,7 +118,7 @@ class PromptAssembly:
         return Preamble(changed.notes if lane.adds_to_result else changed.text, settle)
 
     def resume(self, lane: Lane) -> None:
-        """Load what the epoch of a lane has sent already, and read again the sections that it began without."""
+        """Load the sections that the lane's epoch has sent, and start reading those that were unread when it began."""
         self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
         self.collector.load_sent((item.preamble for item in lane.items), last_section_hashes(lane.timeline))
         rows = json.loads(lane.epoch.sections)
@@ -130,7 +130,7 @@ class PromptAssembly:
 
 
 def last_section_hashes(timeline: Timeline) -> dict[str, str]:
-    """Return the hash of each event section as the lane last sent it, in any epoch."""
+    """Return the hash of each event section as last sent by the lane, in any epoch."""
     last: dict[str, str] = {}
     for memo in timeline.memos(PLAN):
         last.update(memo.value["told"])

@@ -1,4 +1,4 @@
-"""The lines of files that a session was sent, noted with each result that shows the text of a file."""
+"""Track the lines of files that were sent to the model, in a memo with each result that shows file text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.message import ToolResult
 
 READ = "read"
-"""Memo of a result that shows a `file` (absolute path): the spans of `lines` that were sent, of `total`."""
+"""Kind of the memo of a result that shows a `file` (absolute path): the spans of `lines` sent, out of `total`."""
 NAMED = 4
-"""Spans of lines that are named; more are counted."""
+"""Most spans of lines that are listed; of more only the number of lines is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ReadLines:
         return not self.total or tuple(self.spans) == ((1, self.total),)
 
     def describe(self) -> str:
-        """Return the lines read, `1840-1989 of 3,495`, or their number if they are many spans; "" for a whole file."""
+        """Format the lines, `1840-1989 of 3,495`, or their number if there are many spans; "" for a whole file."""
         if self.is_whole:
             return ""
         names = [f"{first}-{last}" if last > first else str(first) for first, last in self.spans]
@@ -46,7 +46,7 @@ class ReadLines:
 
 
 def read_note(result: ToolResult, clipped: ElidedText) -> dict[str, Mapping[str, Any]]:
-    """Return the memo of a result, by its kind: none for one that shows no file. `clipped` is what of it was sent."""
+    """Make the memo of a result, by kind; {} if it shows no file. `clipped` is the part of its output that was sent."""
     lines = result.counts.get("lines", 0)
     if not result.file or not lines:
         return {}
@@ -60,8 +60,8 @@ def read_note(result: ToolResult, clipped: ElidedText) -> dict[str, Mapping[str,
 
 
 def read_lines(memos: Iterable[Memo]) -> dict[str, ReadLines]:
-    """Return the lines that were sent of each file, from the memos `READ`, oldest first; those of a file that has
-    another length by now do not count."""
+    """Merge the `READ` memos (oldest first) into the lines sent of each file. A memo with another file length discards
+    the earlier lines."""
     found: dict[str, ReadLines] = {}
     for memo in memos:
         path, total = str(memo.value["file"]), int(memo.value["total"])

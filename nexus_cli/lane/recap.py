@@ -1,9 +1,8 @@
-"""The recap of a run that goes on in a fresh invocation (seed C): its timeline as text, within a budget. Pure.
+"""The recap of a run that resumes in a new process (seed C): its timeline as text, within a budget. Pure.
 
-`[time] Name or You: ...`, one line for each thing that happened, oldest first: the words of people word for word, own
-calls with their arguments shortened and how they ended. What came while the run waited stands last, with `<- RESUME`.
-Entries of SPACE HISTORY stay the lines that they are, below its header. Foreign text is quoted, and cannot pose as a
-line of the timeline.
+Each event is `[time] Name or You: ...`, oldest first: messages of people verbatim, the model's own calls with shortened
+arguments and their outcome. Events that arrived while the run waited come last, with `<- RESUME`. Entries of SPACE
+HISTORY are copied below its header. Foreign text is quoted, so that it cannot imitate a line of the timeline.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.tools.registry import find_tool
 
 SHARE = 0.25
-"""Share of the budget that a recap may take in all."""
+"""Share of the budget for the whole recap."""
 SLACK = 120
-"""Tokens of it for the frame around the lines, and for the lines where something is missing."""
+"""Tokens of the recap reserved for its frame and for lines about gaps."""
 ARGUMENT = 80
-"""Characters of an argument of a call that are shown."""
+"""Most characters shown of a call's argument."""
 OUTCOME = 120
-"""Characters of how a call ended."""
+"""Most characters shown of a call's outcome."""
 OWN_TEXT = 400
-"""Tokens of a text of the model itself."""
+"""Most tokens shown of a text of the model itself."""
 FOREIGN_SHARE = 0.25
-"""Share of the room for lines that one message of somebody else may take."""
+"""Share of the room for lines that one message of another party may use."""
 TRIGGER_SHARE = 0.25
-"""Share of the room for lines that what started the run may take. It is always there."""
+"""Share of the room for lines reserved for the trigger of the run, which is always shown."""
 _MARK = re.compile(r"(<-|←)\s*(RESUME|TRIGGER)\b")
 _SEEN = "  [SEEN]"
-"""State of the messages of a space that a recap tells again."""
+"""State of repeated messages of a space."""
 INTRODUCTION = """\
 This is what happened in your run so far, as a timeline; "You" are yourself. It slept while it waited, and goes on now \
 in a fresh invocation: nothing is pending, and what is done is not to be done again."""
@@ -53,19 +52,19 @@ class RecapLine:
     entry: int
     text: str
     space: str = ""
-    """Name of the space, of a message in SPACE HISTORY."""
+    """Name of the space, for a message in SPACE HISTORY."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recap:
-    """The lines that fit, oldest first, and what is missing."""
+    """The lines that fit, oldest first, and the number of missing ones."""
 
     lines: tuple[RecapLine, ...]
     missing: int = 0
-    """Entries that have no line, and messages of a space."""
+    """Number of entries and space messages without a line."""
 
     def text(self, gap: str) -> str:
-        """Return the lines; `gap` is the line before the first one where earlier ones are missing."""
+        """Join the lines, after the line `gap` if earlier ones are missing."""
         told, space = [gap] if self.missing else [], ""
         for line in self.lines:
             if line.space and line.space != space:
@@ -77,21 +76,21 @@ class Recap:
 
 @dataclass(frozen=True, slots=True)
 class OwnForms:
-    """The entries whose text is of our own making."""
+    """The entries whose text was written by nexus itself."""
 
     history: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """The memos `HISTORY` of the entries of SPACE HISTORY."""
+    """The memos `HISTORY`, by entry of SPACE HISTORY."""
     trigger: int = 0
-    """The entry that started the run, 0 for none that has the mark."""
+    """The entry with the trigger mark that started the run, 0 if there is none."""
 
 
 def space_header(name: str) -> str:
-    """Return the line before the messages of a space."""
+    """Return the header line of a space's messages."""
     return f'SPACE HISTORY ("{neutralize_message(name)}"):'
 
 
 def quote_words(said: Iterable[tuple[int, str]], room: int, count: Callable[[str], int]) -> dict[int, Quote]:
-    """Return the quotations of the person's words that fit `room` tokens, by entry; `said` is newest first."""
+    """Return the quotes of the person's messages that fit `room` tokens, by entry; `said` is newest first."""
     words = OwnWords(count)
     return {quote.entry: quote for quote in words.choose_quotes(words.newest(said, room), room)}
 
@@ -104,10 +103,10 @@ def make_recap(
     subjects: Mapping[str, str],
     own: OwnForms = OwnForms(),
 ) -> Recap:
-    """Return the timeline of `entries`, which are read newest first as long as there is room.
+    """Build the timeline of `entries`, which are read newest first until the room is used up.
 
-    The person's words are those of `quotes`, whose tokens have been reserved; other lines take at most `room` tokens.
-    `subjects` are the names of the tools' main arguments.
+    The person's messages come from `quotes`, whose tokens are already reserved; other lines get at most `room` tokens.
+    `subjects` maps each tool to the name of its main argument.
     """
     found, results = list[RecapLine](), dict[str, Message]()
     missing, is_full, is_new = 0, False, True
@@ -116,13 +115,13 @@ def make_recap(
     room -= reserved
     for entry in entries:
         if is_full and entry.id < oldest:
-            missing += entry.id  # those before it are not read
+            missing += entry.id  # older entries are not read
             break
         message, quote, history = entry.message, quotes.get(entry.id), own.history.get(entry.id, {})
         space = str(history.get("name", ""))
         if message.role is Role.TOOL:
             results[message.tool_call_id or ""] = message
-            if quote is not None:  # the words with which the call was refused
+            if quote is not None:  # the reason given when the call was refused
                 found.append(RecapLine(entry.id, f"{stamp(entry.at)} Refused with {quote_text(quote.text)}"))
         elif entry.id == own.trigger:
             text = _trigger_text(entry, history, max(64, reserved), count)
@@ -147,7 +146,7 @@ def make_recap(
 
 
 def _history_messages(content: str, history: Mapping[str, Any], is_new: bool) -> list[str]:
-    """Return the lines of each message in an entry of SPACE HISTORY; they are `[SEEN]` unless they came just now.
+    """Return the lines of each message in an entry of SPACE HISTORY, marked `[SEEN]` unless the entry `is_new`.
 
     An entry of an older ledger has no `parts` and is returned whole.
     """
@@ -161,24 +160,24 @@ def _trigger_text(entry: Entry, history: Mapping[str, Any], most: int, count: Ca
     """Return the lines of the entry that started the run, with its mark."""
     text = entry.message.content.removesuffix(f" {TRIGGER_MARK}")
     if history:
-        for start, state, end in history.get("parts", ()):  # a long message was clipped: its state is at the end
+        for start, state, end in history.get("parts", ()):  # the end of a long message, its state, survives clipping
             text = entry.message.content[start : state - end] + _SEEN
         return f"{elide_text(text, most, count, plain_marker).text} {TRIGGER_MARK}"
     return f"{_stamp(entry, quote_text(elide_text(neutralize(text), most, count, plain_marker).text))} {TRIGGER_MARK}"
 
 
 def resume_lines(came: Sequence[str]) -> list[str]:
-    """Return the lines of what came, the last one with the mark."""
+    """Return the lines of the events that resumed the run, the last one with the resume mark."""
     return [*came[:-1], f"{came[-1]}  {RESUME_MARK}"] if came else []
 
 
 def stamp(at: str) -> str:
-    """Return a time of the ledger as it is in a line of the timeline: `[2026-02-18T15:06:55Z]`."""
+    """Format a time of the ledger for the timeline: `[2026-02-18T15:06:55Z]`."""
     return f"[{at[:19]}Z]" if len(at) > 19 and at.endswith("Z") else f"[{at}]"
 
 
 def quote_text(text: str) -> str:
-    """Return foreign text behind a name: in quotes on the same line, or line by line with a mark before each."""
+    """Quote foreign text after a name: in quotes if it is one line, else as lines with a quote mark each."""
     text = _MARK.sub(r"< - \2", text)
     return f'"{text}"' if "\n" not in text else "\n" + quote_lines(text)
 
@@ -198,7 +197,7 @@ def _said(words: str, message: Message) -> str:
 def _describe(
     entry: Entry, results: Mapping[str, Message], subjects: Mapping[str, str], count: Callable[[str], int], most: int
 ) -> str:
-    """Return the lines of an entry that is no quotation; "" if there is nothing to tell."""
+    """Return the lines of an entry that is not in `quotes`; "" if it has no content."""
     message = entry.message
     if message.role is Role.ASSISTANT:
         text = elide_text(neutralize(message.content.strip()), OWN_TEXT, count, plain_marker).text
@@ -212,7 +211,7 @@ def _describe(
 
 
 def describe_call(call: ToolCall, result: Message | None, subjects: Mapping[str, str]) -> str:
-    """Return `called NAME("subject", other: value) -> how it ended`."""
+    """Format a call as `called NAME("subject", other: value) -> OUTCOME`."""
     subject = subjects.get(call.name, "")
     first = [_value(call.arguments[subject])] if subject in call.arguments else []
     rest = [f"{safe_line(name)}: {_value(value)}" for name, value in call.arguments.items() if name != subject]

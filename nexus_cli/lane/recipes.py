@@ -1,4 +1,4 @@
-"""Find the recipe of a run: the person's own, the package's, then a trusted project's."""
+"""Find the recipe of a run: in the person's folder, the package, then a trusted project."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from nexus_cli.ledger import SessionInfo
 
 INSIDE = "recipes/"
 FRONTS = ("chat", "ask")
-"""Recipes of the front ends: a session that was begun in one of them goes on in the other."""
+"""Default recipes of the front ends: a session started in one front end can resume in the other."""
 NOT_TRUSTED: Mapping[State, str] = {
     "changed": "it belongs to this project, and is new or has changed since that was trusted",
     "untrusted": "it belongs to this project, which is not trusted",
 }
-"""Why a recipe that lies in the project does not count."""
+"""Reasons for ignoring a recipe of the project, by its trust state."""
 TRUST = "`nexus trust` shows what it holds and enables it"
 
 
 def folders() -> list[Path]:
-    """Return the folders of recipes outside projects, in order of precedence."""
+    """Return the recipe folders outside projects, in order of precedence."""
     return [places().config / "recipes", defaults_dir() / "recipes"]
 
 
 def own_recipe(name: str) -> Recipe:
-    """Return a recipe of the person or the package: a project cannot set the recipes that nexus uses by itself."""
+    """Return a recipe of the person or the package: a project cannot replace recipes that nexus uses internally."""
     return load_recipe(name, folders())
 
 
 def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
-    """Return the recipe `name` of a session in `cwd`, and notices; raise as `load_recipe` does.
+    """Load the recipe `name` for a session in `cwd`; also return notices. Raises as `load_recipe` does.
 
-    If an untrusted project has it the error says so.
+    If only an untrusted project has the recipe, the error says so.
     """
     here = project_recipes(cwd)
     try:
@@ -53,10 +53,10 @@ def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
 
 
 def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:
-    """Return the recipe of the resumed session `found` (None: a new one), and notices.
+    """Load the recipe of the resumed session `found` (None: a new one); also return notices.
 
-    A session keeps its own recipe, with its limits, unless the person names another. Raise as `load_recipe` does; if
-    its own is gone or broken, the error says how to resume.
+    A session keeps its recipe, with its limits, unless the person names another. Raises as `load_recipe` does; if the
+    session's recipe is missing or broken, the error explains how to resume.
     """
     if options.recipe or found is None:
         return recipe_for(options.recipe or options.front, options.cwd)
@@ -71,13 +71,13 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
 
 
 def project_recipes(cwd: Path) -> ProjectRecipes | None:
-    """Return the trusted recipes of the project around `cwd`, None if it has none."""
+    """Return the trusted recipes of the project that contains `cwd`, None if it has none."""
     root = project_root(cwd)
     return _recipes_in(root, trusted_configuration(root))
 
 
 def _trust_of(name: str, cwd: Path) -> State:
-    """Return the trust state of the project around `cwd` if it has a recipe `name`, else `nothing`."""
+    """Return the trust state of the project that contains `cwd` if it has a recipe `name`, else `nothing`."""
     root = project_root(cwd)
     found = read_configuration(root)
     here = _recipes_in(root, found)

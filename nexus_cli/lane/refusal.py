@@ -1,6 +1,6 @@
-"""What a provider says where it refuses a request as too long: whether its figures can be right.
+"""Check the figures in an overflow error, with which a provider refused a request as too long.
 
-They are a provider's own words, sometimes those of a proxy before it. What they change is up to `lane_window`.
+They are parsed from an error text, sometimes that of a proxy, so they may be wrong. `lane_window` applies them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo
 
 REFUSED_WINDOW = "refused_window"
-"""Memo of a `window` that a refusal named and only this session uses (0: no longer), with the name by which the `model`
-is served and the window that was `listed` for it then."""
+"""Kind of the memo of a `window` from an overflow error that only this session uses (0: no longer), with the served
+name of the `model` and the window `listed` for it at that time."""
 
 
 def is_believable(error: ProviderError, counted: int) -> bool:
-    """True if the figures of a refusal can be those of a request of which we count `counted`.
+    """True if the figures of an overflow error are plausible for a request of `counted` tokens by our count.
 
-    The count may be that of the request alone or with the room for its answer; the window has to be one that the
-    request can have exceeded.
+    The reported count may include the output cap. The reported window must be one that the request can have exceeded.
     """
     most = MOST * counted + error.output_cap
     if error.limit and error.limit > most:
@@ -31,13 +30,13 @@ def is_believable(error: ProviderError, counted: int) -> bool:
         return True
     if LEAST * counted <= error.counted <= MOST * counted:
         return True
-    # With a large room for the answer almost any figure is near to the sum: that has to be close.
+    # With a large output cap almost any figure is near the sum, so the tolerance is smaller here.
     return counted / FAR <= error.counted - error.output_cap <= counted * FAR
 
 
 def describe_disbelief(error: ProviderError, name: str, counted: int, window: int) -> str:
-    """Return the line for a person about figures that cannot be right; `window` is what is used in this session, 0
-    where that stays as it was."""
+    """Return the notice about implausible figures; `window` is the new window of this session, 0 if it is
+    unchanged."""
     said = [f"as {error.counted:,} tokens"] if error.counted else []
     said += [f"with a window of {error.limit:,}"] if error.limit else []
     then = f"using a window of {window:,} in this session only" if window else "ignoring them"
@@ -46,8 +45,7 @@ def describe_disbelief(error: ProviderError, name: str, counted: int, window: in
 
 
 def with_session_window(info: ModelInfo, memos: Sequence[Memo]) -> ModelInfo:
-    """Return `info` with the window that a refusal named earlier in the session, if table and settings list the same
-    one as then."""
+    """Return `info` with the window recorded in the session's memos, if the listed window is still the same."""
     listed = info.listed_window or info.window
     known = [memo.value for memo in memos if memo.value["model"] == info.served_name]
     if not known or known[-1]["listed"] != listed or not 0 < known[-1]["window"] < info.window:

@@ -1,6 +1,6 @@
-"""The requests of a session, read from the ledger: its own, and those of the session it was forked from.
+"""Read the requests of a session from the ledger: its own, and those of the session it was forked from.
 
-A running session continues from them and the reports show them, each with what it had from the provider's cache.
+A resumed session loads its cache history from them; reports show them with their cache hits and misses.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class RequestHistory:
     source: Sequence[RequestRow]
     """Requests of the session it was forked from, which its main lane continues."""
     lanes: Mapping[int, Sequence[RequestRow]]
-    """Its own by lane, the main one first; oldest first."""
+    """Its own requests by lane, the main lane first; each oldest first."""
     used: Mapping[int, Sequence[str]]
-    """When each epoch was used, by the source too, oldest first."""
+    """Times of the requests of each epoch, those of the source included, oldest first."""
     proven: bool
-    """True if the provider has ever reported use of a cache."""
+    """True if the provider has reported cache use for any of them."""
 
 
 def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHistory:
-    """Return the requests of a session (`which`: a filter of the ledger); raise `NexusError("usage", ...)` if there is
+    """Read the requests of a session (`which`: a filter of the ledger). Raises `NexusError("usage", ...)` if there is
     no such session."""
     logs = ledger.logs(session)
     own, others = {log.lane: log.requests(which) for log in logs}, logs[0].inherited_requests(which)
@@ -63,7 +63,7 @@ def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHi
 
 
 def was_answered(row: RequestRow) -> bool:
-    """True if a provider took the request up: one that never reached it, or was refused, has used nothing."""
+    """True if a provider processed the request. A request that failed or was refused has no usage."""
     return row.usage is not None and (row.reported or row.usage.input > 0)
 
 
@@ -74,27 +74,27 @@ def reported_tokens(row: RequestRow) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RequestPair:
-    """One request, and the newest one before it of which the provider reported what it took."""
+    """One request, and the newest one before it with reported usage."""
 
     row: RequestRow
     before: RequestRow | None
     used: str
-    """When the beginning of the one before was last used, in any lane; ""."""
+    """Time of the last request in the epoch of `before`, in any lane; "" without `before`."""
 
 
 @dataclass
 class LaneRequests:
-    """The requests of one lane, oldest first; their epochs and models are read once."""
+    """The requests of one lane, oldest first, with a cache of their epochs and models."""
 
     ledger: Ledger
     settings: Settings
     log: LaneLog
     requests: Sequence[RequestPair] = ()
     proven: bool = False
-    """True if the provider reported use of a cache in the session."""
+    """True if the provider has reported cache use in the session."""
     _epochs: dict[int, Epoch] = field(default_factory=dict)
     _tails: dict[int, Sequence[WindowItem]] = field(default_factory=dict)
-    """Items appended under an epoch, where they are at hand."""
+    """Items appended in an epoch, if already loaded."""
     _infos: dict[str, ModelInfo] = field(default_factory=dict)
 
     def info(self, row: RequestRow) -> ModelInfo:
@@ -109,7 +109,7 @@ class LaneRequests:
         return self._epochs[number]
 
     def sent(self, row: RequestRow) -> SentRequest:
-        """Return a request as it was sent; `NexusError` where its epoch or its entries cannot be read."""
+        """Load a request as it was sent. Raises `NexusError` if its epoch or entries cannot be read."""
         epoch, last = self.epoch(row.manifest.epoch), row.manifest.last
         tail = self._tails.get(epoch.id)
         if tail is None:
@@ -117,8 +117,8 @@ class LaneRequests:
         return SentRequest(epoch, tail, last, reported_tokens(row), life=cache_life_of(self.info(row)))
 
     def smallest_like(self, rows: Iterable[RequestRow], like: Epoch) -> tuple[int, int]:
-        """Return the smallest of these requests that began like those under `like`: tokens as reported and by our
-        count. Both are 0 if there is none that can be read."""
+        """Return the reported and counted tokens of the smallest of `rows` with the prefix of the epoch `like`; 0, 0 if
+        none can be read."""
         smallest: dict[int, RequestRow] = {}
         for row in filter(reported_tokens, rows):
             one = smallest.setdefault(row.manifest.epoch, row)
@@ -135,7 +135,7 @@ class LaneRequests:
         return 0, 0
 
     def facts(self, asked: RequestPair) -> CacheFacts:
-        """Return what a request had from the cache, beside the one before it, by the figures in the ledger."""
+        """Compare a request with the one before it, from the figures in the ledger."""
         usage, before, life = asked.row.usage or Usage(), asked.before, cache_life_of(self.info(asked.row))
         if asked.row.usage is None or before is None:
             return CacheFacts(life, usage.input, usage.cache_read)
@@ -155,11 +155,11 @@ class LaneRequests:
         )
 
     def difference(self, asked: RequestPair) -> Difference | None:
-        """Return the first part that differs from the request before, by the hashes of what was sent."""
+        """Return the first difference from the request before, by the hashes of the sent messages."""
         return first_difference(self._print(asked.before), self._print(asked.row)) if asked.before else None
 
     def _print(self, row: RequestRow) -> Fingerprint:
-        """Return the fingerprint of a request from the hashes in the ledger."""
+        """Build the fingerprint of a request from the hashes in the ledger."""
         epoch = self.epoch(row.manifest.epoch)
         head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
         items = flatten(group_tool_calls(epoch.head))
@@ -168,7 +168,7 @@ class LaneRequests:
 
 
 def read_lanes(ledger: Ledger, session: str, settings: Settings) -> list[LaneRequests]:
-    """Return the lanes of a session that sent something, its main lane first."""
+    """Return the main lane of a session, then its other lanes that sent requests."""
     told = read_requests(ledger, session)
     main = [*told.source, *next(iter(told.lanes.values()))]
     made: list[LaneRequests] = []
@@ -189,14 +189,14 @@ def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
 
 
 def _forked_from(row: RequestRow, main: Sequence[RequestRow]) -> RequestRow | None:
-    """Return the request of the main lane that a side lane's first one continues: they share an epoch."""
+    """Return the request of the main lane that the first request of a fork extends; None without a common epoch."""
     epoch, last, at = row.manifest.epoch, row.manifest.last, row.manifest.at
     earlier = (one for one in main if one.manifest.epoch == epoch and one.manifest.last <= last)
     return _newest([one for one in earlier if one.manifest.at <= at])
 
 
 def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Sequence[str]]) -> str:
-    """Return the newest use of the epoch of `before`, by it or by a fork, before `row` was sent."""
+    """Return the time of the last request in the epoch of `before`, in any lane, until `row`; "" if that is None."""
     if before is None:
         return ""
     used = times[before.manifest.epoch]
@@ -205,13 +205,13 @@ def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Se
 
 
 def load_history(window: LaneWindow, clock: Clock, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
-    """Return what the lane sent before: its newest request, and the newest under each of its last epochs that a cache
-    may still hold."""
+    """Load the cache history of a lane: its newest request, and the newest of each recent epoch that may still be
+    cached."""
     history = CacheHistory()
     try:
         before = read_requests(ledger, log.session_id, "notable")
     except NexusError:
-        return history  # damage in answered requests affects no later one
+        return history  # old requests that cannot be read must not prevent new ones
     history.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
     newest: dict[int, RequestRow] = {}
     rows = (*before.source, *before.lanes[log.lane])
@@ -233,19 +233,19 @@ def load_history(window: LaneWindow, clock: Clock, ledger: Ledger, log: LaneLog,
         try:
             begins = prefix_hash(like := found.epoch(epoch))
             small = found.smallest_like(rows, like)
-            if all(small):  # also sizes the same beginning when it is no longer cached
+            if all(small):  # also measures the prefix if it is no longer cached
                 history.least[begins] = small
             if epoch == last or not _is_expired(window.model, clock, history.uses.get(epoch)):
                 sent = found.sent(newest[epoch])
                 history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
         except NexusError:
-            continue  # likewise
+            continue  # as above
     history.last = history.earlier.get(last)
     history.cold = reported_tokens(newest[last])  # the window was sent at least once
     return history
 
 
 def _is_expired(model: Model, clock: Clock, used: datetime | None) -> bool:
-    """True if no cache holds any more what was sent under an epoch that was `used` last then."""
+    """True if requests of an epoch that was last `used` at this time are no longer cached."""
     life, seconds = cache_life_of(model.info), seconds_between(used, clock())
     return life is not None and seconds is not None and seconds > life.max_seconds

@@ -1,6 +1,6 @@
-"""Record drops of sections: one for each text of a session, also after a resume.
+"""Record drops of sections, one for each section text of a session, also across resumes.
 
-A drop of a system text is recorded with the epoch that begins with it: no earlier request lacked it.
+A drop of the system text is recorded with the epoch that first omits it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.core.services import Log
 
 KIND = "left_out"
-"""Memo: `section`, `sha256` of its whole text, and the `drop` that holds it."""
+"""Kind of the memo of a dropped `section`: `sha256` of its whole text, and the id of the `drop`."""
 
 
 @dataclass
@@ -26,11 +26,11 @@ class SectionDrops:
     log: Log
     clock: Clock
     told: Callable[[Drop], None]
-    """Is given each new drop, without its text."""
+    """Receives each new drop, without its text."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
-        """See `OmissionRecorder`. The drop is counted as what the form leaves out the first time."""
+        """See `OmissionRecorder`. The size of the drop is that of its first omission."""
         section = chosen.section
         key = (section.id, section.digest)
         names = self._load_names()
@@ -64,7 +64,7 @@ class SectionDrops:
         return names.get((section.id, section.digest), "") if names else ""
 
     def _load_names(self) -> dict[tuple[str, str], str]:
-        """Return the drops of the lane by section and text, read once."""
+        """Load the drop ids of the lane by section id and text hash, once."""
         if self._names is None:
             values = [memo.value for memo in self.log.memos(KIND)]
             self._names = {(str(v["section"]), str(v["sha256"])): str(v["drop"]) for v in values}

@@ -1,6 +1,6 @@
-"""Build the section collector of a session, and read from the session what contributors need of it.
+"""Build the section collector of a session, and read the session data that contributors need.
 
-`SessionSources` reads its files, its past and what started the turn. Memory and goals have fields of their own.
+`SessionSources` reads files, hidden history and the trigger of the turn.
 """
 
 from __future__ import annotations
@@ -48,35 +48,35 @@ from nexus_cli.tools.files import ToolError, read_regular_file
 from nexus_cli.tools.registry import find_tool
 
 LARGEST = 16 * 1024 * 1024
-"""Bytes of a file that is compared by its content; a larger one by its time."""
+"""Largest file in bytes that is compared by content; a larger one is compared by time."""
 MOST = 64 * 1024 * 1024
-"""Bytes that are read for one look at all files."""
+"""Most bytes read for one check of all files."""
 LISTING = 0.7
-"""Seconds for git to list a project."""
+"""Time limit in seconds for git to list a project."""
 TYPES = {"client": "client", "agent": "worker"}
-"""Source of a trigger to its type, where that is not the front end."""
+"""Type of a trigger by its source, if it is not the front end."""
 BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory"})
-"""Contributors that a structured run has as blocks."""
+"""Contributors that blocks replace in a structured run."""
 BLOCK_RULES = "run_instructions"
 
 
 @dataclass
 class SessionSources:
-    """Reads from one running session. The methods are blocking and may be called in a thread."""
+    """Reads data of one running session. The methods block and may be called in a thread."""
 
     context: ContextManager
     seen: Callable[[], Sequence[SeenFile]]
-    """Returns the files that the session read or changed, the newest first."""
+    """Returns the files that the session read or changed, newest first."""
     waiting: list[str]
     """Lines for the model that wait for the next request."""
     front: str = ""
-    """The front end: what a typed message is called by."""
+    """The front end: the source of typed messages."""
     run_facts: Callable[[], Mapping[str, Any]] | None = None
     """See `RunFacts.facts`; None in a plain session."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
-    """Path, digest then, time of change and size now, to what came out of the comparison."""
+    """Results of comparisons, by path, recorded digest, present ctime (ns) and size."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
-    """By epoch."""
+    """Footprint of the present epoch, by its id."""
 
     def source_fields(self) -> Mapping[str, Any]:
         """Return the fields of `Sources` that this object fills."""
@@ -91,7 +91,7 @@ class SessionSources:
         }
 
     def files(self) -> Sequence[SeenFile]:
-        """Return the session's files as they are on disk now; none if the ledger fails."""
+        """Return the session's files with their present state on disk; none if the ledger fails."""
         try:
             found = self.seen()
         except NexusError:
@@ -104,7 +104,7 @@ class SessionSources:
         return looked
 
     def footprint(self) -> Footprint:
-        """Return figures of the entries that the epoch's head no longer shows."""
+        """Count the turns and calls that the window no longer shows."""
         lane = self.context.lane
         epoch = lane.epoch
         if epoch.id not in self._footprints:
@@ -118,7 +118,7 @@ class SessionSources:
         return self._footprints[epoch.id]
 
     def _count_hidden(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
-        """Return how many entries up to `last` the window does not show, by kind and actor."""
+        """Count the entries up to `last` that the window does not show, by kind and actor."""
         found = Counter[tuple[Kind, str]]()
         for kind, actor, count in timeline.log.count_entries(last):
             found[kind, actor] += count
@@ -127,26 +127,26 @@ class SessionSources:
         return +found
 
     def trigger(self) -> Mapping[str, str]:
-        """Return `type` and `source` of what started the newest turn; nothing where `run` says it."""
+        """Return `type` and `source` of the newest turn's trigger; {} in a structured run, see `run`."""
         newest = self._newest_trigger()
         if self.run_facts or (newest is not None and newest.value.get("facts")):
             return {}
         return plain_trigger(self.front, "person" if newest is None else str(newest.value.get("source", "")))
 
     def run(self) -> Mapping[str, Any]:
-        """Return the facts of a structured run: those of its newest trigger, and those of whoever drives it."""
+        """Return the facts of a structured run: those of its newest trigger, and `run_facts`; {} in others."""
         newest = self._newest_trigger()
         if newest is None or not newest.value.get("facts"):
             return {}
         try:
             given = self.run_facts() if self.run_facts else {}
-        except NexusError:  # the ledger fails: why the run was started is known all the same
+        except NexusError:  # the trigger is known even if the ledger fails
             given = {}
         return {**given, "trigger": newest.value["facts"], "time": newest.at}
 
     def _newest_trigger(self) -> Memo | None:
-        """Return the memo of what started the newest turn, None if the person typed it. In a run nobody types: what was
-        said after its trigger is no other one."""
+        """Return the memo of the newest turn's trigger, None if the person typed it. In a structured run later messages
+        are not triggers."""
         lane = self.context.lane
         memos = lane.timeline.memos(TRIGGER)
         newest = memos[-1] if memos else None
@@ -160,7 +160,7 @@ class SessionSources:
         return {item.entry for item in self.context.lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
 
     def _look_at(self, one: SeenFile, left: int) -> tuple[str, str, int]:
-        """Return the state of the file now, its time of change, and how many bytes were read for that."""
+        """Return the state of a file (`same`, `changed`, `gone`), the time of a change and the number of bytes read."""
         try:
             status = os.stat(one.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -181,13 +181,13 @@ class SessionSources:
 
 
 def plain_trigger(front: str, source: str = "person") -> Mapping[str, str]:
-    """Return what started a turn of a plain session, for `Sources.trigger`."""
+    """Return `type` and `source` of a trigger in a plain session, for `Sources.trigger`."""
     front = "repl" if front == CHAT else "ask"
     return {"type": TYPES.get(source, front if source in ("person", "stdin") else source), "source": source}
 
 
 def _compare_file(one: SeenFile, touched: float, changed: float, small: bool) -> str:
-    """Return `same` or `changed`. An untouched file is not read."""
+    """Compare a file with its last use; return `same` or `changed`. A file with an older ctime is not read."""
     at = datetime.fromisoformat(one.at).timestamp()
     if touched <= at:
         return "same"
@@ -200,7 +200,7 @@ def _compare_file(one: SeenFile, touched: float, changed: float, small: bool) ->
 
 
 def project_outline(cwd: Path) -> Outline:
-    """Return the outline of the project around `cwd`. Blocks for about a second at most, raises nothing."""
+    """Return the outline of the project that contains `cwd`. Blocks for at most about a second; raises nothing."""
     root = project_root(cwd)
     names = _list_project(root) if repository_root(cwd) else []
     if names:
@@ -210,7 +210,7 @@ def project_outline(cwd: Path) -> Outline:
 
 
 def _list_project(root: Path) -> Sequence[str]:
-    """Return the files that git lists; none if that takes too long or fails."""
+    """Return the files listed by git; none on a failure or after `LISTING` seconds."""
     from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped  # noqa: PLC0415  (in a repository only)
     from nexus_cli.tools.listing import list_files  # noqa: PLC0415
 
@@ -228,7 +228,7 @@ def _list_project(root: Path) -> Sequence[str]:
 
 
 def _given_prompt(text: str) -> dict[str, Contributor]:
-    """Return a contributor whose one section is `text`, the system text that whoever opened the session gave."""
+    """Make a contributor with `text`, the system text given in the options, as its only section; {} if blank."""
     text = replace_surrogates(text).replace("\0", "\ufffd")
     if not text.strip():
         return {}
@@ -264,13 +264,12 @@ def make_collector(
     is_run: bool = False,
     **seams: Any,
 ) -> SectionCollector:
-    """Return the section collector of one lane.
+    """Build the section collector of one lane.
 
-    `tools` names the available tools, `dropped` gets each new drop of a section, `runs` says if any command may run or
-    the person can be asked, `is_run` if the session is that of a structured run, `seams` are the session's fields of
-    `Sources`.
+    `tools` names the available tools. `dropped` receives each new drop of a section. `runs` is true if commands may run
+    or the person can be asked, `is_run` in a structured run. `seams` are the session's fields of `Sources`.
     """
-    # The guide of a skill is printed by a command, which runs unasked in the sandbox.
+    # A command prints the guide of a skill; in the sandbox it needs no approval.
     found = (find_tool(name) for name in tools)
     can_use = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
     own: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The limits of one turn: steps, tokens, dollars, checked before the money is spent (`nexus docs recipes`)."""
+"""Enforce the limits of one turn on steps, tokens and dollars, before the money is spent (`nexus docs recipes`)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import price_command
 
 BUDGET = ("max_steps", "max_total_tokens", "max_cost", "timeout")
-"""Limits that a worker gets a part of."""
+"""Limits of which a worker gets a share."""
 LEAST_OUTPUT = 1024
-"""A request with a smaller output cap is not sent."""
+"""Smallest output cap in tokens with which a request is sent."""
 LEAST_BUDGET = {"max_steps": 3, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
-"""What has to be left for a worker to begin: of the steps two for it (work, report), and one to read its report."""
+"""Least budget that must be left to start a worker: two steps for it (work, report), and one to read its report."""
 KEPT = 0.25
-"""Share of what is left that the workers of one message leave to their parent; of the steps at least one."""
+"""Share of the remaining budget that stays with the parent of workers; at least one step."""
 NEAR = 5
-"""Steps before the end of its budget at which a run that must report is told."""
+"""Remaining steps at which a run that must report is warned."""
 MOST_OUTPUT = 32_000
 SPARE = 64
-"""One part in so many of the window stays free beside input and output: short texts are counted by a rough rule, and
-some providers refuse a request whose output cap reaches one token beyond the window."""
+"""Divisor of the window for the part kept free beside input and output: counts of short texts are rough, and some
+providers refuse a request whose output cap exceeds the window by one token."""
 
 
 LAST_REQUEST = "this is the last request of your budget, no call runs any more. Report what was done and what was not."
-"""For the model, before the last request of a run that must report."""
+"""Notice for the model before the last request of a run that must report."""
 
 
 @dataclass
@@ -40,39 +40,39 @@ class Spending:
 
     limits: Limits
     recipes: tuple[Recipe, ...] = ()
-    """Recipes whose limits are among them."""
+    """Recipes whose limits are included."""
     must_report: bool = False
-    """True where nobody watches: the last request that the budget allows is kept for a report."""
+    """True for unattended work: the last request of the budget is reserved for a report."""
     is_chat: bool = False
-    """True in an interactive session, where a limit is raised by its setting and not by an option."""
+    """True in an interactive session, where a setting raises a limit instead of an option."""
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)
     worker_steps: int = 0
-    """Steps of workers that have ended; `steps` are the turn's own."""
+    """Steps of finished workers; `steps` are the turn's own."""
     reserved: dict[str, Limits] = field(default_factory=dict)
-    """Steps, tokens and dollars that running workers may still use, by worker."""
+    """Budgets of running workers, by worker."""
     kept: int = 1
-    """Steps that workers without a budget of their own leave to their parent: enough to read each report."""
+    """Steps reserved for the parent of workers without a budget of their own: enough to read each report."""
     newest: Usage = field(default_factory=Usage)
     """Usage of the newest request."""
     ending: str = ""
-    """The limit because of which the newest request is the last one; its calls are refused."""
+    """The limit that makes the newest request the last one; its calls are refused."""
 
     @property
     def seconds(self) -> float:
-        """Since the turn began."""
+        """Seconds since the turn began."""
         return time.monotonic() - self.started
 
     def add(self, usage: Usage) -> None:
-        """Account for one request."""
+        """Add the usage of one request."""
         self.usage, self.newest = self.usage + usage, usage
 
     def begin_next(self, expected: Callable[[], int], input_price: float) -> str:
-        """Note whether the next request is the last one, and return what the model is told of it, "" for nothing.
+        """Determine if the next request is the last one, and return the notice for the model, "" if it needs none.
 
-        `expected` returns its estimated input in tokens, `input_price` is in dollars per million. Raise `NexusError` of
-        kind `limit` after the last one.
+        `expected` returns the estimated input in tokens; `input_price` is in dollars per million tokens. Raises
+        `NexusError("limit", ...)` after the last request.
         """
         if self.ending:
             raise self._reached(self.ending, "the model requested calls in its last request")
@@ -93,8 +93,7 @@ class Spending:
         return f"{NEAR} requests are left for this task." if left.max_steps == NEAR else ""
 
     def share(self, workers: int) -> Limits:
-        """Return the budget of each of so many workers that one message asks for: equal parts of most of what is
-        left."""
+        """Divide the remaining budget, without the part `KEPT`, equally among the `workers` of one message."""
         left = self._left()
         steps = left.max_steps or 0
         self.kept = max(1, int(steps * KEPT), min(workers, steps // 2 + 1))
@@ -106,10 +105,10 @@ class Spending:
         )
 
     def reserve(self, worker: str, wanted: Limits, share: Limits) -> Limits:
-        """Take the budget of a worker out of what is left, and return it: what is `wanted`, else its `share`; of the
-        steps one always stays, in which its report is read.
+        """Reserve the budget of a worker and return it: the limits `wanted`, else its `share`, within the remaining
+        budget. One step always stays with the parent, to read the report.
 
-        Raise `NexusError` of kind `limit` if less is left than a worker can begin with.
+        Raises `NexusError("limit", ...)` if less than `LEAST_BUDGET` is left.
         """
         left = self._left()
         least_of = {**LEAST_BUDGET, **({} if wanted.max_steps else {"max_steps": self.kept + 1})}
@@ -124,7 +123,7 @@ class Spending:
         return given
 
     def _left(self) -> Limits:
-        """Return what is left of the budget."""
+        """Return the remaining budget."""
         limits = self.limits
         used = self.usage.input + self.usage.output
         return Limits(
@@ -135,7 +134,7 @@ class Spending:
         )
 
     def settle(self, worker: str, steps: int, usage: Usage) -> None:
-        """Give back what a worker did not use of its budget."""
+        """Replace the reserved budget of a worker with its actual usage."""
         if self.reserved.pop(worker, None) is not None:
             self.worker_steps += steps
             self.usage = self.usage + usage
@@ -144,7 +143,7 @@ class Spending:
         return sum(getattr(one, name) or 0 for one in self.reserved.values())
 
     def check_steps(self) -> None:
-        """Raise `NexusError` of kind `limit` if no step is left."""
+        """Raise `NexusError("limit", ...)` if no step is left."""
         limit = self.limits.max_steps
         if limit is not None and self.steps + self.worker_steps + self._held("max_steps") >= limit:
             workers = self.worker_steps + self._held("max_steps")
@@ -152,10 +151,10 @@ class Spending:
             raise self._reached("max_steps", why)
 
     def output_cap(self, model: ModelInfo, expected: int) -> int:
-        """Return the output cap of the next request to `model`, for `expected` tokens of input.
+        """Return the output cap in tokens of the next request to `model` with `expected` input tokens.
 
-        Raise `NexusError` of kind `limit` if a limit leaves less than `LEAST_OUTPUT`, `usage` if `max_cost` cannot be
-        kept because the price is unknown.
+        Raises `NexusError("limit", ...)` if a limit leaves less than `LEAST_OUTPUT`, `NexusError("usage", ...)` if
+        `max_cost` cannot be enforced because the price is unknown.
         """
         limits = self.limits
         caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
@@ -183,12 +182,12 @@ class Spending:
         return tokens
 
     def describe_raise(self, name: str) -> str:
-        """Return how the person can raise the limit `name` and go on."""
+        """Return the hint for raising the limit `name` and continuing."""
         chat = f"To raise it: /config limits.{name} VALUE, then /reload and /continue"
         return self.raised_by(name, chat if self.is_chat else f"Continue with a higher --{name.replace('_', '-')}")
 
     def raised_by(self, name: str, option: str) -> str:
-        """Return how the person can raise the limit `name`: by `option`, unless a recipe sets it."""
+        """Return the hint for raising the limit `name`: `option`, unless a recipe sets the limit."""
         own = (one for one in self.recipes if getattr(one.limits, name) == getattr(self.limits, name))
         recipe = next(own, None)
         if recipe is None:
@@ -205,11 +204,11 @@ def _subtract(limit: Any, used: Any) -> Any:
 
 
 def left_over(model: ModelInfo, expected: int) -> int:
-    """Return the tokens that `expected` tokens of input leave for the answer."""
+    """Return the tokens left for the answer after `expected` input tokens."""
     return model.window - expected - model.window // SPARE
 
 
 def unknown_price(model: str) -> NexusError:
-    """Return the error for `--max-cost` without a known price."""
+    """Make the error for `--max-cost` without a known price."""
     hint = f"Set it: {price_command(model)}, and output_price likewise"
     return NexusError("usage", "--max-cost cannot be enforced", f"the price of {model} is unknown", hint)

@@ -1,6 +1,6 @@
-"""Select the schemas of an epoch: a recipe that allows few tools does not pay for the others in a new session.
+"""Select the tool schemas of an epoch, so that a recipe with few tools does not pay for the others.
 
-Also finds names of tools in a recipe that do not exist, and checks whether the model can read drops.
+Also finds unknown tool names in a recipe, and checks if the model can read drops.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Schemas = Sequence[dict[str, Any]]
 
 
 def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) -> Schemas:
-    """Return the schemas of the tools that `recipe` allows; all if a resumed session was offered others.
+    """Return the schemas of the tools that `recipe` allows.
 
-    `now` is the epoch that a session resumes: its tools are not taken away again.
+    `now` is the epoch of a resumed session. If it has tools that the recipe does not allow, all schemas are returned.
     """
     tools, categories = recipe.limits.tools, recipe.limits.categories
     names = {
@@ -39,7 +39,7 @@ def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = Non
 
 
 def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
-    """Return a line for the person for each name among the tools of `recipe` that no tool has: it may be misspelt."""
+    """Return a warning line for each unknown tool name in `recipe`, which may be misspelt."""
     named = recipe.limits.tools
     known = discover_tools() if named else {}
     unknown = sorted(name for name in named or () if name not in known)
@@ -53,7 +53,7 @@ def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
 
 
 def can_recall(lane: Lane, spending: Spending) -> bool:
-    """True if the model has the tool `recall` and its limits allow it. The person can always read every drop."""
+    """True if the model has the tool `recall` and the limits allow it. The person can read every drop anyway."""
     allowed = spending.limits.tools
     offered = (tool.get("function", {}).get("name") for tool in lane.epoch.tools)
     return RECALL in offered and (allowed is None or RECALL in allowed)

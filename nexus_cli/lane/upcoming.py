@@ -1,4 +1,4 @@
-"""What is known of the next request of a lane before it is sent: it empties as requests go out."""
+"""State of a lane's next request before it is sent; sending clears the part that was used."""
 
 from __future__ import annotations
 
@@ -12,31 +12,30 @@ from nexus_cli.lane.next_request import NextRequest
 
 @dataclass(frozen=True, eq=False)
 class NextEpoch:
-    """The epoch that the next request begins, put together before it is sent, and not recorded."""
+    """A draft of the epoch that the next request will begin; not recorded yet."""
 
     epoch: Epoch
     drops: tuple[Drop, ...] = ()
-    """Drops of its system text, without the texts."""
+    """Drops of its system text, without their texts."""
     notices: tuple[str, ...] = ()
-    """Lines on contributors that were skipped, and on odd files."""
+    """Lines about skipped contributors and unusual files."""
 
 
 @dataclass
 class Upcoming:
-    """The memo of a lane's next request: why it begins an epoch, what waits for it, and the request as it was made
-    last."""
+    """State of a lane's next request: the pending epoch, waiting notices, and the last built values."""
 
     pending: str = ""
-    """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
+    """Cause of the new epoch that the next request must begin (`model`, `reload`), or ""."""
     draft: NextEpoch | None = None
-    """The epoch that the next request begins, where it begins one and that was looked up."""
+    """The drafted epoch of the next request, if it begins one and the draft was made."""
     window_request: tuple[tuple[object, ...], NextRequest] | None = None
-    """The request that the window makes, with what it was made of; see `current_request.window_request`."""
+    """Cached result of `current_request.window_request`, with its inputs."""
     next_request: tuple[tuple[object, ...], NextRequest] | None = None
-    """The same with what waits, and under the epoch that is drafted."""
+    """Cached result of `current_request.next_request`, with its inputs."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
     event: Sequence[Mapping[str, Any]] = ()
-    """The event sections of the next request, until it is sent: the `sections` of `nexus docs json`."""
+    """Event sections of the next request, until it is sent (`sections` in `nexus docs json`)."""
     facts: Sequence[Mapping[str, Any]] = ()
-    """The remembered facts among them: `id`, `slot` and `text` of each."""
+    """The remembered facts in them: `id`, `slot` and `text` of each."""

@@ -1,4 +1,4 @@
-"""Letting the person's words in: recorded whole where they fit, else elided with a drop (law 4)."""
+"""Record the person's messages: whole if they fit, else elided with a drop (law 4)."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.ledger.sessions import SHOWN
 
 TRIGGER = "trigger"
-"""Memo: `source`, which started a turn that the person did not type; `facts` of it, see `Trigger.facts`."""
+"""Memo of a turn that the person did not start by typing: the `source` of its trigger, `facts` (`Trigger.facts`)."""
 SOURCE = "source"
-"""Memo: `source` of the words of its entry, which the person did not type during a turn: `client`, `agent`."""
+"""Memo of a steering message that the person did not type: its `source`, `client` or `agent`."""
 PASTED = "pasted"
-"""Memo: `ranges` of the message of its entry that the person pasted, first and last offset of each in characters."""
+"""Memo of a message with pasted text: `ranges`, the start and end offset of each paste in characters."""
 COMMAND = "command"
-"""Memo: `command`, `status` and `error` of a command that the person ran, which the message of its entry tells of."""
+"""Memo of a message that reports a command run by the person: `command`, `status`, `error`."""
 RECALLED = "recalled"
-"""Memo: `drop` (id) of which the message of its entry sends a part again."""
+"""Memo of a message that sends a part of a drop again: `drop` (id)."""
 CLIPPED = "clipped"
-"""Memo: `drop` (id) with the whole text of its entry, which was recorded in part."""
+"""Memo of a message that was recorded in part: `drop` (id), which holds its whole text."""
 ATTACHED = "attached"
-"""Memo: `texts` that wait for the person's next message in `session`: `text`, `what` it is, and its memos by kind:
+"""Memo of `texts` waiting for the person's next message in `session`: `text`, `what` it is, and its memos by kind:
 `COMMAND` (None if it has none) and `RECALLED`."""
 ATTACHMENTS = "attachments"
-"""Memo: `files` that the message of its entry holds, each as `AttachedFile.to_json`."""
+"""Memo of a message with attached `files`, each as `AttachedFile.to_json`."""
 HISTORY = "history"
 """Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone),
-`parts`: offsets of each message in the entry: of its beginning, of its state, and of its end."""
+`parts`: offsets in the entry of each message's start, state and end."""
 REQUEST_SHARE = 0.6
-"""Share of what system and tools leave that a request may take whole."""
+"""Share of the budget without system text and tools that one message may use; a longer one is elided."""
 
 SAMPLE = 20_000
-"""Characters that show how many tokens per character the provider counts."""
+"""Characters of a text from which its kind of content is determined."""
 LARGE = 200_000
-"""Characters from which on a text is counted and cut in a thread: the event loop has to hear a Ctrl-C meanwhile."""
+"""Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""
 
 
 async def clip_with_drop(
@@ -60,11 +60,11 @@ async def clip_with_drop(
     cites: str = "",
     first_line: int | None = None,
 ) -> tuple[ElidedText, Drop | None]:
-    """Return `text` in at most `cap` tokens, with its hole, and the drop that was recorded for that.
+    """Clip `text` to at most `cap` tokens. Returns it with the drop recorded for the omitted part, or None.
 
-    A text that begins with line `first_line` of a file may stay whole beyond that; where it is cut, its hole names
-    lines. The drop holds `whole` (default: `text`), beyond which `uncounted` bytes were not kept. A text that `cites` a
-    drop is a part of that one and makes none.
+    A text that begins with line `first_line` of a file may exceed `cap` if there is room; if it is clipped, the marker
+    names lines. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes that were lost before. A
+    text that `cites` a drop is a part of it, and gets no drop of its own.
     """
     count, timeline = window.context.counter.count, window.lane.timeline
     most = cap if first_line is None else max(cap, _most_whole(window, text))
@@ -89,16 +89,16 @@ async def clip_with_drop(
 
 
 def _most_whole(window: LaneWindow, text: str) -> int:
-    """Return the tokens up to which the text of a file is sent whole: as long as half of the budget stays free, so that
-    the files of one step do not overflow it."""
+    """Return the size in tokens up to which file text is sent whole, 0 unless half of the budget stays free: the files
+    of one step must not overflow it."""
     budget = window.budget
-    # A large text is counted beside the event loop, and the results of other calls are recorded meanwhile.
+    # Results of other calls are recorded while a large text is counted in a thread, so the room is uncertain.
     is_free = len(text) <= LARGE and most_with(window, budget.file_cap) * 2 <= budget.available
     return budget.file_cap if is_free else 0
 
 
 def _like(context: ContextManager, text: str) -> ByKind:
-    """Return the kind of content of a text, from its beginning: the provider may count more than we do."""
+    """Determine the kind of content of a text from its start, for the scale between our count and the provider's."""
     message = Message(Role.USER, text[:SAMPLE])
     return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=context.measure(message, "")))
 
@@ -118,8 +118,8 @@ async def record_user_message(
     shown: str = "",
     notes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Entry:
-    """Record a user message; what is beyond its cap is a drop of cause `input_cap`. People read `shown` in its place
-    where that is given; `files` are records of those in text and parts. `source` is whose words came during a turn.
+    """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. `shown` is displayed in place of
+    the text if given. `files` are records of the files in text and parts. `source` is the author of a steering message.
     `notes` are memos of the same commit, by kind."""
     lane, epoch = window.lane, window.lane.epoch
     most = window.estimator.countable(window.budget.available, _like(window.context, text))
@@ -138,7 +138,7 @@ async def record_user_message(
             timeline.log.record_memo(Memo(memo_kind, timeline.now(), timeline.last + 1, value))
     if source != "person":  # before its entry, as below
         timeline.log.record_memo(Memo(SOURCE, timeline.now(), timeline.last + 1, {"source": source}))
-    if ranges:  # before its entry, so that a kill between the two proves no fact
+    if ranges:  # before its entry: after a kill between the two, pasted text must not pass as typed
         timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
     noted = {**(notes or {}), **({SHOWN: {"text": shown}} if shown else {})}
     if drop:
@@ -149,7 +149,7 @@ async def record_user_message(
 
 
 async def deliver_steering(window: LaneWindow, control: Control) -> bool:
-    """Deliver the person's words that came meanwhile; False when there were none."""
+    """Record the steering messages that are waiting; False if there were none."""
     waiting = control.steering
     if not waiting:
         return False
@@ -166,7 +166,7 @@ async def _steer(window: LaneWindow, control: Control, said: SteeringWords) -> N
 
 
 def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of each `part` of `text`."""
+    """Yield start and end of each occurrence of `part` in `text`."""
     at = text.find(part) if part else -1
     while at >= 0:
         yield at, at + len(part)

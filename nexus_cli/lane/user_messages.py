@@ -1,7 +1,7 @@
-"""Read what people said in a lane from its log, for parts that the window shows only as a summary or a marker.
+"""Read people's messages from a lane's log, for the parts that the window shows only as a summary or a marker.
 
-Attachments are left out: they are texts like a tool's result, not the person's words. Words with which a call was
-refused stand in its result. Whose words a message is: `find_others`.
+Attachments are excluded: like tool results, they are not the person's words. The reason given for refusing a call is in
+its result. `find_others` finds messages that other parties wrote.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from nexus_cli.permission.approvals import DECISION
 
 UNKNOWN = "unknown"
 AT_ONCE = 200
-"""Entries that are read together."""
+"""Entries per read of the log."""
 FURTHEST = 4000
-"""Entries that are looked through."""
+"""Most entries searched for messages."""
 WORDS = 120
-"""Characters of a message that are shown."""
+"""Most characters shown of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalWords:
-    """The words with which a call was refused, which stand in its result."""
+    """The reason given for refusing a call; its entry is the call's result."""
 
     entry: int
     text: str
     source: str
-    """Whose they are: `person`, `client`, or `unknown` of an older version: that is not the person."""
+    """The author: `person`, `client`, or `unknown` in an older ledger, which does not count as the person."""
 
 
 def read_sources(memos: Callable[[str], Sequence[Memo]]) -> dict[int, str]:
-    """Return whose words a message is, by its entry, for messages that the person did not type."""
+    """Return the recorded source of messages that the person did not type, by entry."""
     found = (memo for kind in (TRIGGER, SOURCE) for memo in memos(kind))
     return {memo.entry: str(memo.value.get("source")) for memo in found}
 
 
 def read_refusals(memos: Callable[[str], Sequence[Memo]]) -> list[RefusalWords]:
-    """Return the words with which calls were refused, newest first."""
+    """Return the reasons given for refused calls, newest first."""
     found = [memo for memo in memos(DECISION) if memo.value.get("answer") == "no" and memo.value.get("said")]
     made = (RefusalWords(m.entry, str(m.value["said"]), str(m.value.get("by", UNKNOWN))) for m in found)
     return sorted(made, key=lambda one: -one.entry)
 
 
 def find_others(lane: Lane, entries: Iterable[int]) -> frozenset[int]:
-    """Return those of `entries` whose words are not the person's: of a program, a model, members of a space."""
+    """Return those of `entries` that the person did not write, but a program, a model or members of a space."""
     sources, refusals = read_sources(lane.timeline.memos), read_refusals(lane.timeline.memos)
     refused = {one.entry: one.source for one in refusals}
 
@@ -66,14 +66,14 @@ def find_others(lane: Lane, entries: Iterable[int]) -> frozenset[int]:
 
 
 def without_pastes(message: str, ranges: Sequence[Sequence[int]]) -> str:
-    """Return a message without what was pasted into it; a sentence mark keeps the words around it apart."""
+    """Replace the pasted ranges of a message with an ellipsis, which separates the words around them."""
     for start, end in sorted(map(tuple, ranges), reverse=True):
         message = f"{message[:start]} \u2026 {message[end:]}"
     return message
 
 
 def typed_messages(lane: Lane) -> Iterator[tuple[int, str]]:
-    """Yield entry and text of what the person typed, without what they attached or pasted, newest first."""
+    """Yield entry and text of the person's messages, without attachments and pasted text, newest first."""
     sources, memos = read_sources(lane.timeline.memos), lane.timeline.memos
     pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED)}
     refused = [(one.entry, one.text) for one in read_refusals(memos) if one.source == PERSON]
@@ -87,8 +87,8 @@ def typed_messages(lane: Lane) -> Iterator[tuple[int, str]]:
 
 
 def words_before(lane: Lane, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:
-    """Yield entry and text of what people said up to entry `last`, also to refuse a call, newest first, without those
-    in `shown`. Whoever else asks here counts too, see `find_others`."""
+    """Yield entry and text of the messages and refusal reasons up to entry `last`, except those in `shown`, newest
+    first. Includes messages that other parties wrote, see `find_others`."""
     refused = ((one.entry, one.text) for one in read_refusals(lane.timeline.memos) if one.entry <= last)
     for entry, text in merge(refused, lane.timeline.log.user_messages(last), key=lambda one: -one[0]):
         own = "" if entry in shown else split_attachments(text)[0]
@@ -97,8 +97,8 @@ def words_before(lane: Lane, last: int, shown: Collection[int] = ()) -> Iterator
 
 
 def hidden_words(lane: Lane) -> Iterator[tuple[int, str]]:
-    """Yield what they said behind the summary and the markers of the window, and what they refused calls with,
-    newest first."""
+    """Yield the messages hidden behind the summary and the markers of the window, and the refusal reasons, newest
+    first."""
     hidden = (item.entry for item in lane.items if item.form in (ItemForm.SUMMARY, ItemForm.MARKER))
     shown = {item.entry for item in lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     last = max(hidden, default=0)
@@ -107,7 +107,7 @@ def hidden_words(lane: Lane) -> Iterator[tuple[int, str]]:
 
 
 def newest_messages(timeline: Timeline, most: int) -> list[dict[str, Any]]:
-    """Return `entry` and the first words of at most `most` messages of the person, oldest first."""
+    """Return `entry` and the first words of the person's newest messages, at most `most`, oldest first."""
     entries = islice(read_backwards(timeline.read, timeline.last), FURTHEST)
     said = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == "person")
     return [
@@ -117,12 +117,12 @@ def newest_messages(timeline: Timeline, most: int) -> list[dict[str, Any]]:
 
 
 def read_backwards(read: Callable[[int, int], Sequence[Entry]], last: int) -> Iterator[Entry]:
-    """Yield the entries of a log up to `last`, the newest first; `read` reads a range of them."""
+    """Yield the entries of a log up to `last`, newest first; `read` reads a range of entries."""
     for end in range(last, 0, -AT_ONCE):
         yield from reversed(read(max(1, end - AT_ONCE + 1), end))
 
 
 def first_words(text: str, most: int, *, end: str = "…") -> str:
-    """Return the beginning of `text` as one line of at most `most` characters; `end` marks a cut."""
+    """Return the start of `text` as one line of at most `most` characters; `end` marks a cut."""
     line = " ".join(text[: 4 * most].split())
     return line if len(line) <= most else line[: most - len(end)] + end

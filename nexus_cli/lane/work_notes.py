@@ -1,7 +1,7 @@
-"""What calls changed and how workers' commands ended, noted for the record of the work as it happens.
+"""Record file changes of calls, and outcomes of workers' commands, for the work record as they happen.
 
-A memo `work` stands in the lane of the session that it was done for, so that a process that is killed, a worker's
-session that is deleted, or a compaction takes nothing of it away.
+Each is a memo `work` in the lane of the parent session, so that it survives a killed process, a deleted worker session
+and compactions.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.permission.run_limits import CHANGES
 
 WORK = "work"
-"""Memo: `by` (`a command`, a worker such as `w1`, "": a file tool), `files` (absolute paths that were changed),
-`more` (how many further ones),
-`worktree` (name of the worker's, ""), `command`: how a worker's command ended, see `command_values`."""
+"""Kind of the memo of a call's changes: `by` (`a command`, a worker such as `w1`, or "" for a file tool), `files`
+(absolute paths), `more` (number of unnamed files), `worktree` (name of the worker's), `command` (outcome of a worker's
+command, see `command_values`)."""
 COMMAND_DID = "a command"
 MOST_FILES = 50
-"""Files of one call that are named; of a `git checkout` that changes more the others are counted."""
+"""Most files of one call that are named; others, as after a `git checkout`, are only counted."""
 
 
 def command_values(run: CommandRun) -> dict[str, Any]:
-    """Return how a command ended, as memos have it: what of `CommandRun` the place of the memo does not say."""
+    """Return the fields of a command's run that its memo stores; the others follow from the memo's place."""
     return {name: getattr(run, name) for name in ("command", "status", "error", "pipe", "output")}
 
 
 def describe_changer(by: str) -> str:
-    """Return how a file of a memo changed. What changed while a command ran may be the person's work, or another's."""
+    """Describe the author of a change. A change during a command may have another author, such as the person."""
     return "changed while a command ran" if by == COMMAND_DID else f"changed by {by}"
 
 
 def work_note(
     project: Path, changed: Sequence[str], by: str, run: CommandRun | None = None, worktree: str = ""
 ) -> dict[str, Any]:
-    """Return the memo of one call; `changed` are paths relative to `project`, or absolute."""
+    """Make the memo of one call; `changed` are paths relative to `project`, or absolute."""
     note: dict[str, Any] = {"by": by, "files": [str(project / name) for name in changed[:MOST_FILES]]}
     note |= {"more": len(changed) - MOST_FILES} if len(changed) > MOST_FILES else {}
     note |= {"worktree": worktree} if worktree else {}
@@ -50,7 +50,7 @@ def work_note(
 def note_worker_call(
     timeline: Timeline, worker: str, each: ToolResultEvent, tool: Tool | None, project: Path, worktree: str
 ) -> None:
-    """Note what a call of a worker did in the lane that it works for; nothing of one that changed and ran nothing."""
+    """Record the changes and the command of a worker's call in the lane of its parent, if it has any."""
     if tool is None or tool.effect not in CHANGES:
         return
     command = str(each.call.arguments.get(tool.subject, "")).strip() if tool.effect is Effect.RUN else ""

@@ -1,1 +1,1 @@
-"""The provider's prompt cache: what a request should hit, what it did hit, and why not."""
+"""The provider's prompt cache: expected hits, reported hits, and the causes of misses."""

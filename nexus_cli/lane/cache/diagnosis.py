@@ -1,7 +1,7 @@
 """Diagnose a cache miss: caused by us, by time, or by the provider.
 
-Pure. `next_request.cache_expectation` makes the facts of a running session, `request_history` those of the ledger, both
-with `sent_request.compare_requests`.
+Pure. The facts come from `cache_expectation` for a running session and from `request_history` for the ledger; both use
+`sent_request.compare_requests`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from nexus_cli.context.window.fingerprints import SYSTEM, Difference
 from nexus_cli.provider.prompt_cache import CacheLife
 
 SLACK_SHARE = 0.01
-"""Share of a request that a provider may count otherwise from one time to the next."""
+"""Share of a request by which a provider's count may vary between requests."""
 BACKWARDS = -60.0
 """Seconds that a clock may be set back before its times count as unknown."""
 ESTIMATED = 0.25
-"""Share by which our count of a beginning that two requests have in common may be too high: of tools providers make
-less than their JSON."""
+"""Share by which our count of a common prefix may be too high: providers encode tools in fewer tokens than their
+JSON."""
 YEAR = 366 * 86400.0
-"""Seconds after which a clock has more likely jumped than gone on."""
+"""Seconds beyond which a difference is taken for a clock jump."""
 CAUSES: Mapping[str, str] = {
     "truncation": "older messages were cut off to make room",
     "compaction": "compaction",
@@ -33,53 +33,53 @@ CAUSES: Mapping[str, str] = {
     "window": "sections were planned again for a smaller window",
     "undo": "a compaction was undone",
 }
-"""Causes of an epoch in words; others are named as they are."""
+"""Descriptions of epoch causes; other causes are shown as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The tokens that had to be sent again, and why."""
+    """The tokens that missed the cache, and the cause."""
 
     kind: str
-    """`hit`, `first`, `none` (no cache is known of), `minimum`; ours: `model`, `tool`, `section`, `effort`, `message`,
+    """`hit`, `first`, `none` (no known cache), `minimum`; ours: `model`, `tool`, `section`, `effort`, `message`,
     `order`; else `expired`, `provider`, `unknown`."""
     missed: int = 0
-    """Tokens; 0 where there was nothing to miss."""
+    """Tokens; 0 without a miss."""
     ours: bool | None = None
-    """True if we caused it; None if there is nothing to blame, or the cause is unknown."""
+    """True if we caused it; None without a miss or if the cause is unknown."""
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheFacts:
-    """Figures of an answered request and of the one before it in its lane, and what differs in them."""
+    """Figures of an answered request and of its predecessor in the lane, and their first difference."""
 
     life: CacheLife | None
     """Cache lifetime of its model."""
     input: int
     read: int
     before: int = 0
-    """Tokens that the one before it sent; 0: there was none."""
+    """Input tokens of the previous request; 0 if there was none."""
     shared: int = 0
-    """Tokens of its own beginning that the one before had too."""
+    """Tokens of the prefix in common with the previous request."""
     age: float | None = None
-    """Seconds since the last use of the common beginning; None if the clock does not tell."""
+    """Seconds since the last use of the common prefix; None if unknown."""
     difference: Difference | None = None
-    """The first one; only searched for if something was missed."""
+    """The first difference; computed only after a miss."""
     cause: str = ""
-    """Cause of its epoch if that is not the epoch of the request before; else ""."""
+    """Cause of its epoch if that differs from the previous request's; else ""."""
     source: str = ""
     """Source of the section that differs."""
     fresh: int = 0
-    """Tokens of the request that none before it held, where it begins a new epoch: they cannot have been missed."""
+    """Tokens of a new epoch's request that no earlier one contained; they cannot be a miss."""
     proven: bool = True
-    """The provider has reported use of a cache in this session; one that never did may have none."""
+    """True if the provider has reported cache use in this session; otherwise it may have no cache."""
     former: CacheLife | None = None
-    """Cache lifetime of the model of the request before."""
+    """Cache lifetime of the previous request's model."""
 
 
 def seconds_between(then: datetime | None, now: datetime) -> float | None:
-    """Return seconds from `then` to `now`; None where it is not known or the clock has jumped."""
+    """Return the seconds from `then` to `now`; None if `then` is None or the clock has jumped."""
     if then is None:
         return None
     seconds = (now - then).total_seconds()
@@ -87,14 +87,14 @@ def seconds_between(then: datetime | None, now: datetime) -> float | None:
 
 
 def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) -> int:
-    """Return the tokens of a beginning of `shared` tokens that should be cached `seconds` after its last use."""
+    """Return the tokens of a prefix of `shared` tokens that should still be cached `seconds` after its last use."""
     if life is None or shared < life.min_tokens or (seconds is not None and seconds > life.max_seconds):
         return 0
     return shared - shared % life.step
 
 
 def diagnose(facts: CacheFacts) -> Diagnosis:
-    """Return how much of its cache the request missed, and the first cause that suffices as an explanation."""
+    """Diagnose the miss of a request: its tokens and the first sufficient cause."""
     life = facts.life
     if facts.before <= 0:
         return Diagnosis("first", why="nothing was sent before it")
@@ -112,12 +112,12 @@ def diagnose(facts: CacheFacts) -> Diagnosis:
 
 
 def tolerated_miss(life: CacheLife, tokens: int) -> int:
-    """Return tokens that a provider may leave out of its cache without having missed."""
+    """Return the uncached tokens out of `tokens` that still count as a hit."""
     return 2 * life.step + int(SLACK_SHARE * tokens)
 
 
 def _diagnose_miss(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
-    """Return the diagnosis of a miss: a change explains only the tokens after it."""
+    """Find the cause of a miss. A change explains only the tokens after it."""
     found, held = facts.difference, facts.former or life
     lost = found is None or _is_lost(life, facts)
     besides = f"; besides, {describe_change(found, facts)}" if found else ""
@@ -136,14 +136,14 @@ def _diagnose_miss(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis
 
 
 def _is_lost(life: CacheLife, facts: CacheFacts) -> bool | None:
-    """True if the unchanged beginning was not read from the cache; None if it is too short to know."""
+    """True if the unchanged prefix was not read from the cache; None if it is too short to tell."""
     if facts.shared < life.min_tokens:
         return None
     return facts.read < facts.shared * (1 - ESTIMATED) - tolerated_miss(life, facts.shared)
 
 
 def describe_change(found: Difference, facts: CacheFacts) -> str:
-    """Return what we changed, and by what, in one line."""
+    """Describe our change and its cause in one line."""
     by = f": {CAUSES.get(facts.cause, facts.cause)}" if facts.cause else ""
     match found.kind:
         case "model":
@@ -169,7 +169,7 @@ def _expired(life: CacheLife, seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time for a person: `40 s`, `7 min`, `3 h`, `2 days`."""
+    """Format a duration for display: `40 s`, `7 min`, `3 h`, `2 days`."""
     for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= (2 * length if unit == "days" else length):
             return f"{seconds / length:.0f} {unit}"

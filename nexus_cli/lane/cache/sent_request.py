@@ -1,4 +1,4 @@
-"""A request that reached its provider: what a cache may hold of the next one, and the figures of two in a row."""
+"""Requests that reached the provider: their common prefix with the next one, and the comparison of two in a row."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from nexus_cli.lane.cache.diagnosis import CacheFacts, diagnose
 from nexus_cli.provider.prompt_cache import CacheLife, cache_life
 
 MOST_EPOCHS = 4
-"""Earlier epochs remembered with their requests: an undo returns to one."""
+"""Earlier epochs whose requests are remembered: an undo may return to one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """One request as it was sent. Holds references, copies nothing: what was sent never changes."""
+    """One request as it was sent. Holds references instead of copies: sent content never changes."""
 
     epoch: Epoch
     tail: Sequence[WindowItem]
-    """Items appended under the epoch; those after `last` came later."""
+    """Items appended in the epoch; those after `last` are not part of the request."""
     last: int
     tokens: int
-    """As the provider reported it."""
+    """Input tokens as reported by the provider."""
     cached: bool = True
-    """Up to here the provider has reported some use of a cache."""
+    """True if the provider has reported cache use, up to this request."""
     least: tuple[int, int] = (0, 0)
-    """Tokens, as reported and by our count, of the smallest request with the same system text and schemas; 0 if this is
-    the only one. It shows how many tokens those two take."""
+    """Reported and counted tokens of the smallest request with the same system text and schemas; 0 if unknown. Used to
+    estimate the tokens of those two."""
     begins: str = ""
-    """Hash of system text and schemas, see `prefix_hash`."""
+    """Hash of model, system text and schemas, see `prefix_hash`."""
     life: CacheLife | None = None
     """Cache lifetime of its model."""
 
@@ -48,15 +48,15 @@ class SentRequest:
 
     @property
     def fixed(self) -> int:
-        """Our count of system text and schemas."""
+        """Tokens of system text and schemas, by our count."""
         return self.epoch.system_tokens + self.epoch.tools_tokens
 
     def fingerprint(self) -> Fingerprint:
         return render_fingerprint(self.epoch, self.items)
 
     def shares(self, epoch: Epoch, items: Sequence[WindowItem]) -> tuple[int, int]:
-        """Return what a request of `items` under another epoch has in common with it: tokens as the provider counts,
-        and messages on the wire."""
+        """Return the common prefix with a request of `items` under `epoch`: tokens as the provider counts them, and
+        the number of wire messages."""
         common = self._common(epoch, items)
         if common is None:
             return 0, 0
@@ -68,12 +68,12 @@ class SentRequest:
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
 
     def common(self, epoch: Epoch, items: Sequence[WindowItem]) -> int:
-        """Return tokens of the same by our count."""
+        """Return the tokens of the same prefix, by our count."""
         common = self._common(epoch, items)
         return 0 if common is None else self.fixed + group_tokens(tuple(common))
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
-        """Return the messages that both begin with; None if system text or schemas already differ."""
+        """Return the messages of the common prefix; None if system text or schemas differ."""
         same = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
         return None if same < 0 else flatten(group_tool_calls(items))[:same]
 
@@ -88,9 +88,9 @@ def compare_requests(
     proven: bool,
     differ: Callable[[], Difference | None],
 ) -> CacheFacts:
-    """Return the figures of a request that was answered with `usage` beside the one before it.
+    """Compare a request that was answered with `usage` with the one before it.
 
-    `shared`, `age` and `proven` as in `CacheFacts`; `differ` finds the first difference, if something was missed.
+    `shared`, `age` and `proven` are as in `CacheFacts`; `differ` finds the first difference and is called after a miss.
     """
     fresh = 0
     if before.epoch is not now.epoch:
@@ -116,7 +116,7 @@ def compare_requests(
 
 
 def source_of(found: Difference, *epochs: Epoch) -> str:
-    """Return where the section that differs comes from in the first of `epochs` that says it; "" for other parts."""
+    """Return the source of the section that differs, from the first of `epochs` that has one; "" for other parts."""
     if found.kind != "section":
         return ""
     named = (one for epoch in epochs for one in json.loads(epoch.sections) if one.get("id") == found.what)
@@ -125,26 +125,26 @@ def source_of(found: Difference, *epochs: Epoch) -> str:
 
 @dataclass
 class CacheHistory:
-    """Requests of a lane and its forks that a cache may still hold.
+    """Requests of a lane and its forks that may still be cached.
 
-    A copy for a fork shares the containers: what either lane sends, both may find in a cache.
+    A copy for a fork shares the containers: requests of either lane may produce cache hits in both.
     """
 
     last: SentRequest | None = None
-    """The lane's newest request that reached the provider; a fork begins with that of its parent."""
+    """The lane's newest request with reported usage; a fork starts with its parent's."""
     cold: int = 0
-    """Tokens that the lane's requests sent without finding them in a cache; where it was resumed, about as many."""
+    """Uncached input tokens of all requests of the lane; approximate after a resume."""
     earlier: dict[int, SentRequest] = field(default_factory=dict)
-    """The newest requests under the epochs that were used last, by epoch, those of forks among them."""
+    """Newest request of each recently used epoch, forks included, by epoch id."""
     least: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By what requests begin with, the smallest one: tokens as reported and by our count."""
+    """Reported and counted tokens of the smallest request, by prefix hash."""
     uses: dict[int, datetime] = field(default_factory=dict)
-    """When each epoch was used last, by this lane or by a fork."""
+    """Time of the last request in each epoch, by this lane or a fork."""
     last_usage: Usage | None = None
     """Usage of the lane's newest answered request."""
 
     def candidates(self) -> list[tuple[SentRequest, datetime | None]]:
-        """Return the last request, then the newest ones under former epochs, each with the last use of its epoch."""
+        """Return the last request, then the newest of each former epoch, each with the last use of its epoch."""
         if self.last is None:
             return []
         others = (one for one in reversed(self.earlier.values()) if one.epoch is not self.last.epoch)
@@ -152,10 +152,10 @@ class CacheHistory:
 
 
 def cache_life_of(info: ModelInfo) -> CacheLife | None:
-    """Return what is known of the cache of a model."""
+    """Return the known cache lifetime of a model; None if its provider has no known cache."""
     return cache_life(info.name, info.provider, caches=info.cache)
 
 
 def prefix_hash(epoch: Epoch) -> str:
-    """Return a hash of what its requests begin with: model, system text and schemas."""
+    """Hash the prefix of the epoch's requests: model, system text and schemas."""
     return sha256(canonical([epoch.model, epoch.system, list(epoch.tools)])).hexdigest()

@@ -1,8 +1,8 @@
-"""Compact a window: what was said, done and run stays in it (law 6).
+"""Compact a window: messages, file changes and commands remain represented in it (law 6).
 
 `nexus_cli.lane.compaction.summarise` requests and checks the summary; `nexus_cli.context.compaction_plan` and
-`nexus_cli.context.work_record` choose what accompanies it. A failure leaves the window as it was and is reported in one
-line.
+`nexus_cli.context.work_record` choose the content beside it. A failure leaves the window unchanged and is reported in
+one line.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import find_others, hidden_words, read_refusals
 
 RECORD_SLACK = 32
-"""Tokens, beside a quarter, that a look at the files may add to the record."""
+"""Tokens that a check of the files may add to the record, on top of a quarter of its size."""
 LONGEST_MISSING = missing_line(9999, "older item", "d9999", True)
-"""A line for items without room in the record, as long as it gets."""
+"""The longest possible line for items without room in the record."""
 LEAST = 4000
-"""Tokens below which a window is not worth a compaction on command."""
+"""Least budget in tokens of a compaction on command: a smaller window is not worth one."""
 
 
 def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
-    """Return the plan that brings the lane to `share` of its budget; None if too little would go. Changes nothing."""
+    """Plan to compact the lane to `share` of its budget; None if too little would be removed. Changes nothing."""
     available, count = countable(window, cause), window.context.counter.count
     pinned = list_pins(window.lane.timeline)
     budget, fixed = countable(window), window.lane.epoch.system_tokens + window.lane.epoch.tools_tokens
@@ -88,18 +88,18 @@ def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> p
 
 
 def countable(window: LaneWindow, cause: str = "") -> int:
-    """Return the budget by our count. On command it is at most the present window: the person wants it smaller now."""
+    """Return the budget in tokens by our count. For a compaction on command it is at most the present window's size."""
     available = window.estimator.countable(window.budget.available)
     return min(available, max(LEAST, window.lane.counted)) if cause == "command" else available
 
 
 def pins_room(window: LaneWindow) -> int:
-    """Return the tokens by our count that all pins may take together."""
+    """Return the token limit of all pins together, by our count."""
     return int(countable(window) * planning.PINS_SHARE)
 
 
 async def compact(lane_state: LaneState, cause: str, share: float, instructions: str = "") -> bool:
-    """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
+    """Compact the lane to `share` of its budget; True if a smaller window was accepted."""
     before, spent = next_request(lane_state).tokens, lane_state.spending.usage.cost_usd
     lane_state.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(lane_state.lane, lane_state.work)
@@ -135,7 +135,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
 
 
 def _warn_of_refusal(lane_state: LaneState, choice: SummarySource, cap: int) -> None:
-    """Say that a summary was refused lately and what the next one may cost; by itself none would be requested yet."""
+    """Warn that a recent summary failed, with the price of another: only a command requests one so soon."""
     refused = last_refusal(lane_state.lane, lane_state.step)
     if refused is None:
         return
@@ -152,7 +152,7 @@ def _since(spent: float | None, spending: Spending) -> float | None:
 
 
 def choose_summary_source(lane_state: LaneState, plan: planning.CompactionPlan, cause: str) -> SummarySource:
-    """Choose what to request the summary from. Sends nothing."""
+    """Choose the source of the summary. Sends nothing."""
     lane = lane_state.lane
     return choose_source(lane_state, plan, lambda: ((e.tokens, e.message) for e in gone_entries(lane, plan)), cause)
 
@@ -167,7 +167,7 @@ def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
 
 
 async def _run_before_summary(lane_state: LaneState) -> None:
-    """Run the work before a summary; if it fails the compaction goes on without it."""
+    """Run the hook `before_summary`; if it fails or times out, report that and continue."""
     if lane_state.before_summary is None:
         return
     seconds = lane_state.settings.compact.seconds
@@ -183,9 +183,9 @@ async def _run_before_summary(lane_state: LaneState) -> None:
 async def _accept(
     lane_state: LaneState, plan: planning.CompactionPlan, made: tuple[str, str], choice: SummarySource, cause: str
 ) -> dict[str, Any]:
-    """Begin the epoch of the summary and return what it kept; raise `SummaryError` if the window would not shrink.
+    """Begin the epoch of the summary and return its figures. Raises `SummaryError` if the window would not shrink.
 
-    `made` is the summary, and what of the summaries before it had no room.
+    `made` is the summary, and the ends cut from the summaries of earlier pieces.
     """
     lane, count, before = lane_state.lane, lane_state.window.context.counter.count, window_request(lane_state).tokens
     summary, rules = _take_rules(lane_state.window, plan, made[0])
@@ -235,7 +235,7 @@ async def _accept(
 
 
 def _take_rules(window: LaneWindow, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
-    """Return the summary without its heading of rules, and the rules that the person really laid down."""
+    """Remove the section of rules from the summary; also return the rules that the person really stated."""
     words = OwnWords(window.context.counter.count)
     summary, quoted = take_rules(summary, find_headings)
     if not neutralize(summary).strip():
@@ -247,7 +247,7 @@ def _take_rules(window: LaneWindow, plan: planning.CompactionPlan, summary: str)
 
 
 def _said_entries(lane: Lane, work: WorkLog) -> Sequence[int]:
-    """Return the entries with words that were said, also to refuse a call."""
+    """Return the entries with messages of the person, including reasons for refused calls."""
     refused = (one.entry for one in read_refusals(lane.timeline.memos))
     return sorted({*work.words, *refused})
 
@@ -255,7 +255,7 @@ def _said_entries(lane: Lane, work: WorkLog) -> Sequence[int]:
 def _kept_figures(
     said: Sequence[int], answers: Sequence[int], plan: planning.CompactionPlan, record: FittedRecord
 ) -> dict[str, Any]:
-    """Return how much of the words, answers and work the window keeps under `plan`, and how much it does not."""
+    """Count the messages, answers and work items that the window keeps under `plan`, and those that it omits."""
     commands = [item for item in record.items if item.command]
     figures = {}
     for name, entries, quotes in (("words", said, plan.quotes), ("answers", answers, plan.answers)):
@@ -272,7 +272,7 @@ def _kept_figures(
 
 
 def _shown_entries(plan: planning.CompactionPlan, quotes: Sequence[Quote]) -> tuple[set[int], set[int]]:
-    """Return the entries that the new window shows word for word, and those that it shows in part."""
+    """Return the entries that the new window shows verbatim, and those that it shows in part."""
     cut = {item.entry for item in (*flatten(plan.gone), *plan.kept) if item.form is ItemForm.ELIDED}
     whole = {item.entry for item in plan.kept if item.form is ItemForm.FULL} | {pin.entry for pin in plan.pins}
     whole |= {quote.entry for quote in quotes if quote.whole} - cut
@@ -280,7 +280,7 @@ def _shown_entries(plan: planning.CompactionPlan, quotes: Sequence[Quote]) -> tu
 
 
 def _unquoted(plan: planning.CompactionPlan, quotes: Sequence[Quote], entries: Sequence[int]) -> Unquoted:
-    """Return how many of `entries` that go have no quotation, and how many have one in part."""
+    """Count the removed `entries` without a quote, and those quoted in part."""
     whole, part = _shown_entries(plan, quotes)
     quoted = {quote.entry for quote in quotes}
     missing = sum(entry <= plan.entries[1] and entry not in whole and entry not in part for entry in entries)
@@ -288,7 +288,7 @@ def _unquoted(plan: planning.CompactionPlan, quotes: Sequence[Quote], entries: S
 
 
 def _require_smaller(items: Sequence[WindowItem], request: NextRequest, fixed: int) -> None:
-    """Raise `SummaryError` if `items` beside system text and schemas of `fixed` tokens make the window no smaller."""
+    """Raise `SummaryError` unless `items` and the `fixed` tokens of system text and schemas shrink the window."""
     before, after = request.counted.total, fixed + sum(item.tokens for item in items)
     if after >= before:
         tokens = request.tokens
@@ -296,8 +296,8 @@ def _require_smaller(items: Sequence[WindowItem], request: NextRequest, fixed: i
 
 
 def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[EntryRange]) -> Drop:
-    """Return the drop of what leaves the window now. Reading it gives everything that the new summary replaces: no
-    other way to it is named any more."""
+    """Make the drop of the messages that leave the window. Recalling it returns everything that the new summary
+    replaces, because the window names no older drop of them any more."""
     gone, first = plan.leaving, plan.entries[0]
     tokens = sum(item.tokens for item in gone or flatten(plan.gone))
     names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)

@@ -1,7 +1,7 @@
-"""Make a request fit: sections for the present window, and the refusal where nothing can help (laws 2 and 6).
+"""Make a request fit: replan sections for the present window, refuse a request that cannot fit (laws 2 and 6).
 
-`compaction/make_room` compacts and truncates, `compaction/prune` takes stale results out; they are imported when a
-window is full enough, which most runs never see.
+`compaction/make_room` compacts and truncates, `compaction/prune` removes stale results. Both are imported only when the
+window is nearly full, which is rare.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.provider.model_table import window_command
 
 NAMED = 3
-"""Largest parts, or images, named in a refusal."""
+"""Number of largest parts, or of images, named in a refusal."""
 FEWER = "Send less at once, or use a model with a larger window"
 WINDOW = "window"
-"""Cause of the epoch; also the memo of an `epoch` and a `window` for which planning again gained nothing."""
+"""Cause of the epoch; also the kind of the memo of an `epoch` and a `window` for which replanning saved too little."""
 BATCH = 0.08
-"""Share of the budget that pruning has to free."""
+"""Least share of the budget that pruning must free."""
 BATCH_COLD = 0.02
-"""The same where the cache has expired anyway, so that a rewrite costs nothing."""
+"""The same with an expired cache, when a rewrite costs nothing."""
 LOOK_EVERY = 4
-"""Steps from one look for stale results to the next: it takes time, and a batch takes its time to become stale."""
+"""Steps between searches for stale results: a search takes time, and results become stale slowly."""
 WORTH = 0.1
-"""Share of system text and tools that has to become free if they already fit: the cache goes cold for it."""
+"""Least share of system text and tools that replanning must save if they already fit: it invalidates the cache."""
 
 
 def prune_if_due(lane_state: LaneState) -> None:
-    """Take stale tool results out of the window where that pays; look only where there may be enough of them."""
+    """Prune stale tool results if that pays. Searches for them only if there may be enough."""
     warm = is_warm(lane_state.window, lane_state.cache, lane_state.clock())
     prunes = lane_state.settings.compact.prune and can_recall(lane_state.lane, lane_state.spending)
     if not prunes or (warm and lane_state.step % LOOK_EVERY):
@@ -56,16 +56,16 @@ def prune_if_due(lane_state: LaneState) -> None:
     )
     if sum(item.tokens for item in results) <= least:
         return
-    from nexus_cli.lane.compaction.prune import prune  # noqa: PLC0415  (results may be stale)
+    from nexus_cli.lane.compaction.prune import prune  # noqa: PLC0415  (rarely needed)
 
     prune(lane_state, least, still_warm=warm)
 
 
 async def ensure_fits(lane_state: LaneState) -> None:
-    """Make the next request fit the window; raise `NexusError("overflow")` if nothing does.
+    """Make the next request fit the window. Raises `NexusError("overflow", ...)` if that is impossible.
 
-    If the window is known only from a refusal in an earlier session, try once beyond it: one wrong number must not end
-    every later session.
+    If the window is known only from an earlier refusal, the listed window is tried once: one wrong number must not
+    block every later session.
     """
     try:
         await _ensure_fits(lane_state)
@@ -90,12 +90,12 @@ async def _ensure_fits(lane_state: LaneState) -> None:
 
 
 def compaction_threshold(window: LaneWindow, settings: Settings) -> float:
-    """Return the tokens from which on a request that fits is compacted nevertheless."""
+    """Return the number of tokens at which a request is compacted although it fits."""
     return settings.compact.at * window.budget.available
 
 
 async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:
-    """Learn from the provider's refusal of a request as too long, and cut harder than usual."""
+    """Learn the window from the provider's overflow error, and free more than usual. Raises as `ensure_fits` does."""
     learned = lane_state.window.learn_from_overflow(lane_state.lane.counted, error)
     if learned is not None:
         lane_state.emit(learned)
@@ -108,7 +108,7 @@ async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError
 
 
 def _refuse_if_hopeless(window: LaneWindow) -> None:
-    """Raise `NexusError` if the parts that no rewrite shortens do not fit, before a summary is paid for."""
+    """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
     epoch = window.lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
     most = window.estimator.countable(window.room)
@@ -124,9 +124,9 @@ def _refuse_if_hopeless(window: LaneWindow) -> None:
 
 
 def _refuse_if_too_large(window: LaneWindow, request: NextRequest) -> None:
-    """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer. It is not sent.
+    """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer.
 
-    Until then request and pairs go before the budget, whose reserves are for such a case (`nexus docs context`).
+    The person's request and call pairs may exceed the budget: its reserves exist for this case (`nexus docs context`).
     """
     estimate, expected, info = request.tokens, request.most, window.model.info
     if left_over(info, expected) >= window.least_output:
@@ -148,7 +148,7 @@ def _refuse_if_too_large(window: LaneWindow, request: NextRequest) -> None:
 
 
 def _sum_needed(window: LaneWindow, counted: int) -> str:
-    """Return the sum of what `counted` tokens need with the margin of our count, compared with the budget."""
+    """Describe the need of `counted` tokens with the margin of our count, compared with the budget."""
     tokens = ceil(window.estimator.scale().tokens(counted))
     sums = {
         "for these": tokens,
@@ -158,19 +158,19 @@ def _sum_needed(window: LaneWindow, counted: int) -> str:
 
 
 def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
-    """Return `900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
+    """Format `900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
     terms = " + ".join(f"{tokens:,} {what}" for what, tokens in sums.items() if tokens)
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
 
 def _margin(estimator: TokenEstimator) -> str:
-    """Return what the known error of our count is called."""
+    """Describe the margin for the error of our count."""
     until = f" until {ENOUGH} replies reported theirs" if estimator.calibration.reports < ENOUGH else ""
     return f"margin ({estimator.error:.0%} for the error of our count{until})"
 
 
 def _images(lane: Lane) -> dict[str, int]:
-    """Return the images of the current request, under a name that names them, in tokens."""
+    """Return the tokens of the images in the current request, under one label that lists their names."""
     if not any(item.message.parts for item in lane.items):
         return {}
     groups = lane.groups()
@@ -191,10 +191,10 @@ def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why
 
 
 async def replan_sections(lane_state: LaneState) -> bool:
-    """Begin an epoch with sections planned for the present budget if that makes them smaller; return True if it began.
+    """Begin an epoch with sections planned for the present budget if that makes them smaller; True if it began.
 
     The forms of static sections are chosen once per epoch. After a change of the window (a resume with other settings,
-    a switch of model, a refusal that names a smaller one) they may exceed their share, or the budget. Sends nothing.
+    a switch of model, an overflow error) they may exceed their share, or the budget. Sends nothing.
     """
     lane = lane_state.lane
     epoch = lane.epoch
@@ -219,12 +219,12 @@ async def replan_sections(lane_state: LaneState) -> bool:
 
 
 def _section_tokens(epoch: Epoch) -> int:
-    """Return tokens of the sections in the system text, with what joins them."""
+    """Sum the tokens of the sections in the system text, with their separators."""
     rows = json.loads(epoch.sections)
     return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
 
 
 def _is_replanned(window: LaneWindow) -> bool:
-    """True if a plan for this window was no better than the epoch's own."""
+    """True if replanning for this window was already found not worth it in this epoch."""
     seen = {"epoch": window.lane.epoch.id, "window": window.budget.window}
     return any(memo.value == seen for memo in window.lane.timeline.memos(WINDOW))

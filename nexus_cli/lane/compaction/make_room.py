@@ -1,6 +1,6 @@
 """Make room in a window that is too full: compaction first, unless it cannot help, then truncation.
 
-`context_fit` decides when, and refuses what does not fit afterwards.
+`context_fit` decides when, and refuses a request that still does not fit.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import find_others, words_before
 
 CUTS = 3
-"""So often a window is cut before one request at most."""
+"""Most truncations before one request."""
 
 
 async def make_room(lane_state: LaneState, *, fits: bool) -> None:
-    """Compact the window, or prune it instead, then truncate it until the next request fits."""
+    """Prune or compact the window, then truncate it until the next request fits."""
     target = lane_state.settings.compact.to
     hopeless = (
         fits
@@ -42,7 +42,7 @@ async def make_room(lane_state: LaneState, *, fits: bool) -> None:
 
 
 async def make_room_after_overflow(lane_state: LaneState) -> None:
-    """Cut harder than usual: the provider refused the request as too long."""
+    """Compact to a lower target than usual, else truncate: the provider refused the request as too long."""
     may = may_compact(lane_state.lane, lane_state.step, fits=False)
     if not may or not await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to):
         truncate(lane_state, await _look_at_work(lane_state.lane, lane_state.work))
@@ -50,13 +50,13 @@ async def make_room_after_overflow(lane_state: LaneState) -> None:
 
 
 async def _look_at_work(lane: Lane, work: WorkLog) -> WorkRecord:
-    """Return the record of the work as it is now, which a cut leaves in its place as a summary does."""
+    """Return the present record of the work, for the marker of a truncation."""
     await read_log_in_pieces(lane, work)
     return await look_at_files(make_record(lane, work), lane)
 
 
 async def _truncate_until_fits(lane_state: LaneState) -> None:
-    """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
+    """Truncate until the window fits. One pass may not suffice: the rest may have more tokens per counted token."""
     for _ in range(CUTS):
         before = lane_state.lane.counted
         if window_request(lane_state).fits:
@@ -67,10 +67,10 @@ async def _truncate_until_fits(lane_state: LaneState) -> None:
 
 
 def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
-    """Cut the window to the low-water mark and report the drops; pins, the person's own words, what they laid down and
-    the record of the `work` go into the marker.
+    """Truncate the window to the low-water mark and report the drops.
 
-    Leaves room for the event sections that have to be sent again.
+    The marker contains pins, the person's own words, their rules and the record of the `work`. Leaves room for the
+    event sections that must be sent again.
     """
     lane = lane_state.lane
     count = lane_state.window.context.counter.count

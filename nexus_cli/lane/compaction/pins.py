@@ -1,6 +1,6 @@
-"""Store the pins of a session: texts that stay word for word in the window after every compaction.
+"""Store the pins of a session: texts that every compaction keeps verbatim in the window.
 
-They are memos of the lane, so forks inherit them and nothing is overwritten: `{id, entry, text}` pins, `{id, off}`
+Pins are memos of the lane, so forks inherit them and nothing is overwritten: `{id, entry, text}` pins, `{id, off}`
 unpins. `nexus_cli.context.pin` quotes them, `nexus_cli.context.summary_head` places them.
 """
 
@@ -21,13 +21,13 @@ KIND = "pin"
 NUMBERED = re.compile(
     r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
 )
-"""Forms in which people type the number of a message."""
+"""Matches the ways in which people type a message number."""
 FIND = "/pin alone lists your newest messages with their numbers; any other words are pinned as words"
 SHORTER = "Pin only the part that matters, as words: /pin WORDS"
 SHORT = 40
-"""Characters of what was typed that an error repeats."""
+"""Most characters of the input that an error message repeats."""
 RESULT_CAP = 1000
-"""Tokens of a tool result that are pinned; the whole stays readable as its message."""
+"""Most tokens of a pinned tool result; its message keeps the whole."""
 
 
 def list_pins(timeline: Timeline) -> tuple[Pin, ...]:
@@ -43,11 +43,11 @@ def list_pins(timeline: Timeline) -> tuple[Pin, ...]:
 
 
 def add_pin(timeline: Timeline, what: str, count: Callable[[str], int], room: int | None = None) -> Pin:
-    """Pin the message whose number `what` is, else `what` itself as words of the person.
+    """Pin the message with the number `what`, else `what` itself as text.
 
-    The same again gives the pin that is there. `NexusError("usage", ...)` for no words and for a message that the
-    session does not have, also for what only looks like a number, and for more than `room` tokens, which all pins
-    have together: no summary would ever show it.
+    Returns the existing pin if there is one. Raises `NexusError("usage", ...)` for an empty text, an unknown message,
+    a malformed number, and for more than `room` tokens: that is the limit of all pins together, so no summary could
+    ever show it.
     """
     what = what.strip()
     number, entry = what.removeprefix("#"), _number(what)
@@ -70,9 +70,9 @@ def add_pin(timeline: Timeline, what: str, count: Callable[[str], int], room: in
 
 
 def remove_pin(timeline: Timeline, what: str) -> Pin:
-    """Take back the pin of this id, of the message of this number, or with these words, of which a part is enough.
+    """Remove the pin with this id, message number or text; a part of the text is enough.
 
-    `NexusError("usage", ...)` where there is none, or more than one.
+    Raises `NexusError("usage", ...)` unless exactly one pin matches.
     """
     now, what = list_pins(timeline), what.strip()
     found = _find_pins(now, what)
@@ -86,12 +86,12 @@ def remove_pin(timeline: Timeline, what: str) -> Pin:
 
 
 def has_pin(timeline: Timeline, what: str) -> bool:
-    """True if `remove_pin` would find a pin."""
+    """True if `what` matches exactly one pin, as for `remove_pin`."""
     return len(_find_pins(list_pins(timeline), what.strip())) == 1
 
 
 def _find_pins(now: Sequence[Pin], what: str) -> list[Pin]:
-    """Return the pins that `what` may name: one by id, message or all its words, else those that contain the words."""
+    """Return the pins that match `what` by id, message number or whole text, else those that contain the text."""
     said, entry = " ".join(what.split()).casefold(), _number(what)
     texts = [" ".join(one.text.split()).casefold() for one in now]
     for same in (
@@ -105,7 +105,7 @@ def _find_pins(now: Sequence[Pin], what: str) -> list[Pin]:
 
 
 def _number(what: str) -> int:
-    """Return the number of a message in `what` (`14`, `#14`), else 0."""
+    """Parse a message number (`14`, `#14`); 0 for anything else."""
     number = what.removeprefix("#")
     return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
 
@@ -116,7 +116,7 @@ def _short(what: str) -> str:
 
 
 def _newest(timeline: Timeline) -> int:
-    """Return the number of the newest pin that ever was."""
+    """Return the highest pin number ever used, removed pins included."""
     return max((int(str(memo.value["id"])[1:]) for memo in timeline.memos(KIND)), default=0)
 
 
@@ -130,7 +130,7 @@ def _entry(timeline: Timeline, number: int) -> Entry:
 
 
 def _text(entry: Entry, count: Callable[[str], int]) -> str:
-    """Return the pinned text of a message: its text (a result capped), calls and images by name."""
+    """Return the text to pin of a message: its content (capped for a tool result), image names and calls."""
     message = entry.message
     text = message.content
     if message.role is Role.TOOL:

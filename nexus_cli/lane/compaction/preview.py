@@ -1,7 +1,7 @@
-"""Preview a compaction: what stays, what goes and what it costs. Sends nothing and changes nothing.
+"""Preview a compaction: the kept and removed messages, and the cost. Sends nothing and changes nothing.
 
-The value of `/compact --preview`. It plans with the code of a compaction, with the summary at its cap and the present
-system text, which a real compaction reads again.
+Returns the value of `/compact --preview`. Uses the plan of a real compaction, but assumes a summary at its cap and the
+present system text, which a compaction reads again.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import first_words
 
 AHEAD = (1, 10)
-"""Numbers of further requests that are priced."""
+"""Numbers of later requests to price."""
 WORDS = 120
-"""Characters of a message that are shown."""
+"""Most characters shown of a message."""
 
 
 def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
-    """Return the plan as JSON data: `possible` says if there is one, `why` why not."""
+    """Return the plan as JSON data. Without a plan `possible` is false and `why` has the reason."""
     plan = draft_plan(lane_state.window, lane_state.work, "command", lane_state.settings.compact.to)
     request = next_request(lane_state)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
@@ -83,7 +83,7 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
 
 
 def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
-    """Return our count of the window afterwards, with a summary at its cap."""
+    """Return the tokens of the compacted window by our count, with a summary at its cap."""
     count, epoch = window.context.counter.count, window.lane.epoch
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
     beside += rules_tokens(window.lane, OwnWords(count))
@@ -93,8 +93,8 @@ def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
 
 
 def _afterwards(window: LaneWindow, plan: planning.CompactionPlan, counted: int) -> NextRequest:
-    """Return the request of a window of which we count so much; its `most` is what the status line may show then: the
-    request for the summary is reported in between, and teaches the estimate."""
+    """Return the request of the compacted window of `counted` tokens. The status line shows at most its `most`: the
+    report on the summary request will change the estimate."""
     epoch = window.lane.epoch
     rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(item.tokens for item in plan.kept)
     told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
@@ -102,7 +102,7 @@ def _afterwards(window: LaneWindow, plan: planning.CompactionPlan, counted: int)
 
 
 def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
-    """Return figures of some messages: number, turns, and tokens by kind in the unit of drops and pins."""
+    """Return figures of `items`: messages, turns, and tokens by kind (our count, as for drops and pins)."""
     kinds: Counter[str] = Counter()
     for item in items:
         kinds[_kind(item)] += item.tokens
@@ -116,13 +116,13 @@ def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
 
 
 def _words(plan: planning.CompactionPlan) -> list[dict[str, Any]]:
-    """Return the person's messages in the part that goes and how each is kept: `whole`, `part` or `no`."""
+    """Return the removed messages of the person, each with how it is quoted: `whole`, `part` or `no`."""
     kept = {quote.entry: "whole" if quote.whole else "part" for quote in plan.quotes}
     return [{"entry": entry, "kept": kept.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
 
 
 def _newest(items: Iterable[WindowItem]) -> list[dict[str, Any]]:
-    """Return the person's newest messages among them, by number."""
+    """Return the person's five newest messages among `items`, oldest first."""
     said = [item for item in items if is_request((item,))]
     return [{"entry": s.entry, "text": _line(s.message.content)} for s in said[-5:]]
 
@@ -136,7 +136,7 @@ def _kind(item: WindowItem) -> str:
 
 
 def _pin_rows(window: LaneWindow, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
-    """Return every pin with its place afterwards."""
+    """Return every pin with its place after the compaction."""
     count = window.context.counter.count
     return [
         {
@@ -151,7 +151,7 @@ def _pin_rows(window: LaneWindow, plan: planning.CompactionPlan | None) -> list[
 
 
 def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
-    """Return `window` (unchanged), `summary` (below it), or `dropped` (no room)."""
+    """Return the place of a pin: `window` (unchanged), `summary` (quoted below it) or `dropped` (no room)."""
     if plan is None or (pin not in plan.pins and pin not in plan.crowded):
         return "window"
     return "summary" if pin in plan.pins else "dropped"
@@ -160,7 +160,7 @@ def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
 def _cost_value(
     lane_state: LaneState, plan: planning.CompactionPlan, choice: SummarySource, after: int
 ) -> dict[str, Any]:
-    """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
+    """Price the compaction and the next requests in dollars, with a warm and a cold cache; None if unknown."""
     info, request = lane_state.model.info, window_request(lane_state)
     before, used = request.tokens, request.budget.used
     then = min(_afterwards(lane_state.window, plan, after).tokens, before)
@@ -187,8 +187,8 @@ def _cost_value(
 
 
 def _run(info: ModelInfo, tokens: int, cached: int, number: int) -> dict[str, float | None]:
-    """Dollars of the input of `number` requests of so many tokens: the first with `cached` of them warm, or with none;
-    the others find in the cache what the first one sent."""
+    """Price the input of `number` requests of `tokens` each, in dollars: the first one with `cached` tokens cached
+    (`warm`) or none (`cold`), the others fully cached."""
     rest = request_cost(info, cached=tokens, fresh=0)
     firsts = {
         "warm": request_cost(info, cached=min(cached, tokens), fresh=max(0, tokens - cached)),

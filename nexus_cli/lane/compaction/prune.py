@@ -1,8 +1,8 @@
-"""Take stale tool results out of the window before a request if it pays (law 6, reversible).
+"""Remove stale tool results from the window before a request if it pays (law 6, reversible).
 
 `nexus_cli.context.window.pruning` finds stale results, `nexus_cli.context.window.rewrite_cost` prices the rewrite.
-Works in batches: only when a share of the budget would become free, so not again until that much is stale again. When
-there may be such a batch is decided by `lane/compaction/context_fit`.
+Works in batches: pruning must free a share of the budget, so it does not recur until that much is stale again.
+`lane/compaction/context_fit` decides when to search for a batch.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from nexus_cli.tools.registry import find_tool
 
 PRUNED = str(Cause.PRUNED)
 ALLOWED = 0.03
-"""Share of all tokens sent cold so far that pruning a warm cache may add: what it saves is a forecast of fifty steps,
-what it costs is certain."""
+"""Uncached tokens that pruning with a warm cache may cause, as a share of all uncached tokens so far: its savings are
+a forecast over fifty steps, its cost is certain."""
 PUT_OFF = 0.4
-"""Tokens sent cold that each token taken out earns on top: it puts off a compaction, which sends about as much of what
-it frees cold again."""
+"""Uncached tokens allowed on top for each token freed: pruning delays a compaction, which would send about this many
+uncached tokens for each one that it frees."""
 INSTEAD = 1.0
-"""Tokens sent cold for each token taken out, up to which that is done instead of a compaction: one sends about 0.7
-cold, and pays for its summary. With more, long sessions would send more cold than with compactions alone."""
+"""Most uncached tokens for each token freed if pruning replaces a compaction. A compaction costs about 0.7, plus its
+summary. With a higher limit, long sessions would send more uncached tokens than with compactions alone."""
 MARGIN = 0.05
-"""Share of the budget by which the window has to come below the mark of a compaction then."""
+"""Share of the budget by which the window must then be below the compaction threshold."""
 STUB = "d000000"
-"""Stands for the id of a drop while a stub is measured."""
+"""Placeholder for the drop id while measuring a stub."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Stale results that are worth taking out together."""
+    """Stale results that are worth pruning together."""
 
     stale: tuple[StaleResult, ...]
     saved: int
@@ -54,7 +54,7 @@ class Batch:
 
 
 def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
-    """Replace stale results by their stubs where that pays and `least` counted tokens become free."""
+    """Replace stale results with stubs if that pays and frees at least `least` tokens by our count."""
     groups = lane_state.lane.groups()
     found = find_stale(groups, find_tool)
     if sum(one.item.tokens for one in found) < least:
@@ -64,15 +64,15 @@ def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
         return
     settings, window = lane_state.settings, lane_state.window
     if _after(window_request(lane_state), batch.saved) >= settings.compact.at * window.budget.available:
-        return  # the window would be compacted anyway: it is rewritten once, not twice
+        return  # the window will be compacted anyway, so pruning would rewrite it twice
     _take_out(lane_state, groups, batch.stale)
 
 
 def prune_instead(lane_state: LaneState) -> bool:
-    """Take stale results out where the window would be summarized otherwise; True when that is not needed any more.
+    """Prune stale results instead of compacting; True if that was done and no compaction is needed.
 
-    Then the window is rewritten in any case, and what it costs is measured by what a summary would: done where the
-    window comes down well below the mark, for not more per token that becomes free. Never both.
+    The window is rewritten either way, so pruning only has to cost no more than a compaction for each token freed, and
+    to bring the window well below the threshold.
     """
     if not lane_state.settings.compact.prune or not can_recall(lane_state.lane, lane_state.spending):
         return False
@@ -98,7 +98,7 @@ def _without_pinned(lane: Lane, found: Sequence[StaleResult]) -> list[StaleResul
 
 
 def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
-    """Return the tokens by our count that replacing it by its stub frees."""
+    """Return the tokens freed by replacing a result with its stub, by our count."""
     return max(0, one.item.tokens - one.stub(STUB, context.measure).tokens)
 
 
@@ -130,9 +130,9 @@ def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[St
 def _batch(
     lane_state: LaneState, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool
 ) -> Batch | None:
-    """Return the newest stale results that save most for their cost; None if nothing pays.
+    """Choose the newest stale results up to the age with the best price; None if no choice pays.
 
-    Every token after the first stub is sent cold, so an old result may cost more than it saves.
+    Every token after the first stub is sent uncached, so an old result may cost more than it saves.
     """
     info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
     allowed = _cold_allowance(lane_state.lane, lane_state.cache) if still_warm else math.inf
@@ -150,14 +150,14 @@ def _batch(
 
 
 def _cold_allowance(lane: Lane, cache: CacheHistory) -> float:
-    """Return the tokens that pruning may still send cold beyond what it earns."""
+    """Return the uncached tokens that pruning may still cause beyond its allowance for each freed token."""
     rewrites = [memo.value for memo in lane.timeline.memos(REWRITE)]
     spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
     return ALLOWED * cache.cold - spent
 
 
 def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]]:
-    """Return every item with the number of sent tokens from it on, itself included."""
+    """Return every item, newest first, with the sum of the sent tokens from it to the end of the window."""
     behind, total = [], 0
     for item in reversed([item for group in groups for item in group]):
         total += item.tokens if item.entry <= cursor else 0
@@ -166,5 +166,5 @@ def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[Window
 
 
 def _after(request: NextRequest, saved: int) -> int:
-    """Return the window's tokens without `saved` of ours, as the status line will show them."""
+    """Estimate the window's tokens after freeing `saved` counted tokens, as the status line will show them."""
     return request.tokens - round(saved * request.tokens / max(1, request.counted.total))

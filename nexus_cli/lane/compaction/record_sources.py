@@ -1,7 +1,7 @@
-"""Read the sources of a compaction's record: the log of the lane, the ledger's files, the disk, the goals.
+"""Read the sources of a compaction's work record: the lane's log, the ledger's list of files, the disk, the goals.
 
-`nexus_cli.context.work_record` renders the record. Reading files is bounded in time and bytes; an unusual file is named
-without being read.
+`nexus_cli.context.work_record` renders the record. Reading files is bounded in time and bytes; only regular files are
+read, others are just named.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from nexus_cli.lane.work_notes import WORK, describe_changer
 from nexus_cli.ledger import LaneLog
 
 SECONDS = 2.0
-"""Time limit for looking at all files; for the others the state in the ledger is used."""
+"""Time limit for checking all files; files not reached keep their state from the ledger."""
 MOST_OUTLINED = 12
-"""Files, the newest first, that are read for the names in them."""
+"""Most files that are searched for names of definitions, newest first."""
 MOST_BYTES = 32 << 20
-"""Bytes of all files together, the newest first, that are read to see if they changed."""
+"""Most bytes read from all files together to detect changes, newest files first."""
 LARGEST_OUTLINED = 512 * 1024
-"""Bytes of a file that is searched for names."""
+"""Largest file in bytes that is searched for names."""
 WHOLE = ReadLines((), 0)
 READ_AT_ONCE = 500
-"""Entries that are read together."""
+"""Entries per read of the log."""
 
 
 def read_log(lane: Lane, log: WorkLog) -> Iterator[None]:
-    """Bring `log` up to the newest entry of the lane; yields between the pieces of a long history."""
+    """Add the lane's new entries to `log`; yields after every `READ_AT_ONCE` entries."""
     timeline = lane.timeline
     while log.last < timeline.last:
         for entry in timeline.read(log.last + 1, min(timeline.last, log.last + READ_AT_ONCE)):
@@ -57,20 +57,20 @@ def read_log(lane: Lane, log: WorkLog) -> Iterator[None]:
 
 
 async def read_log_in_pieces(lane: Lane, log: WorkLog) -> None:
-    """Do the same, and let the event loop hear a Ctrl+C meanwhile."""
+    """Do the same without blocking the event loop, so that Ctrl+C works."""
     for _ in read_log(lane, log):
         await asyncio.sleep(0)
 
 
 def read_texts(lane: Lane, entries: Sequence[int], own: bool) -> Iterator[tuple[int, str]]:
-    """Yield entry and text of these messages, newest first; with `own` only what the person said themselves."""
+    """Yield entry and text of the messages in `entries`, newest first; with `own`, without attachments."""
     for number in reversed(entries):
         text = lane.timeline.read(number, number)[0].message.content
         yield number, split_attachments(text)[0] if own else text.strip()
 
 
 def make_record(lane: Lane, log: WorkLog) -> WorkRecord:
-    """Return the record as the ledger has it, without a look at the disk."""
+    """Build the record from the ledger, without reading files."""
     traces = _traces(lane)
     folder = _common_folder(traces)
     items = [_file_item(trace, folder, trace.how) for trace in traces]
@@ -80,7 +80,7 @@ def make_record(lane: Lane, log: WorkLog) -> WorkRecord:
 
 
 def _last_runs(lane: Lane, log: WorkLog) -> Collection[CommandRun]:
-    """Return the last run of each command, whoever ran it."""
+    """Return the last run of each command by the model, the person or a worker."""
     runs = {("", run.command): run for run in log.commands.values()}
     made = [CommandRun(**memo.value, entry=memo.entry, by_person=True) for memo in lane.timeline.memos(COMMAND)]
     made += [
@@ -97,25 +97,25 @@ def _last_runs(lane: Lane, log: WorkLog) -> Collection[CommandRun]:
 
 @dataclass(frozen=True, slots=True)
 class _Trace:
-    """What is known of one file."""
+    """The known history of one file."""
 
     path: str
     how: str
-    """What was done with it, in words."""
+    """Description of its use, such as `read` or `changed`."""
     digest: str = ""
-    """SHA-256 (hex) of what it held when a file tool used it last; "" where none did, or something changed it since."""
+    """SHA-256 (hex) of the content at the last use by a file tool; "" if unknown or changed otherwise since."""
     used: int = 0
-    """The message in which it was last used."""
+    """Entry of the last use."""
     at: tuple[int, int] = (0, 0)
     """See `WorkItem.at`."""
     name: str = ""
-    """What it is called where it lies in no folder that this session works in."""
+    """Display name of a file in a worker's worktree; "" for other files."""
     lines: ReadLines = WHOLE
-    """What was read of it."""
+    """The lines that were read."""
 
 
 def _traces(lane: Lane) -> list[_Trace]:
-    """Return what is known of each file, the last used first: by file tools, commands and workers."""
+    """Collect the files used by file tools, commands and workers, the last used first."""
     seen = {file.path: file for file in _seen(lane)}
     found = {path: _Trace(path, file.how, file.digest, file.entry, (file.entry, 0)) for path, file in seen.items()}
     for place, memo in enumerate(lane.timeline.memos(WORK), 1):
@@ -133,7 +133,7 @@ def _traces(lane: Lane) -> list[_Trace]:
             words = describe_changer(by)
             how = known.how if known else ""
             how = how if words in how else f"{how}, {words}" if how else words
-            digest = file.digest if file and file.entry > memo.entry else ""  # a file tool has used it since
+            digest = file.digest if file and file.entry > memo.entry else ""  # valid only if a file tool used it since
             found[path] = _Trace(path, how, digest, used, at, name)
     parts = read_lines(lane.timeline.memos(READ))
     traces = [_with_lines(trace, parts.get(trace.path, WHOLE)) for trace in found.values()]
@@ -141,14 +141,14 @@ def _traces(lane: Lane) -> list[_Trace]:
 
 
 def _with_lines(trace: _Trace, lines: ReadLines) -> _Trace:
-    """Return the trace of a file that was only read with what was read of it: an edit shifts the lines."""
+    """Add the lines that were read to the trace of a file that was only read: an edit would shift them."""
     if trace.how != "read":
         return trace
     return replace(trace, how=f"read {lines.describe()}".rstrip(), lines=lines)
 
 
 def _further_files(lane: Lane) -> list[WorkItem]:
-    """Return an item for each call that changed more files than are named."""
+    """Return an item with the number of unnamed files for each call that changed too many to name."""
     memos = [(place, memo) for place, memo in enumerate(lane.timeline.memos(WORK), 1) if memo.value.get("more")]
     return [
         WorkItem(memo.entry, f"- {value['more']:,} more files ({describe_changer(value['by'])})", at=(memo.entry, at))
@@ -158,7 +158,7 @@ def _further_files(lane: Lane) -> list[WorkItem]:
 
 
 async def look_at_files(record: WorkRecord, lane: Lane) -> WorkRecord:
-    """Return `record` with what has become of its files: deleted or changed by others since, and the names in them."""
+    """Check the files on disk: mark deleted and changed ones in the record, and add the names of definitions."""
     traces, found = _traces(lane), dict[str, WorkItem]()
     folder = _common_folder(traces)
 
@@ -176,7 +176,7 @@ async def look_at_files(record: WorkRecord, lane: Lane) -> WorkRecord:
 
 
 def _seen(lane: Lane) -> Sequence[SeenFile]:
-    """Return what the ledger has of files; nothing where it fails: a summary does not hang on it."""
+    """Return the files listed in the ledger; none on an error, which must not prevent a summary."""
     log = lane.timeline.log
     try:
         return log.seen_files() if isinstance(log, LaneLog) else ()
@@ -190,7 +190,7 @@ def _file_item(trace: _Trace, folder: str, state: str) -> WorkItem:
 
 
 def _state_on_disk(file: _Trace, left: int, *, outlined: bool) -> tuple[str, tuple[str, ...], int]:
-    """Return the state of a file with what happened since, the names in it if it is `outlined`, and the bytes read.
+    """Return the state of a file on disk, the names in it if `outlined`, and the number of bytes read.
 
     A file of more than `left` bytes is not read.
     """
@@ -210,7 +210,7 @@ def _state_on_disk(file: _Trace, left: int, *, outlined: bool) -> tuple[str, tup
 
 
 def _read(path: str, most: int) -> bytes | None:
-    """Return what a regular file that is no link holds; None for others. Raises `OSError`."""
+    """Read at most `most` bytes of a regular file; None for other types. Raises `OSError`, also for a symlink."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -222,8 +222,7 @@ def _read(path: str, most: int) -> bytes | None:
 
 
 def _common_folder(traces: Sequence[_Trace]) -> str:
-    """Return the folder that all of them lie in, "" where there is none; those with a name of their own do not
-    count."""
+    """Return the common parent folder of the files, "" if there is none. Ignores files with a display name."""
     folders = [os.path.dirname(trace.path) for trace in traces if not trace.name]
     try:
         return os.path.commonpath(folders) if folders else ""
@@ -232,7 +231,7 @@ def _common_folder(traces: Sequence[_Trace]) -> str:
 
 
 def _goal_lines(goals: Sequence[Goal]) -> list[str]:
-    """Return the goals that are not reached, each with its steps below it."""
+    """Format the open goals, each followed by its steps."""
     lines = []
     for goal in goals:
         if not goal.parent and not goal.done:

@@ -1,6 +1,6 @@
-"""Keep what the person laid down over compactions: the rules that a summary quoted and the ledger confirms.
+"""Keep the person's standing rules across compactions: those quoted by a summary and confirmed by the ledger.
 
-The memo of each compaction has those in force; a later summary that leaves one out does not take it away.
+The memo of each compaction lists the rules in force, so a later summary that omits one does not remove it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nexus_cli.lane.user_messages import typed_messages
 
 @dataclass(frozen=True, slots=True)
 class StandingRules:
-    """The rules in force, and those of them that the window has to quote."""
+    """The rules in force (`kept`), and those that the window must quote (`shown`)."""
 
     kept: Sequence[Quote] = ()
     shown: Sequence[Quote] = ()
@@ -35,15 +35,15 @@ def earlier_rules(lane: Lane) -> list[Quote]:
 
 
 def rules_tokens(lane: Lane, words: OwnWords) -> int:
-    """Return the tokens that the earlier rules take in the window."""
+    """Return the tokens of the earlier rules in the window, by our count."""
     return sum(words.cost(rule.text) + words.count(f"[message {rule.entry}]") for rule in earlier_rules(lane))
 
 
 def choose_rules(
     lane: Lane, quoted: Sequence[str], words: OwnWords, *, budget: int, free: int, shown: Collection[int]
 ) -> StandingRules:
-    """Return the rules of a new window: what a summary `quoted` and the person typed, and the earlier ones. `free` are
-    the tokens that the summary leaves of its share; messages in `shown` stand in the window whole."""
+    """Choose the rules of a new window from the earlier ones and those that a summary `quoted` and the person typed.
+    `free` is the unused part of the summary's tokens; `shown` are the entries that the window shows verbatim."""
     earlier, most = earlier_rules(lane), int(budget * RULES_SHARE)
     every = {(rule.entry, rule.text): rule for rule in (*earlier, *find_rules(quoted, typed_messages(lane)))}
     kept = fit_rules(sorted(every.values(), key=lambda rule: rule.entry), most, words)

@@ -1,7 +1,7 @@
 """Request a summary in a side lane: as a fork of the lane, or from a plain transcript, in pieces if it is long.
 
-A summary is accepted by its form alone: text under the requested headings, however long. `summary_source` chooses its
-source, `summary_request` words the request, `compact` cuts what is too long.
+A summary is checked only for its form: text under the requested headings, of any length. `summary_source` chooses the
+source, `summary_request` writes the request, `compact` cuts a summary that is too long.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from nexus_cli.lane.lane_window import Model
 from nexus_cli.lane.model_call import CUT_OFF, call_model
 
 PAID = 2
-"""Requests of one attempt that may come to nothing. Only a transcript in pieces takes more: it is the first that is
-tried then, and the last."""
+"""Most requests of one attempt. Only a transcript in pieces may take more, if it is tried first; nothing is tried after
+it then."""
 LEAST_PIECE = 500
-"""Tokens of a transcript below which a request is not worth its frame."""
+"""Least tokens of a piece of a transcript: less is not worth the overhead of a request."""
 MOST_PIECES = 24
 LEAST_HEADINGS = 2
-"""A text with fewer of the headings that were asked for is no summary."""
+"""A text with fewer of the requested headings is rejected."""
 _START = r"^(?:[^\w\n]|[\d_])*"
 _WORD = r"(?:[^\S\n]+[\w'\u2019&/()+-]+)"
 _OPEN, _CLOSE = r"[*_`\"'<\[(|\u3010\u300c\u300e][^\S\n]?", r"[^\S\n]?[*_`\"'>\])|\u3011\u300d\u300f]"
@@ -49,21 +49,21 @@ _HEADING = "|".join(
         r"\bNAME[^\w\n]{,3}[:\uff1a]",
     ]
 )
-"""Alone in its line with up to three more words, after a `#`, between marks, before a colon or dash, before a colon in
-mid-line."""
+"""Matches a heading alone on its line with up to three more words, after a `#`, between marks, before a colon or dash,
+or before a colon within a line."""
 _HEADING_FLAGS = re.MULTILINE | re.IGNORECASE
 
 
 class SummaryError(Exception):
-    """A summary that cannot be accepted, with the reason."""
+    """The summary failed or was rejected; the text is the reason."""
 
 
 class SummaryTimeout(SummaryError):
-    """No summary came in time: another try would take as long."""
+    """No summary arrived in time. Not retried: another try would take as long."""
 
 
 class SummaryOverflow(SummaryError):
-    """The fork itself was refused as too long: another fork would be too."""
+    """The provider refused the request as too long. A fork is not retried: the next one would be refused too."""
 
     def __init__(self, error: ProviderError, counted: int) -> None:
         super().__init__(error.message)
@@ -74,20 +74,20 @@ class SummaryOverflow(SummaryError):
 
 @dataclass(slots=True)
 class _Paid:
-    """Counts the requests of an attempt."""
+    """Counts the requests of one attempt."""
 
     requests: int = 0
     ends: list[str] = field(default_factory=list)
-    """The ends of summaries of earlier pieces, which the requests for the next ones had no room for."""
+    """Ends cut from the summaries of earlier pieces, for lack of room in the next request."""
 
 
 async def summarise(
     lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str
 ) -> tuple[str, str, str]:
-    """Return the text of a summary, its source (as in `SummarySource`) and what had no room on the way, by the first
-    way that works.
+    """Request a summary from each source in turn until one succeeds.
 
-    Raise `SummaryError` with the last reason after at most `PAID` requests that failed.
+    Returns the text, its source (as in `SummarySource`) and the ends cut from summaries of earlier pieces. Raises
+    `SummaryError` with the last reason after at most `PAID` failed requests.
     """
     reasons: list[str] = []
     paid = _Paid()
@@ -108,7 +108,7 @@ async def summarise(
 def _ways(
     lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str, paid: _Paid
 ) -> Iterator[tuple[str, Callable[[], Awaitable[str]]]]:
-    """Yield the ways to try, in order, each with its source."""
+    """Yield the sources to try, in order, each with a function that requests the summary."""
 
     def transcript(model: Model, messages: Sequence[Message]) -> Callable[[], Awaitable[str]]:
         return lambda: _from_transcript(lane_state, plan, model, messages, instructions, paid)
@@ -123,7 +123,7 @@ def _ways(
 
 
 async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
-    """Return the summary that a side lane answers with, however long it is; it was asked to keep well below `cap`."""
+    """Request a summary in a side lane and check its form. It may exceed `cap`. Raises `SummaryError`."""
     seconds = side.settings.compact.seconds
     paid.requests += 1
     try:
@@ -138,7 +138,7 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
             raise SummaryOverflow(error, side.lane.counted) from None
         if error.kind != "length":
             raise SummaryError(error.message) from None
-        text, reply = f"{side.partial_reply.strip()}\n{CUT_OFF}", None  # as much as an answer may be, and paid for
+        text, reply = f"{side.partial_reply.strip()}\n{CUT_OFF}", None  # cut at the output cap, but paid for
     if reply and reply.message.tool_calls:
         raise SummaryError("the model answered with a tool call")
     if not neutralize(text).strip():
@@ -149,15 +149,15 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
 
 
 def headings() -> tuple[str, ...]:
-    """Return the headings that the instruction asks for, in its order."""
+    """Return the headings listed in the prompt `summarize`, in its order."""
     return tuple(re.findall(r"^\d+\. (\w[\w ]*):", load_prompt("summarize"), re.MULTILINE))
 
 
 def find_headings(text: str) -> list[str]:
-    """Return those of the headings that `text` has, in any markup.
+    """Return the headings found in `text`, in any markup.
 
-    A heading is a line of its own, has a `#` before it, stands between marks (`**`, brackets, a cell), or ends in a
-    colon or dash. A sentence that begins with its word is none.
+    A heading is a line of its own, follows a `#`, is enclosed in marks (`**`, brackets, a table cell), or ends in a
+    colon or dash. A sentence that begins with the same word is not a heading.
     """
     return [name for name in headings() if re.search(_HEADING.replace("NAME", f"{name}s?"), text, _HEADING_FLAGS)]
 
@@ -170,21 +170,21 @@ async def _from_transcript(
     instructions: str,
     paid: _Paid,
 ) -> str:
-    """Sum up a plain transcript, piece by piece, each with the summary so far."""
+    """Summarize a plain transcript, piece by piece, each with the summary so far. Raises `SummaryError`."""
     summary, count = "", lane_state.window.context.counter.count
     room = room_for(lane_state.window, plan, model)
     request = current_request(plan, lane_state.lane.run, room // 4, count)
     room -= count(request)
     if room < LEAST_PIECE:
         raise SummaryError(f"the window of {model.info.name} is too small to write a summary in")
-    # in a thread: redacting and counting a long history takes seconds, and the event loop has to hear a Ctrl+C
+    # in a thread: redacting and counting a long history takes seconds and would delay Ctrl+C
     pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.window.context)))
     if len(pieces) > MOST_PIECES:
         raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for it")
     if paid.requests and len(pieces) > PAID - paid.requests:
         raise SummaryError(f"a transcript of it would take {len(pieces)} requests more")
     for piece in pieces:
-        summary, end = split_summary(summary, plan.summary_cap, count)  # room is kept for so much of it
+        summary, end = split_summary(summary, plan.summary_cap, count)  # the cap is reserved in `room`
         paid.ends += [end] if end else []
         text = transcript_request(
             plan, piece, request=request, earlier=summary, headings=", ".join(headings()), instructions=instructions
@@ -193,13 +193,13 @@ async def _from_transcript(
         side.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
         try:
             summary = await _answer(side, plan.summary_cap, paid)
-        except SummaryOverflow as reason:  # not about the window of the session's own model
+        except SummaryOverflow as reason:  # says nothing about the session's own window
             raise SummaryError(str(reason)) from None
     return summary
 
 
 def _pieces(text: str, room: int, context: ContextManager) -> Iterator[str]:
-    """Yield `text` in pieces of at most about `room` tokens, cut at line ends if there are any."""
+    """Split `text` into pieces of about `room` tokens at most, at line ends if possible."""
     tokens = context.counter.count(text)
     if tokens <= room:
         yield text

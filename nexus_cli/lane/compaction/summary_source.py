@@ -1,7 +1,7 @@
 """Choose the source of a summary: the window as it is, or the originals behind an earlier summary.
 
-The originals are taken if they are at hand, fit one request and do not cost much more: a summary of a summary loses
-more. Sends nothing; `nexus_cli.lane.compaction.summarise` does.
+The originals are used if they fit one request and do not cost much more: a summary of a summary loses details. Sends
+nothing; `nexus_cli.lane.compaction.summarise` does.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.spending import left_over
 
 TRANSCRIPT_SHARE = 0.8
-"""Share of the summariser's budget that one piece of a transcript may take."""
+"""Share of the summarizer's budget that one piece of a transcript may take."""
 FRAMED = 1.1
-"""By so much messages grow as lines of a transcript."""
+"""Factor by which messages grow as lines of a transcript."""
 COSTLIER = 4.0
-"""Price limit for a summary of the originals, in prices of a warm fork: a summary of a summary loses more."""
+"""Price limit for a summary of the originals, as a multiple of a summary of the window."""
 LITTLE = 20_000
-"""Tokens of originals up to which their price does not matter."""
+"""Tokens of originals up to which the price limit does not apply."""
 OUTPUT_RATIO = 5.0
 READ_RATIO = 0.1
-"""Prices of output and of a cached token, in prices of input, where a model's own are unknown."""
+"""Assumed prices of output and of cached input, relative to the price of input, for a model without known prices."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummarySource:
-    """The source of a summary."""
+    """The source of a summary, with its model and size."""
 
     source: str
     """`window` (a fork), `transcript` (of the window), `originals` (a transcript of the window and of the messages
@@ -47,16 +47,16 @@ class SummarySource:
     model: Model
     originals: tuple[Message, ...] = ()
     fresh: int = 0
-    """Tokens, as the model counts, that its first request sends uncached."""
+    """Uncached tokens of its first request, as the model counts them."""
     cached: int = 0
     forks: bool = False
-    """True if a fork of the lane can be asked."""
+    """True if a fork of the lane is possible."""
 
 
 def choose_source(
     lane_state: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
 ) -> SummarySource:
-    """Return the source of the summary. `originals` reads the messages that go from the log, each with its tokens."""
+    """Choose the source of the summary. `originals` reads the removed messages from the log, each with its tokens."""
     model = summarizer_model(lane_state.window, lane_state.settings)
     same = model.info.name == lane_state.model.info.name
     model = lane_state.model if same else model
@@ -93,7 +93,7 @@ def choose_source(
 
 
 def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | None:
-    """Return the dollars of a summary of `output` tokens, None if a price is unknown; `warm`: with what is cached."""
+    """Return the price in dollars of a summary of `output` tokens with a warm or cold cache; None if unknown."""
     fresh, cached = (choice.fresh, choice.cached) if warm else (choice.fresh + choice.cached, 0)
     return request_cost(choice.model.info, cached=cached, fresh=fresh, output=output)
 
@@ -104,21 +104,21 @@ def summarizer_model(window: LaneWindow, settings: Settings) -> Model:
 
 
 def _transcript_tokens(window: LaneWindow, plan: CompactionPlan, model: Model, counted: int) -> int:
-    """Return the tokens for `model` of `counted` ones of a transcript."""
+    """Convert `counted` tokens of a transcript (our count) to tokens of `model`."""
     _, estimator = sized(window, model)
     return round(counted * estimator.scale(slots_by_kind(flatten(plan.gone))).ratio)
 
 
 def fork_fits(window: LaneWindow, plan: CompactionPlan, instructions: str) -> bool:
-    """True if a fork of the lane leaves room for a summary at its cap."""
+    """True if a fork of the lane has room for a summary at its cap."""
     added = window.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
     least = max(plan.summary_cap, window.least_output)
     return left_over(window.model.info, most_with(window, added)) >= least
 
 
 def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
-    """Return the price of the request `one` in multiples of `other` (model, fresh and cached tokens); in tokens of
-    input if a price is unknown."""
+    """Return the ratio of the prices of two requests, each given as model, fresh and cached tokens. Unknown prices are
+    replaced by `READ_RATIO` and `OUTPUT_RATIO`."""
     prices = [request_cost(m.info, fresh=fresh, cached=cached, output=output) for m, fresh, cached in (one, other)]
     if prices[0] is not None and prices[1]:
         return prices[0] / prices[1]
@@ -127,7 +127,7 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
 
 
 def room_for(window: LaneWindow, plan: CompactionPlan, model: Model) -> int:
-    """Return the tokens of a transcript by our count that one request to `model` takes."""
+    """Return the largest piece of a transcript that one request to `model` may contain, in tokens by our count."""
     budget, estimator = sized(window, model)
     counted = estimator.countable(budget.available, slots_by_kind(flatten(plan.gone)))
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap
