@@ -27,7 +27,7 @@ S = TypeVar("S")
 def _late(
     protocol: type[S], module: str, name: str, is_offered: Callable[[Ledger, Options], bool] | None = None
 ) -> ServiceMaker[S]:
-    """Return the service that function or class `name` of `module` makes of a session."""
+    """Return a maker that imports `module` and calls its `name` with the session when the service is first needed."""
 
     def make(session: Session) -> S:
         made: S = getattr(import_module(module), name)(session)

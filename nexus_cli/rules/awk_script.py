@@ -34,7 +34,8 @@ class _LoopHeader:
         self._depth, self._parts = 0, [""]
 
     def is_bounded(self, text: str, last: str) -> bool:
-        """Take the next token; return False where a `for` ends that has no condition, or changes nothing by itself."""
+        """Take the next token. Return False at the end of a `for (;;)` without a condition or an update, and at a `for` that
+        no parenthesis follows."""
         if self._depth == 0:
             self._depth, self._parts = int(last == "for"), [""]
             return last != "for" or text == "("

@@ -41,7 +41,7 @@ HOOKS: Mapping[str, RunHooks] = {
 AT_ONCE = 4
 """Runs that a runner drives at the same time."""
 MOST = 100
-"""Most runs of one pass."""
+"""Maximum number of runs that one query for candidates returns."""
 SLICE = 1.0
 """Seconds of one wait for a change: the end of a process is delayed by no more."""
 LONGEST_SLEEP = 15.0

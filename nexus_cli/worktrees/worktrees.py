@@ -110,7 +110,7 @@ def check_name(name: str) -> None:
 
 
 def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
-    """Enter the worktree of this name, made if it does not exist. Raises `NexusError`; then none was made."""
+    """Enter the worktree of this name, made if it does not exist. Raises `NexusError`."""
     check_name(name)
     folder = worktrees_of(project_root)
     what = f"worktree {name} cannot be made"

@@ -89,7 +89,7 @@ Window = Callable[[], tuple[Epoch, Sequence[WindowItem]]]
 
 
 class WindowContents:
-    """The tokens of a window by kind. Keeps running sums, so that only new or changed items are counted."""
+    """The tokens of a window by kind. Keeps running sums: items before the first change are not counted again."""
 
     def __init__(self, window: Window) -> None:
         self._window = window

@@ -20,7 +20,7 @@ from nexus_cli.ui.render.theme import Theme
 WORDS = 6
 """Rows of the person's message that are kept above the end of a turn that does not fit."""
 LEAST = 8
-"""Least rows that are shown."""
+"""Minimum number of rows available, however small the terminal is."""
 REST = "/transcript shows all"
 CUT_SHORT = "This turn was cut short. /continue to resume it."
 OPEN = {True: "outcome unknown, the process ended while it ran", False: "not run yet"}
