@@ -34,8 +34,7 @@ class _LoopHeader:
         self._depth, self._parts = 0, [""]
 
     def is_bounded(self, text: str, last: str) -> bool:
-        """Take the next token. Return False at the end of a `for (;;)` without a condition or an update, and at a `for` that
-        no parenthesis follows."""
+        """Take the next token; return False at a `for` without parenthesis, or without condition or update."""
         if self._depth == 0:
             self._depth, self._parts = int(last == "for"), [""]
             return last != "for" or text == "("

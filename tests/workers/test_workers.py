@@ -310,11 +310,15 @@ def test_workers_nest_two_deep_and_no_deeper(tmp_path: Path) -> None:
 
 def test_only_so_many_run_at_once_and_the_others_wait(tmp_path: Path) -> None:
     running, most = 0, 0
+    places_taken = asyncio.Event()
 
     async def work(request: Request) -> str:
         nonlocal running, most
         running += 1
         most = max(most, running)
+        if running == 3:
+            places_taken.set()
+        await asyncio.wait_for(places_taken.wait(), 120)
         await asyncio.sleep(0.02)
         running -= 1
         return "ok"
