@@ -73,7 +73,7 @@ def test_secrets_of_the_system_are_hidden_from_root(ground: Ground) -> None:
 
 
 @each_ground
-@pytest.mark.parametrize("place", ["home/work/project", "home"])
+@pytest.mark.parametrize("place", ["home/src/project", "home"])
 def test_a_project_in_the_home_folder_is_seen_without_credentials(ground: Ground, place: str) -> None:
     def act(scene: Scene) -> Any:
         project = scene.base / place
