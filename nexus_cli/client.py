@@ -138,7 +138,7 @@ class Client:
         return result
 
     async def get_context(self, agent_id: str) -> ContextReport:
-        """Return what the next request holds."""
+        """Return the content of the next request."""
         result: ContextReport = await self.call("get_context", agent_id=agent_id)
         return result
 

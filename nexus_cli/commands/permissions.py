@@ -45,7 +45,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
 
 
 def _describe_limit(session: Session, level: str) -> str:
-    """Return what `level` is more than, for a sentence."""
+    """Return the bound that `level` exceeds, to follow "more than"."""
     most = session.state.options.most_allow if session.state.options else None
     if most is not None and (Limits(allow=level) & Limits(allow=most)).allow != level:
         return f"the server allows, {name_level(most)}"

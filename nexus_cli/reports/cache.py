@@ -47,7 +47,7 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
 
 
 def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> MissReport:
-    """Return why request `step` of the main lane missed; without `step` the newest miss, else the newest request.
+    """Explain the cache miss of request `step` of the main lane; default: the newest miss, else the newest request.
 
     Raise `NexusError("usage", ...)` if the request does not exist.
     """

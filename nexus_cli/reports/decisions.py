@@ -78,7 +78,7 @@ def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
 
 
 def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: Tool | None) -> DecisionObject:
-    """Return what is known of a call without a memo: the level let it through, or it never came to a decision."""
+    """Describe a call without a memo: the level let it through, or it never came to a decision."""
     limits = log.memos(LIMITS)
     result = next((one for one in entries if one.kind is Kind.TOOL and one.message.tool_call_id == call.id), None)
     last = result or entries[-1]

@@ -314,7 +314,7 @@ class AgentDispatcher:
         return cast("TokenUsage", dict(self.context.get_token_usage()))
 
     async def get_context(self) -> ContextReport:
-        """Return what the next request holds."""
+        """Return the content of the next request."""
         return await asyncio.to_thread(live_report, self.session.state)
 
     async def get_messages(self, offset: int = 0, limit: int = 100) -> MessageList:

@@ -36,7 +36,7 @@ class ServedContext:
         """`publish` sends an event to all clients; `reopen` opens the same session again with other options."""
         self._session, self._publish, self._reopen = session, publish, reopen
         self.calls: list[TerminalCall] = []
-        """What the client's terminal has to do, in order."""
+        """Actions for the client's terminal, in order."""
 
     @property
     def session(self) -> Session:

@@ -1,4 +1,4 @@
-"""Whether an awk script only computes and prints: read once, and asked about wherever versions of awk disagree.
+"""Check that an awk script only computes and prints. Reads it once; asks wherever versions of awk disagree.
 
 Words by which awk runs, reads or writes something are refused wherever they stand. `|` and `>` have harmless meanings:
 for them strings and expressions are told from code.

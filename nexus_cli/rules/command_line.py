@@ -31,7 +31,7 @@ class Word:
     has_tilde: bool = False
     """It begins with an unquoted `~`."""
     pieces: tuple[WordPiece, ...] = field(default=(), compare=False)
-    """What a word that is not known consists of, where all of it is understood."""
+    """The pieces of a word with an unknown value, if all of them are understood."""
 
     @property
     def is_plain(self) -> bool:
@@ -61,7 +61,7 @@ class SimpleCommand:
     is_nested: bool = False
     """True in a loop, a condition, a group or a substitution."""
     place: int = 0
-    """Where in the line it stands."""
+    """Its position in the line."""
 
 
 class Binding(NamedTuple):

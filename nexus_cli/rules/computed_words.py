@@ -39,7 +39,7 @@ _GLOB = frozenset("*?[")
 CODE_FIRST = frozenset({"awk", "gawk", "jq", "mawk", "printf", "sed"})
 """Programs whose first operand is code or a format."""
 NAME, _TEXT = Word(LISTED, True, True), Word("text")
-"""What stands for a listed name, and for text that is only shown."""
+"""Placeholders for a listed name, and for text that is only shown."""
 
 
 def find_forms(command: SimpleCommand, folders: Folders) -> Iterator[tuple[Word, ...]]:
@@ -124,7 +124,7 @@ def _bound_value(word: Word, folders: Folders, only_shown: bool, is_quoted: bool
 
 
 def _output(piece: WordPiece, folders: Folders, only_shown: bool) -> Word:
-    """Return what stands for the output of a pipeline."""
+    """Return the placeholder for the output of a pipeline."""
     stages = [folders.line.made[one] for one in piece.stages if one in folders.line.made]
     if len(stages) == len(piece.stages) and lists_names(stages):
         return _TEXT if only_shown else NAME

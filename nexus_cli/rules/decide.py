@@ -67,14 +67,14 @@ class CommandDecision:
 
     decision: Decision
     profile: Profile
-    """Where it would run."""
+    """The sandbox profile it would run in."""
     parts: tuple[CommandPart, ...]
     why: str
     """One line."""
     prefixes: tuple[str, ...] = ()
     """Allow rules that "always" would store, one for each part that asks; () where that must not be offered."""
     doubts: tuple[str, ...] = ()
-    """What the line has, besides its parts, that makes it ask: "a loop that may not end"."""
+    """Reasons to ask that are not in a part of the line: "a loop that may not end"."""
 
     def to_json(self) -> RulesTestReport:
         """Return the JSON form (`nexus docs rules`)."""
@@ -210,7 +210,7 @@ def _find_closed_file(
 
 
 def _read_paths(text: str) -> list[str]:
-    """Return what of a word may be a path: the value of an option, behind a colon a file of git (`HEAD:secrets/k`)."""
+    """Return the parts of a word that may be paths: an option's value, a file behind a colon (`HEAD:secrets/k`)."""
     if text.startswith("--"):
         text = text.partition("=")[2]
     elif text.startswith("-"):  # `-la` is no file
@@ -379,7 +379,7 @@ def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:
 def _find_reasons(
     command: str, line: CommandLine, doubts: list[str], parts: list[CommandPart], level: Level, rules: RuleSet
 ) -> list[str]:
-    """Return why the line asks under `level`."""
+    """Return the reasons that the line asks under `level`."""
     hidden = find_hidden_sign(command)
     reasons = [f"it holds a hidden character ({hidden})"] if hidden else []
     reasons += [f"the rule in {where} cannot be read" for where in rules.broken[:1]]
@@ -392,7 +392,7 @@ def _find_reasons(
 
 
 def _find_wishes(confined: bool, network: bool, outside: str) -> list[str]:
-    """Return why the call asks whatever its command is."""
+    """Return the reasons that the call asks for any command."""
     if outside:
         return ["it wants to run outside the sandbox"]
     if not confined:

@@ -32,7 +32,7 @@ class DeniedFiles:
 
 
 def find_denied_files(rules: RuleSet, project: Path, cwd: Path) -> DeniedFiles:
-    """Return what the deny rules for reading name now, what is near the top first; both paths are real.
+    """Return the files that deny rules for reading name now, those near the top first; both paths are real.
 
     Links are not followed, and `.git` is not looked into: git reads it at every command. A folder that `cwd` is in is
     never named, only what else it holds; a rule without a pattern names nothing.

@@ -1,4 +1,4 @@
-"""Whether git, run in a folder of the project, reads the project's own repository and runs nothing that it names.
+"""Check that git in a folder of the project uses the project's repository and runs no program named in it.
 
 A positive list: a repository is plain if its configuration holds known keys alone, it is a folder at the root of the
 project or a worktree that both sides know, no link in it leads elsewhere, and so are the repositories that its index

@@ -37,7 +37,7 @@ _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "
 
 
 def check_read_only(command: SimpleCommand, folders: Folders) -> str:
-    """Return why a command may do more than read, else "". Follows a `cd` in `folders`."""
+    """Return the reason that a command may do more than read, "" if it only reads. Follows a `cd` in `folders`."""
     try:
         for words in find_forms(command, folders):
             _check(replace(command, words=words), folders)
@@ -332,7 +332,7 @@ _CHECKS: Mapping[str, Callable[[list[Word]], None]] = {
     "seq": _check_seq,
     "tail": _check_tail,
 }
-"""What the operands of a command may be, beyond its row."""
+"""Further checks of the operands of a command, beyond its row."""
 _TESTS = frozenset({"-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h"})
 
 

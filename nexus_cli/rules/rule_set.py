@@ -41,7 +41,7 @@ Match = Literal["yes", "no", "maybe"]
 MOST_OPTIONS = 30
 """Options before a subcommand of which each may have a value or none."""
 MOST_DEEP = 6
-"""How often a path pattern may hold `**`: each may double its readings."""
+"""Maximum number of `**` in a path pattern: each may double the ways to match."""
 LONGEST_PATTERN = 4096
 _SIGNS = re.compile(r"(\*\*/|\*\*|\*|\?)")
 _FORM = re.compile(r"([A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL)
@@ -95,7 +95,7 @@ class PermissionRule:
         }
 
     def match(self, words: Sequence[Word]) -> Match:
-        """Return whether a simple command fits; "maybe" where a word that decides it is not known."""
+        """Match a simple command; "maybe" if a deciding word is not known."""
         found: Match = "yes"
         for place, wanted in enumerate(self.argv):
             if place >= len(words):

@@ -1,4 +1,4 @@
-"""Whether a sed script only prints, deletes and substitutes: a small grammar, read once from left to right.
+"""Check that a sed script only prints, deletes and substitutes: a small grammar, read once from left to right.
 
 What lies between two delimiters is harmless whatever it says. All that matters is where it ends, and there versions of
 sed disagree about brackets: those with a delimiter, a backslash or another bracket in them are not in the grammar.

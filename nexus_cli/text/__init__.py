@@ -1,1 +1,1 @@
-"""What every printer needs: the width of text, and text made harmless for a terminal."""
+"""Text for terminals: its width in cells, and a sanitizer."""

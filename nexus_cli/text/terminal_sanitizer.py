@@ -60,7 +60,7 @@ class StreamSanitizer:
         return self._pass(text) if text else ""
 
     def flush(self) -> str:
-        """Return what was held back."""
+        """Return the withheld character."""
         held, self._held = self._held, ""
         return self._pass(held) if held else ""
 

@@ -54,7 +54,7 @@ LIMITS = sorted(name for name in dir(resource) if name.startswith("RLIMIT_"))
 
 
 def own_call(kind: str, arguments: list[str]) -> dict[str, Any]:
-    """Return what a child needs to be this process; `kind` is `run`, `status` or `stop`."""
+    """Return the state by which a child takes the place of this process; `kind` is `run`, `status` or `stop`."""
     ignored = [n for n in range(1, _signal.NSIG) if n not in (_signal.SIGPIPE, _signal.SIGXFSZ) and _is_ignored(n)]
     umask = os.umask(0o077)
     os.umask(umask)

@@ -121,7 +121,7 @@ def _is_open(name: str) -> bool:
 
 
 def ask_warm_process(kind: str) -> dict[str, Any] | None:
-    """Return what the warm process says of itself, after `stop` too; None if none is running.
+    """Return the status of the warm process, also after `stop`; None if none is running.
 
     Empty if it is outdated: then it ends.
     """

@@ -130,7 +130,7 @@ def _answer(connection: socket.socket, kind: str, world: World) -> NoReturn:
 
 
 def find_problem(call: dict[str, Any], world: World, peer: int) -> str:
-    """Return why a fork of the warm process would not be what the caller's own process is, or ""."""
+    """Return the first difference between a fork of the warm process and the caller's process, "" if there is none."""
     if name := _other_variable(call["environment"], world):
         return f"the environment variable {name} was another one when the warm process started"
     if call["options"] != place.interpreter_options():
@@ -162,7 +162,7 @@ def _other_variable(environment: dict[bytes, bytes], world: World) -> str:
 
 
 def _confinement(pid: int) -> tuple[object, ...]:
-    """Return what confines a process, as the kernel tells it."""
+    """Return the restrictions of a process, as the kernel reports them."""
     folder = f"/proc/{pid}/ns"
     namespaces = [
         (name, os.stat(f"{folder}/{name}").st_ino) for name in NAMESPACES if os.path.exists(f"{folder}/{name}")
@@ -174,7 +174,7 @@ def _confinement(pid: int) -> tuple[object, ...]:
 
 
 def _label(pid: int) -> bytes:
-    """Return what AppArmor or SELinux calls a process; empty where neither is at work."""
+    """Return the AppArmor or SELinux label of a process, b"" if neither is active."""
     try:
         with open(f"/proc/{pid}/attr/current", "rb") as file:
             return file.read()

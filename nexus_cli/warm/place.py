@@ -50,7 +50,7 @@ def socket_path(folder: str) -> str:
 
 
 def folder_problem(folder: str | int) -> str:
-    """Return why a socket in `folder`, a path or a descriptor, cannot be trusted, or "".
+    """Return the reason to distrust a socket in `folder`, a path or a descriptor; "" if there is none.
 
     `FileNotFoundError` if there is no such folder.
     """
@@ -87,7 +87,7 @@ def wanted_minutes(settings: str) -> int:
 
 
 def identity() -> bytes:
-    """Return what is installed: the interpreter, every package, every file of nexus.
+    """Return a fingerprint of the installation: the interpreter, every package, every file of nexus.
 
     A warm process that has another identity is outdated. A package that is installed, upgraded or removed changes the
     time of its site-packages folder.

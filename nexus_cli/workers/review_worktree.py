@@ -54,7 +54,7 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
 
 
 async def _find_refusals(dispatcher: Dispatcher, changes: UnappliedChanges) -> list[str]:
-    """Return why edits of the changed paths would not run unasked, at most `MOST_REASONS` reasons; [] if all would.
+    """Return reasons that edits of the changed paths would ask or be refused, at most `MOST_REASONS`; [] if none would.
 
     The target of a link is judged as if it were edited.
     """
@@ -84,8 +84,8 @@ def _is_plain_target(target: str) -> bool:
 
 
 async def _find_edit_refusals(dispatcher: Dispatcher, governing: Tool, path: str) -> list[str]:
-    """Return why an edit of a path of the project would not run unasked: it needs the grant of `governing`, and no rule
-    of another tool that edits may be against it."""
+    """Return reasons that an edit of a project's path would ask or be refused: by `governing`, which must grant it, or
+    by a rule of another tool that edits."""
     others = (one for one in discover_tools().values() if one.effect is Effect.EDIT and one.name != governing.name)
     found = []
     for tool in (governing, *others):

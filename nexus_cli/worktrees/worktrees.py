@@ -196,7 +196,7 @@ def is_in_use(record: WorktreeRecord) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UnappliedChanges:
-    """What applying a worktree would change in its project."""
+    """The changes that applying a worktree would make in its project."""
 
     tree: str
     """The state of the worktree."""

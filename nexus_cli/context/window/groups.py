@@ -118,7 +118,7 @@ class Done:
 
 
 def next_step(items: Sequence[WindowItem]) -> Dispatch | ModelCall | Done:
-    """Return what the loop has to do, from the tail of the window alone."""
+    """Return the next step of the loop, determined by the tail of the window alone."""
     answered: set[str] = set()
     spoken = False
     for item in reversed(items):

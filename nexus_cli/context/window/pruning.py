@@ -112,12 +112,12 @@ class _NamedCall:
 
     @property
     def whole_key(self) -> Key:
-        """What two listings or searches have in common if they ask for the same."""
+        """Key that is equal for listings or searches of the same thing."""
         return self.call.name, (), canonical(sorted(self.call.arguments.items()))
 
     @property
     def file_key(self) -> Key:
-        """What two readings have in common if they differ in their lines alone."""
+        """Key that is equal for readings that differ only in their lines."""
         without = {*self.tool.paths, *LINES}
         rest = sorted((name, value) for name, value in self.call.arguments.items() if name not in without)
         return self.call.name, self.paths, canonical(rest)
@@ -132,7 +132,7 @@ class _Later:
         self._asked: set[Key] = set()
 
     def why(self, named: _NamedCall) -> str:
-        """Return why the result of an earlier call is stale; "" when it is not."""
+        """Return the reason that the result of an earlier call is stale, "" if it is not."""
         if named.tool.finds_files:
             return f"{LISTED[named.tool.reads]} again below" if named.whole_key in self._asked else ""
         if not named.tool.reads_content or not named.paths:

@@ -83,7 +83,7 @@ class CommandResult(TypedDict):
     calls: list[TerminalCall]
     """In order."""
     error: ErrorObject | None
-    """Why the command failed after these calls."""
+    """Error of the command after these calls."""
 
 
 class Conversation(TypedDict):

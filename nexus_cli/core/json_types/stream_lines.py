@@ -85,7 +85,7 @@ class QuestionObject(TypedDict):
     """Parts of a command, as in `nexus rules test --json`."""
     more_parts: int
     doubts: list[str]
-    """What the command has, besides its parts, that makes it ask."""
+    """Reasons to ask that are not in a part of the command."""
     rule: str
     agent: str
     """The worker that asks."""

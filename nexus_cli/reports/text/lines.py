@@ -102,7 +102,7 @@ CONFINED = {
     "net": "confined: writes in the project, with network",
     "none": "not confined",
 }
-"""What a command in a profile may do, for people."""
+"""The rights of each sandbox profile, for people."""
 
 
 def name_origin(origin: str) -> str:

@@ -57,7 +57,7 @@ class CallGroup:
         return len(self._calls) > FEW
 
     def summary(self) -> str:
-        """Return what was done, in one line: `15 calls · read 12 files · 3 searches`."""
+        """Summarize the calls in one line: `15 calls · read 12 files · 3 searches`."""
         kinds: dict[tuple[str, ...], list[FinishedCall]] = {}
         for done in self._calls:
             tool = find_tool(done.call.name)
@@ -100,7 +100,7 @@ class CallGroup:
 
 
 def _count(made: list[FinishedCall]) -> str:
-    """Return how many of one kind: `read 12 files`, `3 searches`, `4 commands`."""
+    """Count the calls of one kind: `read 12 files`, `3 searches`, `4 commands`."""
     name = made[0].call.name
     tool = find_tool(name)
     if tool and tool.counted_as:

@@ -99,7 +99,7 @@ def starts_worker(call: ToolCall) -> bool:
 
 
 def call_verb(name: str) -> str:
-    """Return what a person reads for a tool's name."""
+    """Return the label of a tool for people."""
     tool = find_tool(name)
     return (tool and tool.verb) or one_line(name)
 

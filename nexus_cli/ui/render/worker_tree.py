@@ -23,7 +23,7 @@ LEAST = 28
 NARROW = 60
 """Columns below which a line begins with the id alone."""
 NAME = "agent"
-"""What the line of a worker begins with where no call of the session started it."""
+"""First word of the line of a worker that no call of the session started."""
 REPORTED = 2
 """Most lines of a report below the worker's line."""
 

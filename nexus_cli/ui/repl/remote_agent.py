@@ -47,7 +47,7 @@ TURNS = 20
 AT_WORK = ("running", "asking")
 """States of an agent in which a turn runs."""
 CALLS = ("say", "show", "fill", "attach", "start")
-"""What a command of the server may do at this terminal."""
+"""Actions at this terminal that a command of the server may request."""
 ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
 """Appended to a permission granted for the session, because the command that revokes it is the person's alone."""
 
