@@ -50,14 +50,13 @@ def resume_run(
         hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "nexus runs list"
         raise NexusError("usage", found.id, f"it is {found.state}", hint)
     _signal(ledger, found, answer)
-    exit_status = _drive(ledger, found, json=json)
+    was_cut = _drive(ledger, found, json=json)
     now = ledger.runs.get(found.key)
     done = "continues in another process" if now.state in (QUEUED, RUNNING) else ""
     if now.state == WAITING and ledger.runs.signals(now.key):
         done = "continues in the process that has its session open"
     print_report(run_report(ledger, now, done), run_text, json=json)
-    # A run fails after a successful turn only if its budget ended during the report.
-    failed = EXIT_STATUS["limit"] if exit_status in (0, EXIT_STATUS["limit"]) else 1
+    failed = EXIT_STATUS["limit"] if was_cut else 1
     return {DONE: 0, FAILED: failed, WAITING: 0 if done else EXIT_STATUS["waiting"]}.get(now.state, 0)
 
 
@@ -81,22 +80,15 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
         ledger.runs.signal(run.key, "person", {}, at)
 
 
-def _drive(ledger: Ledger, run: Run, *, json: bool) -> int | None:
-    """Drive a run; return the exit status of its newest turn, None if it had no turn."""
+def _drive(ledger: Ledger, run: Run, *, json: bool) -> bool:
+    """Drive a run; return True if a limit stopped it."""
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
-    from nexus_cli.core.event import TurnEnd  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415
 
-    interrupt, show = Interrupt(), _show_nothing if json else _make_show()
-    statuses = list[int]()
+    interrupt = Interrupt()
 
-    def feed(run: Run, event: Event) -> None:
-        if isinstance(event, TurnEnd):
-            statuses.append(event.outcome.exit)
-        show(run, event)
-
-    async def drive() -> None:
-        runner = Runner(ledger, person=_make_approver(), show=feed)
+    async def drive() -> bool:
+        runner = Runner(ledger, person=_make_approver(), show=_show_nothing if json else _make_show())
         work = asyncio.ensure_future(runner.run_due(key=run.key))
         interrupt.install(work.cancel)
         try:
@@ -106,9 +98,9 @@ def _drive(ledger: Ledger, run: Run, *, json: bool) -> int | None:
         finally:
             await runner.aclose()
             interrupt.uninstall()
+        return run.key in runner.cut
 
-    run_in_loop(drive())
-    return statuses[-1] if statuses else None
+    return run_in_loop(drive())
 
 
 def _show_nothing(run: Run, event: Event) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, load_settings
-from nexus_cli.core.event import Event, TurnEnd
+from nexus_cli.core.errors import EXIT_STATUS
+from nexus_cli.core.event import Event
 from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
@@ -63,20 +64,15 @@ def _drive(
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
 
     settings = load_settings(places(), defaults_dir(), os.environ).settings
-    interrupt, said, statuses = Interrupt(), list[str](), dict[int, int]()
+    interrupt, said, cut = Interrupt(), list[str](), set[int]()
 
     def warn(line: str) -> None:
         if line not in said:
             said.append(line)
             write_stderr_line(f"nexus: {line}")
 
-    def note_status(run: Run, event: Event) -> None:
-        if isinstance(event, TurnEnd):
-            statuses[run.key] = event.outcome.exit
-        show(event)
-
     async def drive() -> list[Run]:
-        runner = make_runner(ledger, settings, warn, show=note_status)
+        runner = make_runner(ledger, settings, warn, show=lambda run, event: show(event))
         work = asyncio.ensure_future(runner.run_due(**where))
         interrupt.install(work.cancel)
         try:
@@ -85,12 +81,12 @@ def _drive(
             return []
         finally:
             await runner.aclose()
+            cut.update(runner.cut)
             interrupt.uninstall()
 
     runs = run_in_loop(drive())
-    failed = {statuses.get(run.key, 1) for run in runs if run.state == FAILED}
-    # A run fails after a successful turn only if its budget ended during the report.
-    status = _print(runs, "; ".join(said), json, 0 if not failed else 3 if failed <= {0, 3} else 1)
+    failed = {run.key for run in runs if run.state == FAILED}
+    status = _print(runs, "; ".join(said), json, 0 if not failed else EXIT_STATUS["limit"] if failed <= cut else 1)
     return interrupt.status if interrupt.signal else status
 
 

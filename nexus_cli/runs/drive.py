@@ -118,6 +118,8 @@ class RunDriver:
     show: Callable[[Run, Event], None]
     person: Approver | None = None
     session: Session | None = None
+    was_cut: bool = False
+    """True if a limit stopped the run."""
     is_stopping: bool = False
     """True once this process is ending: the next process continues the run."""
 
@@ -182,16 +184,13 @@ class RunDriver:
         else:
             # A budget of one request always ends with the work. Read before the hook, which makes requests too.
             ending = session.state.lane_state.spending.ending if self.run.options.get("max_steps") != 1 else ""
+            self.was_cut = bool(ending) or (error is not None and error["kind"] == "limit")
             await self.hooks.end(session, self.run, outcome)
-            state = FAILED if error is not None or ending else DONE
-            said = f"limits.{ending}" if error is None else _error_text(error["message"], error["hint"])
-            if error is not None and error["kind"] == "limit":
-                said = str(error["message"])
-            if ending or (error is not None and error["kind"] == "limit"):
-                said = f"stopped at its limit: {said}"
-            self._finish(
-                state, report=_report(outcome), error=said if state == FAILED else "", cost=session.state.costs()[0]
-            )
+            said = _error_text(error["message"], error["hint"]) if error is not None else ""
+            if self.was_cut:
+                said = f"stopped at its limit: {error['message'] if error is not None else f'limits.{ending}'}"
+            state = FAILED if said else DONE
+            self._finish(state, report=_report(outcome), error=said, cost=session.state.costs()[0])
 
     def _can_ask(self, approver: RunApprover) -> bool:
         """Return False for the runs that must end without a person: those of plans and services without `ask`."""

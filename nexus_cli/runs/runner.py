@@ -95,6 +95,8 @@ class Runner:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         """By key of the run, like `_drivers`."""
         self._drivers: dict[int, RunDriver] = {}
+        self.cut = set[int]()
+        """Keys of the runs that a limit stopped."""
         self._later: dict[int, float] = {}
         """Runs that are skipped until a time of the monotonic clock."""
         self._held = set[int]()
@@ -245,7 +247,8 @@ class Runner:
 
     def _forget(self, key: int) -> None:
         self._tasks.pop(key, None)
-        self._drivers.pop(key, None)
+        if (driver := self._drivers.pop(key, None)) is not None and driver.was_cut:
+            self.cut.add(key)
         for held in self._held:  # its dollars may be free again
             self._later.pop(held, None)
         self._held.clear()
