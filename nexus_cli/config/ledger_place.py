@@ -5,17 +5,29 @@ Only the personal settings can name a server, never a project.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from nexus_cli.config.paths import exists, places
+from nexus_cli.core.errors import NexusError
 
 LedgerPlace = Path | str
 """The path of a file, or the URL of a database."""
 
+HIDDEN_DATA = "NEXUS_HIDDEN_DATA"
+"""The variable that names nexus's data folder to commands in the sandbox, where that folder is empty or absent."""
+
 
 def ledger_place() -> LedgerPlace:
-    """Return the place of the person's ledger; raise `NexusError("config", ...)` if the settings cannot be read."""
+    """Return the place of the person's ledger.
+
+    Raises `NexusError("config", ...)` if the settings cannot be read, and `NexusError("ledger", ...)` in a sandboxed
+    command: to it, a ledger with years of work looks like none.
+    """
     found = places()
+    if os.environ.get(HIDDEN_DATA) == str(found.data):
+        why = "commands in the sandbox do not see your conversations"
+        raise NexusError("ledger", f"the ledger {found.ledger} is hidden here", why, "Run this outside the sandbox")
     try:
         named = b"url" in found.settings.read_bytes()
     except OSError:

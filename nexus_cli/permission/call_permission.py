@@ -448,6 +448,10 @@ class CallPermission:
         from nexus_cli.config.host_environment import add_own_program  # noqa: PLC0415
 
         add_own_program(env, places(), self._cwd)
+        if held.backend != "none":
+            from nexus_cli.config.ledger_place import HIDDEN_DATA  # noqa: PLC0415
+
+            env[HIDDEN_DATA] = str(places().data)
         notes = list(made.notes)
         if made.denied and not denied.is_whole:
             notes.append(f"deny rules name more files than the {len(denied.paths)} that commands cannot read")

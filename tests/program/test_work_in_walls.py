@@ -171,3 +171,17 @@ def test_skills_are_read_inside_the_walls_without_a_question(backend: str, tmp_p
         hidden = place.server.requests[-1].body["messages"][-1]["content"]
     assert [text.splitlines()[0] for text in texts] == ["The guide of mine.", "The guide of theirs."], texts
     assert "mcpServers" not in hidden and "backend" not in hidden and "SQLite" not in hidden, hidden
+
+
+def test_a_hidden_ledger_is_not_taken_for_an_empty_one(backend: str, tmp_path: Path) -> None:
+    commands = ("nexus runs list", "nexus schedule list", "nexus memory list", "nexus sessions list", "nexus usage")
+    looks = [("bash", {"command": f"NEXUS_HOME=$PWD/own {command}; {command}"}) for command in commands]
+    with stage(tmp_path, [calls(*looks), "done"]) as place:
+        set_backend(place, backend)
+        make_project(place, {"a": "1"})
+        done = place.ask("--json", "--allow", "run", "what happened at night?")
+        assert done.status == 0 and done.result["denied"] == [], done
+        texts = [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+    for command, text in zip(commands, texts, strict=True):
+        assert "is hidden here" in text and "[exit status 0" not in text, (command, text)
+        assert text.count("is hidden here") == 1, (command, "another home is not hidden", text)
