@@ -18,7 +18,9 @@ from nexus_cli.session.event_json import EventNumbers
 
 MOST_EVENTS = 2_000
 MOST_BYTES = 1 << 20
-"""Bytes that a feed keeps for listeners that reconnect. Twice as much may wait for one listener."""
+"""Bytes that a feed keeps for listeners that reconnect. For one listener twice as much may wait, and larger events."""
+MOST_LARGE = 64 << 20
+"""Bytes of all events that may wait for one listener, also of those that alone exceed `MOST_BYTES`."""
 GAP = "gap"
 """Type of the event that replaces events no longer kept: from `first` to `last`."""
 CUT = "cut"
@@ -29,6 +31,7 @@ class FeedItem(NamedTuple):
     """One event as it is sent."""
 
     seq: int
+    """Its number in the feed, under which a client resumes."""
     data: bytes
     """JSON on one line."""
 
@@ -40,21 +43,32 @@ class BoundedQueue:
     items: deque[FeedItem] = field(default_factory=deque)
     size: int = 0
     """In bytes."""
+    large: int = 0
+    """Bytes of the events that alone exceed `MOST_BYTES`."""
 
     def append(self, item: FeedItem) -> None:
         """Add the newest event."""
         self.items.append(item)
-        self.size += len(item.data)
+        self._count(len(item.data), 1)
 
     def popleft(self) -> FeedItem:
         """Remove and return the oldest."""
         item = self.items.popleft()
-        self.size -= len(item.data)
+        self._count(len(item.data), -1)
         return item
 
-    def is_beyond(self, times: int = 1) -> bool:
-        """True if it exceeds `times` the limit of a feed; one event alone may be larger."""
-        return len(self.items) > MOST_EVENTS * times or (self.size > MOST_BYTES * times and len(self.items) > 1)
+    def _count(self, size: int, sign: int) -> None:
+        self.size += sign * size
+        self.large += sign * size if size > MOST_BYTES else 0
+
+    def is_beyond(self) -> bool:
+        """True if it exceeds the limit of a feed; one event alone may be larger."""
+        return len(self.items) > MOST_EVENTS or (self.size > MOST_BYTES and len(self.items) > 1)
+
+    def is_unread(self) -> bool:
+        """True if it exceeds the limit of a listener. One large event says nothing about the speed of its reader."""
+        is_full = len(self.items) > 2 * MOST_EVENTS or self.size - self.large > 2 * MOST_BYTES
+        return is_full or (self.large > MOST_LARGE and len(self.items) > 1)
 
 
 class Listener:
@@ -72,7 +86,7 @@ class Listener:
             return
         self._queue.append(item)
         self._news.set()
-        if self._queue.is_beyond(2):
+        if self._queue.is_unread():
             self._cut_off = self._ended = True
             self._queue = BoundedQueue()
 

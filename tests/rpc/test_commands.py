@@ -258,7 +258,7 @@ async def test_what_a_command_does_to_the_session_is_an_event_before_its_result(
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")
         await served.client.send("a", "hello")
-        seen: list[dict[str, Any]] = []
+        seen = list[Any]()
 
         async def listen() -> None:
             async for event in served.client.events("a"):

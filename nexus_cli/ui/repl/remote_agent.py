@@ -22,10 +22,9 @@ from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.limits import PLAN, name_level
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.permission.approvals import TAKEN_BACK
-from nexus_cli.rpc.client_approver import question_id
 from nexus_cli.rpc.jsonrpc import TURN_FAILED
 from nexus_cli.rpc.served_command import refuse_elsewhere
-from nexus_cli.session.event_json import read_event
+from nexus_cli.session.event_json import question_id, read_event
 from nexus_cli.session.session import CYCLE
 from nexus_cli.text.cells import cut, one_line
 from nexus_cli.ui.print.approver import PersonApprover
@@ -302,7 +301,7 @@ class RemoteAgent:
         while True:
             try:
                 async for line in self._client.events(self.agent_id, after, self._note_connection):
-                    after = line.get("seq", after)
+                    after = after if line["type"] == "cut" else line["seq"]
                     self._take(line)
                 why = "the server has ended the connection"
             except CallError as error:

@@ -130,7 +130,7 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.3)
     provider, real, calls = Answering(gates={"first": asyncio.Event()}), Client.events, list[Any]()
 
-    async def breaks_once(client: Client, *given: Any) -> AsyncIterator[dict[str, Any]]:
+    async def breaks_once(client: Client, *given: Any) -> AsyncIterator[Any]:
         calls.append(given)
         async for event in real(client, *given):
             yield event
