@@ -30,6 +30,7 @@ from nexus_cli.text.cells import cut, one_line
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.conversation import CUT_SHORT
+from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.shell_line import ShellLine
 
@@ -93,6 +94,7 @@ class RemoteAgent:
         """Texts of this client whose turn has not begun."""
         self._in_turn = agent["state"] in AT_WORK
         self.undelivered: list[str] = []
+        self._steering = asyncio.Lock()
         self._seen = agent["next"]
         """The number of the next event."""
         self._is_calling = False
@@ -169,10 +171,12 @@ class RemoteAgent:
     async def steer(self, trigger: Trigger) -> bool:
         self.undelivered.append(trigger.text)
         try:
-            await self._client.steer(self.agent_id, trigger.text)
+            async with self._steering:
+                await self._client.steer(self.agent_id, trigger.text)
         except (CallError, ConnectionError):
-            self.undelivered.remove(trigger.text)
-            return False
+            if trigger.text in self.undelivered:  # else it was taken back meanwhile
+                self.undelivered.remove(trigger.text)
+                return False
         return True
 
     def cancel(self) -> bool:
@@ -185,7 +189,18 @@ class RemoteAgent:
         return []  # they are at the server, as is the newest one
 
     def take_newest(self) -> str:
-        return ""
+        if not self.undelivered:
+            return ""
+        text = self.undelivered.pop()
+        self._begin(self._unqueue(text))
+        return text
+
+    async def _unqueue(self, text: str) -> None:
+        """Take a text back from the server; say so if the turn has used it."""
+        async with self._steering:  # behind the call that sent it
+            taken = await self._client.unqueue(self.agent_id, text)
+        if not taken["texts"]:
+            self.repl.show_note(f"already sent: {brief(text)}", "warn")
 
     def can_continue(self, outcome: e.Outcome) -> bool:
         return False  # it is not known here
