@@ -84,10 +84,14 @@ class Client:
     async def start(cls, *options: str, cwd: str | None = None) -> AsyncIterator[Client]:
         """Start `nexus serve` with these options on a free port, in the folder `cwd`; end it afterwards.
 
+        A turn that still runs then has its minute to finish a step. The server also ends when this process is killed.
         Raises `ConnectionError` if it does not start; its stderr, which is ours, has the reason.
         """
-        command = (sys.executable, "-P", "-m", "nexus_cli", "serve", "--json", "--port", "0", *options)
-        server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=cwd)
+        command = (sys.executable, "-P", "-m", "nexus_cli", "serve", "--json", "--until-eof", "--port", "0", *options)
+        pipe = asyncio.subprocess.PIPE
+        server = await asyncio.create_subprocess_exec(
+            *command, stdin=pipe, stdout=pipe, cwd=cwd, start_new_session=True
+        )
         assert server.stdout is not None
         try:
             if not (line := await server.stdout.readline()):

@@ -19,7 +19,7 @@ from nexus_cli.session.event_json import EventNumbers
 MOST_EVENTS = 2_000
 MOST_BYTES = 1 << 20
 """Bytes that a feed keeps for listeners that reconnect. For one listener twice as much may wait, and larger events."""
-MOST_LARGE = 64 << 20
+MOST_LARGE = 32 << 20
 """Bytes of all events that may wait for one listener, also of those that alone exceed `MOST_BYTES`."""
 GAP = "gap"
 """Type of the event that replaces events no longer kept: from `first` to `last`."""

@@ -12,21 +12,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from program.stage import PRICED, QUICK, Stage, calls, stage, until
 
 from nexus_cli.cli.doc_pages import page_text
 
 PROGRAM = Path(__file__).with_name("two_days.py")
 SHORT = """\
-import asyncio, sys
+import asyncio
+
 from nexus_cli.client import Client
 
-async def main() -> None:
-    async with Client.start(cwd=sys.argv[1]) as client:
-        first = await client.run("Mend the greeting", limits={"max_steps": 20},
-                                 answer=lambda ask: "once" if ask["question"]["kind"] == "edit" else "Only edit.")
-        print(first["text"])
-        print((await client.run("What was it?", session=first["session"]))["text"])
+
+def decide(ask):
+    return "once" if ask["question"]["kind"] == "edit" else "Only edit files."
+
+
+async def main():
+    async with Client.start() as client:
+        done = await client.run("Mend the greeting", answer=decide, limits={"max_steps": 20})
+        print(done["text"])
+        print((await client.run("What was it?", session=done["session"]))["text"])
+
 
 asyncio.run(main())
 """
@@ -56,7 +62,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
 def run(place: Stage, *arguments: str) -> list[str]:
     """The lines that a program prints, which has nothing but the package."""
     done = subprocess.run(
-        [sys.executable, *arguments], env=place.env(), cwd=place.home, capture_output=True, text=True, timeout=180
+        [sys.executable, *arguments], env=place.env(), cwd=place.folder, capture_output=True, text=True, timeout=180
     )
     assert (done.returncode, done.stderr) == (0, ""), done
     assert not list((place.nexus_home / "data" / "serve").iterdir()), "the server has gone with its token"
@@ -82,10 +88,24 @@ def test_a_program_works_today_and_goes_on_tomorrow(place: Stage) -> None:
 def test_ten_lines_do_the_same(place: Stage, tmp_path: Path) -> None:
     program = tmp_path / "short.py"
     program.write_text(SHORT)
-    assert run(place, str(program), str(place.folder)) == [
+    assert run(place, str(program)) == [
         "Mended, not tested.",
         "It was helo, and 2 calls are behind us.",
     ]
+
+
+def test_a_program_that_is_killed_takes_its_server_along_and_its_session_goes_on(place: Stage, tmp_path: Path) -> None:
+    program = tmp_path / "killed.py"
+    program.write_text(SHORT.replace('print(done["text"])', "await asyncio.sleep(600)"))
+    child = subprocess.Popen([sys.executable, str(program)], env=place.env(), cwd=place.folder)
+    assert until(lambda: bool(place.server.requests))
+    tokens = place.nexus_home / "data" / "serve"
+    assert list(tokens.iterdir())
+    child.kill()
+    child.wait()
+    assert until(lambda: not list(tokens.iterdir())), "the server has ended"
+    later = run(place, str(PROGRAM), str(place.folder), "What was it?", "yesterday")
+    assert later[-2].startswith("It was helo"), later
 
 
 def test_the_page_shows_both_programs_as_they_run() -> None:

@@ -74,6 +74,10 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
         made.idle()
     listed = "\n".join(made.scrollback()).rpartition("/help all")[2]
     assert "/copy" in listed and "/export" not in listed, "it lists what works here"
+    made.send("?")
+    made.wait_for("pastes an image")
+    assert "runs a shell command" not in made.text and "back to a message" not in made.text
+    made.send("\x7f")
     made.send("exit\r")
     made.wait_for("Come back with: nexus --connect")
     assert not [path for path in here.folder.iterdir() if "stolen" in path.name]

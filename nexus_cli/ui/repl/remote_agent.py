@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -57,7 +57,7 @@ REMOTE_KEYS = {
     "Tab": "completes /commands and @files",
     "!COMMAND": "",
 }
-"""Keys of `/help` with their meaning here; "" for one that does not work."""
+"""Keys of `/help` and `?` with their meaning here; "" for one that does not work."""
 NO_LIST = "Over --connect there is no list to choose from: name one behind the command."
 PLAN_IS_OPEN = "To go on with this plan: /plan turns plan mode off; then tell the agent to proceed."
 
@@ -411,8 +411,13 @@ def _help_here(value: Mapping[str, Any]) -> Mapping[str, Any]:
     if command := value.get("command"):
         return {**value, "command": _command_here(command)}
     groups = [{**group, "commands": list(map(_command_here, group["commands"]))} for group in value["groups"]]
-    keys = [(names, REMOTE_KEYS.get(names, what)) for names, what in value["keys"]]
-    return {**value, "groups": groups, "keys": [row for row in keys if row[1]]}
+    return {**value, "groups": groups, "keys": keys_here(value["keys"])}
+
+
+def keys_here(keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the keys that work over --connect, each with what it does there."""
+    found = [(names, REMOTE_KEYS.get(names, what)) for names, what in keys]
+    return [row for row in found if row[1]]
 
 
 def _command_here(command: Mapping[str, Any]) -> Mapping[str, Any]:
