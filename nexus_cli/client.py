@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -189,42 +188,18 @@ class Client:
     async def stream(self, agent_id: str, content: str) -> AsyncIterator[ServerEvent]:
         """Run a turn and yield its events, the last of them the result.
 
-        A stream that the server cut because it was read too slowly goes on with the events of the agent from there,
-        without those that are no longer kept (`gap`). Raises `ConnectionError` if no result comes.
+        Events that were not read in time are replaced by a `gap`. Raises `ConnectionError` if no result comes.
         """
-        body = self._request("send", {"agent_id": agent_id, "content": content})
-        place, seq, ended = _Place(), -1, False
+        body, ended = self._request("send", {"agent_id": agent_id, "content": content}), False
         with _connection_errors():
             async with self._connect().post(
                 f"{self._base}/rpc", json=body, headers={"Accept": "text/event-stream"}, timeout=_STREAM
             ) as response:
-                async for event in _events(response, place):
-                    if event["type"] == "cut":
-                        break
-                    seq, ended = event["seq"], event["type"] == "result"
+                async for event in _events(response):
+                    ended = event["type"] == "result"
                     yield event
-                else:
-                    if not ended:
-                        raise ConnectionError(_NO_RESULT)
-                    return
-        async for event in self._go_on(agent_id, place, seq):
-            yield event
-
-    async def _go_on(self, agent_id: str, place: _Place, seq: int) -> AsyncIterator[ServerEvent]:
-        """Yield the rest of a turn from the agent's events behind `place`, numbered on from `seq`."""
-        while True:
-            async for event in self._follow(agent_id, place):
-                if event["type"] == "cut":
-                    break
-                if event["type"] == "turn.start" and "agent" not in event:  # the next turn: the result is in a gap
-                    raise ConnectionError(_NO_RESULT)
-                seq += 1
-                event["seq"] = seq
-                yield event
-                if event["type"] == "result":
-                    return
-            else:
-                raise ConnectionError(_NO_RESULT)
+        if not ended:
+            raise ConnectionError(_NO_RESULT)
 
     async def steer(self, agent_id: str, content: str) -> None:
         """Say something to the running turn."""
@@ -309,19 +284,13 @@ class Client:
 
         `opened` is called when the server has begun: no later event is missed.
         """
-        async for event in self._follow(agent_id, _Place(after), opened):
-            yield event
-
-    async def _follow(
-        self, agent_id: str, place: _Place, opened: Callable[[], object] = lambda: None
-    ) -> AsyncIterator[ServerEvent]:
-        headers = {"Last-Event-ID": str(place.after)} if place.after is not None else {}
+        headers = {"Last-Event-ID": str(after)} if after is not None else {}
         with _connection_errors():
             async with self._connect().get(
                 f"{self._base}/agents/{agent_id}/events", headers=headers, timeout=_STREAM
             ) as response:
                 opened()
-                async for event in _events(response, place):
+                async for event in _events(response):
                     yield event
 
     async def call(self, method: str, **params: Any) -> Any:
@@ -345,14 +314,6 @@ class Client:
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             )
         return self._http
-
-
-@dataclass
-class _Place:
-    """The place of a reader in the events of an agent."""
-
-    after: int | None = None
-    """The number of the newest event it has read."""
 
 
 _NO_RESULT = "the stream ended without a result: the server has ended, or the message was taken back"
@@ -399,8 +360,8 @@ def _result(answer: Mapping[str, Any]) -> Any:
     return answer["result"]
 
 
-async def _events(response: aiohttp.ClientResponse, place: _Place) -> AsyncIterator[ServerEvent]:
-    """Yield the events of a stream and keep its `place`; raise `CallError` if the answer is none."""
+async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[ServerEvent]:
+    """Yield the events of a stream; raise `CallError` if the answer is none."""
     if response.content_type != "text/event-stream":
         _result(await _answer(response))
         return
@@ -411,8 +372,6 @@ async def _events(response: aiohttp.ClientResponse, place: _Place) -> AsyncItera
         for line in lines:
             if line.startswith(b"data:"):
                 data.append(line[5:])
-            elif line.startswith(b"id:"):
-                place.after = int(line[3:])
             elif not line and data:
                 yield json.loads(b"\n".join(data))
                 data = []

@@ -191,9 +191,9 @@ class AgentDispatcher:
         result: AskResult = to_json_value(self.session.result(ended))
         self.approver.forget()
         self._questions = {key: item for key, item in self._questions.items() if self.approver.is_waiting(key)}
-        item = self.feed.add("result", result)
+        self.feed.add("result", result)
         if own is not None:
-            own.add("result", result, item.seq)
+            own.add("result", result)
         if ended.error and ended.error["kind"] == WAITING and (self._sleep is None or self._sleep.done()):
             self._sleep = asyncio.create_task(self._sleep_until_over())
         return ended, result
@@ -234,10 +234,9 @@ class AgentDispatcher:
 
     def _publish(self, event: Event, own: _Numbered | None) -> None:
         if (found := event_value(event)) is not None:
-            item = self.feed.add(*found)
-            self._note_question(event, item)
+            self._note_question(event, self.feed.add(*found))
             if own is not None:
-                own.add(*found, item.seq)
+                own.add(*found)
 
     def _note_question(self, event: Event, item: FeedItem) -> None:
         agent = ""
@@ -402,15 +401,15 @@ Dispatcher = AgentDispatcher
 
 
 class _Numbered:
-    """Numbers the events of one turn for its caller. Each is sent under its number in the feed, to resume there."""
+    """Numbers the events of one turn for its caller."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self._numbers = EventNumbers()
 
-    def add(self, kind: str, value: Mapping[str, Any], seq: int) -> None:
-        """Send the next event, which has the number `seq` in the feed."""
-        self.listener.put(feed_item(self._numbers.line(kind, value))._replace(seq=seq))
+    def add(self, kind: str, value: Mapping[str, Any]) -> None:
+        """Send the next event."""
+        self.listener.put(feed_item(self._numbers.line(kind, value)))
 
 
 def _complete_text(outcome: Outcome) -> Outcome:

@@ -1,6 +1,7 @@
 """Number and keep the events of one agent for its listeners, without ever blocking the agent.
 
-A listener that reads too slowly is cut off; one that reconnects names the last event that it saw and gets the rest.
+A listener that reads too slowly is cut off; one that reconnects names the last event that it saw and gets the rest. The
+listener of one turn, which cannot reconnect, gets a gap.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ class FeedItem(NamedTuple):
     """One event as it is sent."""
 
     seq: int
-    """Its number in the feed, under which a client resumes."""
     data: bytes
     """JSON on one line."""
 
@@ -49,6 +49,11 @@ class BoundedQueue:
     def append(self, item: FeedItem) -> None:
         """Add the newest event."""
         self.items.append(item)
+        self._count(len(item.data), 1)
+
+    def appendleft(self, item: FeedItem) -> None:
+        """Add an event before the oldest."""
+        self.items.appendleft(item)
         self._count(len(item.data), 1)
 
     def popleft(self) -> FeedItem:
@@ -74,21 +79,35 @@ class BoundedQueue:
 class Listener:
     """One reader of events. The writer never waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, drops: bool = False) -> None:
+        """With `drops` unread events give way to a `gap`; else too many of them end the listener."""
         self._queue = BoundedQueue()
+        self._drops = drops
+        self._gap: int | None = None
+        """The first event of the gap that is unread."""
         self._news = asyncio.Event()
         self._ended = False
         self._cut_off = False
 
     def put(self, item: FeedItem) -> None:
-        """Send an event; too many unread ones end the listener."""
+        """Send an event."""
         if self._ended:
             return
         self._queue.append(item)
         self._news.set()
-        if self._queue.is_unread():
+        if self._queue.is_unread() and self._drops:
+            self._drop_oldest()
+        elif self._queue.is_unread():
             self._cut_off = self._ended = True
             self._queue = BoundedQueue()
+
+    def _drop_oldest(self) -> None:
+        """Replace unread events, the oldest first, until no more wait than a feed keeps."""
+        dropped = self._queue.popleft()
+        self._gap = dropped.seq if self._gap is None else self._gap
+        while self._queue.is_beyond():
+            dropped = self._queue.popleft()
+        self._queue.appendleft(gap_item(self._gap, dropped.seq))
 
     def end(self) -> None:
         """Accept no more events."""
@@ -108,7 +127,7 @@ class Listener:
                 async with asyncio.timeout(seconds):
                     await self._news.wait()
         found = list(self._queue.items)
-        self._queue = BoundedQueue()
+        self._queue, self._gap = BoundedQueue(), None
         return None if self._ended and not found else found
 
 
@@ -156,8 +175,7 @@ class EventFeed:
         behind = [item for item in kept if item.seq > after]
         if after + 1 >= first or not self.next:
             return behind
-        value = {"first": after + 1, "last": first - 1}
-        return [feed_item(EventNumbers(self._numbers.clock, first - 1).line(GAP, value)), *behind]
+        return [gap_item(after + 1, first - 1, self._numbers.clock), *behind]
 
     def leave(self, listener: Listener) -> None:
         """Remove a listener."""
@@ -168,6 +186,11 @@ class EventFeed:
         """End all listeners once they have read the remaining events."""
         for listener in self._listeners:
             listener.end()
+
+
+def gap_item(first: int, last: int, clock: Clock = local_now) -> FeedItem:
+    """Return the event in the place of those from `first` to `last`."""
+    return feed_item(EventNumbers(clock, last).line(GAP, {"first": first, "last": last}))
 
 
 def feed_item(line: Mapping[str, Any]) -> FeedItem:

@@ -235,7 +235,7 @@ class RpcServer:
 
     async def _stream_turn(self, request: web.Request, call: RpcCall) -> web.StreamResponse:
         """Run a turn and stream its events as the answer."""
-        listener = Listener()
+        listener = Listener(drops=True)
         try:
             self._methods.find_method(call.method, call.params)
             dispatcher = self._methods.find_agent(str(call.params["agent_id"])).dispatcher

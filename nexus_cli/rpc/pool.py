@@ -250,9 +250,9 @@ class AgentPool:
         """Return the session to continue; raise `InUseError` if an agent of the pool, or a worker of one, has it."""
         ledger = self.open_ledger()
         found = ledger.find_session(key)
-        if ledger.is_locked(found.id):
-            names = (agent.agent_id for agent in self.list() if agent.session.id == found.id)
-            why = f"agent {name} works in it" if (name := next(names, "")) else "a worker works in it"
+        name = next((agent.agent_id for agent in self.list() if agent.session.id == found.id), "")
+        if name or ledger.is_locked(found.id):
+            why = f"agent {name} works in it" if name else "a worker works in it"
             raise InUseError(f"session {found.id} is open elsewhere", why, "Use that agent, or destroy it")
         return found
 

@@ -20,7 +20,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.json_types import server_results
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
-from nexus_cli.rpc import event_feed, http_server
+from nexus_cli.rpc import event_feed
 from nexus_cli.rpc.methods import EVENTS, openrpc_document
 
 
@@ -220,31 +220,32 @@ async def test_large_events_that_nobody_reads_are_bounded(monkeypatch: pytest.Mo
     assert listener.is_cut_off and not listener._queue.items and feed._kept.size < 4_000_000
 
 
-async def test_a_stream_that_was_cut_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_feed, "MOST_EVENTS", 12)  # a listener may leave 24 of them unread
-    monkeypatch.setattr(http_server, "KEEP_ALIVE_SECONDS", 0.05)
-    provider = Answering(gates={"go": asyncio.Event()})
+async def test_a_stream_that_is_read_too_slowly_has_a_gap_and_ends_with_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_feed, "MOST_EVENTS", 8)
+    reads = event_feed.Listener.read
+
+    async def reads_late(listener: event_feed.Listener, seconds: float) -> Any:
+        for _ in range(20):  # as if its connection took so long
+            await asyncio.sleep(0.02 if listener._gap is None else 0)
+        return await reads(listener, seconds)
+
+    provider = Answering(
+        lambda request: (
+            [("glob", {"pattern": str(len(request.messages))})] * 3 if len(request.messages) < 12 else "done"
+        )
+    )
     async with serving(tmp_path, provider) as served:
         await served.client.create_agent("a")
-        events = list[Any]()
-        async for event in served.client.stream("a", "go"):
-            events.append(event)
-            if event["type"] == "text.delta" and not provider.gates["go"].is_set():
-                dispatcher = served.pool.list()[0].dispatcher
-                (listener,) = _own_listeners(dispatcher)
-                for number in range(30):  # more than it can have read
-                    listener.put(event_feed.FeedItem(dispatcher.feed.next - 1, b'{"type": "notice", "seq": 0}'))
-                    assert listener.is_cut_off is (number >= 24)
-                provider.gates["go"].set()
-        assert [event["seq"] for event in events] == [*range(len(events))]
-        assert events[-1]["type"] == "result" and events[-1]["text"] == "wait echo go"
-        assert sum(event["type"] == "turn.end" for event in events) == 1
-
-
-def _own_listeners(dispatcher: Any) -> list[event_feed.Listener]:
-    """The listeners of the turns that run."""
-    frames = [task.get_coro().cr_frame for task in dispatcher._works]
-    return [frame.f_locals["own"].listener for frame in frames if frame.f_locals["own"]]
+        monkeypatch.setattr(event_feed.Listener, "read", reads_late)
+        events: list[Any] = [event async for event in served.client.stream("a", "go")]
+        gaps = [event for event in events if event["type"] == "gap"]
+        assert gaps and events[-1]["type"] == "result" and events[-1]["text"] == "done"
+        missing = {number for gap in gaps for number in range(gap["first"], gap["last"] + 1)}
+        read = [event["seq"] for event in events if event["type"] != "gap"]
+        assert sorted([*read, *missing]) == [*range(read[-1] + 1)], "every number once, read or in a gap"
+        assert events == sorted(events, key=lambda event: event["seq"])
 
 
 async def test_the_description_has_a_schema_of_every_event(tmp_path: Path) -> None:
