@@ -56,10 +56,12 @@ if TYPE_CHECKING:
         CompactResult,
         Conversation,
         MessageList,
+        MessageObject,
         TokenUsage,
         UnqueuedTexts,
         WorkerList,
     )
+    from nexus_cli.core.json_types.stream_lines import EventLine
 
 MOST_WAITING = 16
 """Messages and commands of one agent that may wait for their turn."""
@@ -364,7 +366,7 @@ class AgentDispatcher:
     def _read_conversation(self, turns: int) -> Conversation:
         numbers = EventNumbers()
         newest = [list(map(numbers.event_line, turn)) for turn in islice(newest_turns(self.session), turns)]
-        found = [[line for line in turn if line is not None] for turn in newest]
+        found = cast("list[list[EventLine]]", [[line for line in turn if line is not None] for turn in newest])
         return {"end": to_json_value(last_exchange(self.session)), "turns": found}
 
     # -- the end -----------------------------------------------------------------------------------------------
@@ -429,10 +431,10 @@ def _read_image(text: str) -> Part:
     return Part(kind, data, "image")
 
 
-def _message_value(entry: Entry) -> dict[str, Any]:
+def _message_value(entry: Entry) -> MessageObject:
     """Return a message in the form of Chat Completions, with the number of its entry and its time."""
     message = entry.message
-    value: dict[str, Any] = {
+    value: MessageObject = {
         "entry": entry.id,
         "at": entry.at,
         "role": str(message.role),

@@ -463,7 +463,8 @@ def openrpc_document() -> dict[str, Any]:
         "info": {
             "title": "nexus",
             "version": __version__,
-            "description": "POST /rpc, JSON-RPC 2.0. GET /agents/AGENT_ID/events: server-sent events of an agent.",
+            "description": "POST /rpc, JSON-RPC 2.0. GET /agents/AGENT_ID/events: server-sent events of an agent; the "
+            "schemas are those of their types.",
         },
         "methods": [_describe(method) for method in METHODS.values()],
         "components": {"schemas": {name: json_schema(kind) for name, kind in EVENTS.items()}},

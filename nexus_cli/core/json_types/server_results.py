@@ -1,6 +1,6 @@
 """The results of the server's methods; `send` and `get_context` return objects of other modules."""
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types.ask_result import ErrorObject
 from nexus_cli.core.json_types.setup_reports import WorkerObject
@@ -163,14 +163,43 @@ class Conversation(TypedDict):
 
     end: dict[str, Any]
     """The session and its newest turn: `short` id, `name`, time, `turns`, `open` calls, whether it is `finished`."""
-    turns: list[list[dict[str, Any]]]
+    turns: list[list[EventLine]]
     """The newest turns, the newest first, each as events of the stream."""
+
+
+class MessageFunction(TypedDict):
+    """A call in a message."""
+
+    name: str
+    arguments: str
+    """JSON."""
+
+
+class MessageCall(TypedDict):
+    """A tool call in a message."""
+
+    id: str
+    type: Literal["function"]
+    function: MessageFunction
+
+
+class MessageObject(TypedDict):
+    """A message in the form of Chat Completions."""
+
+    entry: int
+    """Its number in the session."""
+    at: str
+    """ISO 8601, UTC."""
+    role: str
+    content: str
+    tool_calls: NotRequired[list[MessageCall]]
+    tool_call_id: NotRequired[str]
 
 
 class MessageList(TypedDict):
     """`get_messages`."""
 
-    messages: list[dict[str, Any]]
+    messages: list[MessageObject]
     """Oldest first."""
     total: int
 
