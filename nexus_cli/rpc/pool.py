@@ -9,6 +9,7 @@ import asyncio
 import os
 import re
 import secrets
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from nexus_cli.config.paths import defaults_dir, places, private_dir, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
 from nexus_cli.core.errors import InUseError, NexusError
@@ -33,6 +35,7 @@ from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.worktrees.worktrees import stay_in
 
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_AGENTS = 400
@@ -88,6 +91,8 @@ class Agent:
 
     agent_id: str
     dispatcher: AgentDispatcher
+    stays: ExitStack = field(default_factory=ExitStack)
+    """Its stay in a worktree, which nobody can remove meanwhile without force."""
 
     @property
     def session(self) -> Session:
@@ -126,9 +131,11 @@ class AgentPool:
         config = config or AgentConfig()
         name = self._free_id(agent_id or config.agent_id)
         self._agents[name] = None
+        stays = ExitStack()
         try:
-            agent = await self._make(name, config)
+            agent = await self._make(name, config, stays)
         except BaseException:
+            stays.close()
             del self._agents[name]
             raise
         self._agents[name] = agent
@@ -149,6 +156,7 @@ class AgentPool:
             return False
         del self._agents[agent_id]
         await agent.dispatcher.aclose()
+        agent.stays.close()
         return True
 
     async def aclose(self) -> None:
@@ -182,7 +190,7 @@ class AgentPool:
             raise NexusError("limit", "no further agent", f"there are {MOST_AGENTS}", "Destroy one")
         return wanted or f"agent-{secrets.token_hex(4)}"
 
-    async def _make(self, name: str, config: AgentConfig) -> Agent:
+    async def _make(self, name: str, config: AgentConfig, stays: ExitStack) -> Agent:
         resumed = self._find_session(config.session) if config.session else None
         known = Path(resumed.folder) if resumed else self.shared.cwd or Path.cwd()
         folder = Path(os.path.realpath(config.cwd or known))
@@ -210,6 +218,8 @@ class AgentPool:
             served=True,
             system_prompt=prompt,
         )
+        if here := find_worktree(folder):
+            stays.callback(stay_in(here).end)
         approver = ClientApprover()
         opened = partial(open_session, settings=settings, approver=approver, provider=provider, services=SERVICES)
         session = opened(options, ledger=self.open_ledger())
@@ -220,7 +230,7 @@ class AgentPool:
             await session.aclose()
             raise
         dispatcher.unheard += (*map(Notice, (*lines, *self.notices, *session.take_notices())), *begun)
-        return Agent(name, dispatcher)
+        return Agent(name, dispatcher, stays)
 
     def _model(self, config: AgentConfig, settings: Settings) -> str:
         named = config.model or self.shared.model or str(getattr(self.shared.provider, "model", ""))

@@ -187,6 +187,17 @@ async def test_worktrees_are_listed_compared_applied_and_removed(tmp_path: Path)
         assert [one["name"] for one in (await client.worktree_list())["worktrees"]] == ["one"]
 
 
+async def test_a_worktree_in_which_an_agent_works_cannot_be_removed(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    record, _ = make_worktree(project, "one")
+    async with serving(project) as served:
+        await served.client.create_agent("a", cwd=str(record.folder))
+        await refused(served.client.create_agent("b", cwd=str(record.folder), recipe="nonsense"), -32602)
+        assert "working in it" in await refused(served.client.worktree_remove("one"), -32602)
+        await served.client.destroy_agent("a")
+        assert (await served.client.worktree_remove("one"))["removed"]
+
+
 BIG = "x" * 3_000_000
 
 
