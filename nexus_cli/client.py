@@ -1,12 +1,18 @@
-"""A client of `nexus serve`: one coroutine per method, and the events of an agent. Needs no part of the engine."""
+"""A client of `nexus serve`: one coroutine per method, and the events of an agent (`nexus docs events`).
+
+It can start the server too. Needs no part of the engine.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +23,26 @@ from nexus_cli.config.server_token import UNIX
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult
     from nexus_cli.core.json_types.context_report import ContextReport
+    from nexus_cli.core.json_types.report_types import SessionsReport
     from nexus_cli.core.json_types.server_results import (
+        AgentLimits,
         AgentList,
+        AppliedWorktree,
         CommandResult,
         CompactResult,
         Conversation,
         CreatedAgent,
         ListedAgent,
         MessageList,
+        RemovedWorktree,
+        ServerEvent,
         TokenUsage,
+        UnqueuedTexts,
+        WorkerList,
+        WorktreeDiff,
     )
+    from nexus_cli.core.json_types.setup_reports import WorktreesReport
+    from nexus_cli.core.json_types.stream_lines import ApprovalAskLine
 
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 60.0
@@ -62,6 +78,59 @@ class Client:
     ) -> None:
         await self.aclose()
 
+    @classmethod
+    @asynccontextmanager
+    async def start(cls, *options: str, cwd: str | None = None) -> AsyncIterator[Client]:
+        """Start `nexus serve` with these options on a free port, in the folder `cwd`; end it afterwards.
+
+        A turn that still runs then has its minute to finish a step. The server also ends when this process is killed.
+        Raises `ConnectionError` if it does not start; its stderr, which is ours, has the reason.
+        """
+        command = (sys.executable, "-P", "-m", "nexus_cli", "serve", "--json", "--until-eof", "--port", "0", *options)
+        pipe = asyncio.subprocess.PIPE
+        server = await asyncio.create_subprocess_exec(
+            *command, stdin=pipe, stdout=pipe, cwd=cwd, start_new_session=True
+        )
+        assert server.stdout is not None
+        try:
+            if not (line := await server.stdout.readline()):
+                raise ConnectionError(f"nexus serve did not start: exit status {await server.wait()}")
+            place = json.loads(line)
+            async with cls(place["url"], Path(place["token_file"]).read_text(encoding="ascii").strip()) as client:
+                yield client
+        finally:
+            with suppress(ProcessLookupError):
+                server.terminate()
+            await server.wait()
+
+    async def run(
+        self,
+        prompt: str,
+        answer: Callable[[ApprovalAskLine], str] = lambda question: "no",
+        each: Callable[[ServerEvent], object] = lambda event: None,
+        **agent: Any,
+    ) -> AskResult:
+        """Run one turn of a new agent and return its result, also of a failed turn.
+
+        `agent` is what `create_agent` takes: `session` continues one, which stays when the agent is destroyed at the
+        end. `answer` returns `once`, `session` or `no` for a question, or words for the model, which refuse it; `each`
+        sees every event.
+        """
+        agent_id = (await self.create_agent(**agent))["agent_id"]
+        try:
+            async for event in self.stream(agent_id, prompt):
+                each(event)
+                if event["type"] == "approval.ask":
+                    given = answer(event)
+                    told = ("no", given) if given not in ("once", "session", "no") else (given, None)
+                    await self.approve(agent_id, event["id"], *told)
+                elif event["type"] == "result":
+                    return event
+            raise ConnectionError(_NO_RESULT)
+        finally:
+            with suppress(CallError, ConnectionError):
+                await self.destroy_agent(agent_id)
+
     async def aclose(self) -> None:
         """Close the connections. Safe to call twice."""
         if self._http is not None:
@@ -78,8 +147,11 @@ class Client:
         allow: str | None = None,
         cwd: str | None = None,
         recipe: str | None = None,
+        session: str | None = None,
+        limits: AgentLimits | None = None,
+        effort: str | None = None,
     ) -> CreatedAgent:
-        """Make an agent; return its `agent_id` and `session`."""
+        """Make an agent, which continues `session` if one is given; return its id, session, level and limits."""
         made: CreatedAgent = await self.call(
             "create_agent",
             agent_id=agent_id,
@@ -88,8 +160,16 @@ class Client:
             allow=allow,
             cwd=cwd,
             recipe=recipe,
+            session=session,
+            limits=limits,
+            effort=effort,
         )
         return made
+
+    async def list_sessions(self, cwd: str | None = None, limit: int | None = None) -> SessionsReport:
+        """Return the newest sessions of a folder, or of all."""
+        found: SessionsReport = await self.call("list_sessions", cwd=cwd, limit=limit)
+        return found
 
     async def list_agents(self) -> list[ListedAgent]:
         """Return the agents with `agent_id`, `session`, `state`, `model`, `used`."""
@@ -105,15 +185,21 @@ class Client:
         result: AskResult = await self.call("send", agent_id=agent_id, content=content, images=images)
         return result
 
-    async def stream(self, agent_id: str, content: str) -> AsyncIterator[dict[str, Any]]:
-        """Run a turn and yield its events, the last of them the result."""
-        body = self._request("send", {"agent_id": agent_id, "content": content})
+    async def stream(self, agent_id: str, content: str) -> AsyncIterator[ServerEvent]:
+        """Run a turn and yield its events, the last of them the result.
+
+        Events that were not read in time are replaced by a `gap`. Raises `ConnectionError` if no result comes.
+        """
+        body, ended = self._request("send", {"agent_id": agent_id, "content": content}), False
         with _connection_errors():
             async with self._connect().post(
                 f"{self._base}/rpc", json=body, headers={"Accept": "text/event-stream"}, timeout=_STREAM
             ) as response:
                 async for event in _events(response):
+                    ended = event["type"] == "result"
                     yield event
+        if not ended:
+            raise ConnectionError(_NO_RESULT)
 
     async def steer(self, agent_id: str, content: str) -> None:
         """Say something to the running turn."""
@@ -126,6 +212,11 @@ class Client:
     async def approve(self, agent_id: str, id: str, answer: str, words: str | None = None) -> None:
         """Answer a question: `once`, `session` or `no`."""
         await self.call("approve", agent_id=agent_id, id=id, answer=answer, words=words)
+
+    async def unqueue(self, agent_id: str, content: str | None = None) -> UnqueuedTexts:
+        """Take back the messages that no turn has used yet, or the newest one with this content."""
+        taken: UnqueuedTexts = await self.call("unqueue", agent_id=agent_id, content=content)
+        return taken
 
     async def compact(self, agent_id: str, instructions: str | None = None) -> CompactResult:
         """Summarize older messages; return tokens `before` and `after`, and `why` it was not done."""
@@ -157,13 +248,38 @@ class Client:
         result: Conversation = await self.call("get_conversation", agent_id=agent_id, turns=turns)
         return result
 
+    async def list_workers(self, agent_id: str) -> WorkerList:
+        """Return the workers of the session, each followed by its own."""
+        result: WorkerList = await self.call("list_workers", agent_id=agent_id)
+        return result
+
+    async def worktree_list(self, cwd: str | None = None) -> WorktreesReport:
+        """Return the worktrees of the project around `cwd`, the server's folder without it."""
+        result: WorktreesReport = await self.call("worktree_list", cwd=cwd)
+        return result
+
+    async def worktree_diff(self, name: str, cwd: str | None = None, stat: bool | None = None) -> WorktreeDiff:
+        """Return what was done in a worktree, as a patch."""
+        result: WorktreeDiff = await self.call("worktree_diff", name=name, cwd=cwd, stat=stat)
+        return result
+
+    async def worktree_apply(self, name: str, cwd: str | None = None) -> AppliedWorktree:
+        """Bring what was done in a worktree to the project."""
+        result: AppliedWorktree = await self.call("worktree_apply", name=name, cwd=cwd)
+        return result
+
+    async def worktree_remove(self, name: str, cwd: str | None = None, force: bool | None = None) -> RemovedWorktree:
+        """Remove a worktree with its branch."""
+        result: RemovedWorktree = await self.call("worktree_remove", name=name, cwd=cwd, force=force)
+        return result
+
     async def shutdown(self) -> None:
         """End the server; running turns finish their step."""
         await self.call("shutdown")
 
     async def events(
         self, agent_id: str, after: int | None = None, opened: Callable[[], object] = lambda: None
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncIterator[ServerEvent]:
         """Yield the events of an agent from now on, or those behind the event with the number `after`.
 
         `opened` is called when the server has begun: no later event is missed.
@@ -200,6 +316,7 @@ class Client:
         return self._http
 
 
+_NO_RESULT = "the stream ended without a result: the server has ended, or the message was taken back"
 _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
 
 
@@ -243,7 +360,7 @@ def _result(answer: Mapping[str, Any]) -> Any:
     return answer["result"]
 
 
-async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
+async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[ServerEvent]:
     """Yield the events of a stream; raise `CallError` if the answer is none."""
     if response.content_type != "text/event-stream":
         _result(await _answer(response))

@@ -117,6 +117,7 @@ STARTS_PROGRAMS = {
     "sandbox/restricted_thread.py": "/bin/sh that ends what a command left running",
     "cli/tour/kill_demo.py": "our own Python, on the tour's session",
     "warm/caller.py": "our own Python, as the warm process",
+    "client.py": "our own Python, as a server",
     "warm/server.py": "a fork of itself",
     "warm/child.py": "a fork of itself",
 }

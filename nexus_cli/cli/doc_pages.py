@@ -17,6 +17,7 @@ TOPICS: Mapping[str, str] = {
     "settings": "every setting, its default and what it does",
     "commands": "commands, options, slash commands and keys",
     "json": "the objects of --json, --stream-json and the server",
+    "events": "the events of an agent, and programs that use them",
     "exit-status": "exit status and error kinds",
     "rules": "what runs without asking: levels and rules",
     "sandbox": "what commands can reach, and what the sandbox does not stop",
@@ -95,4 +96,15 @@ def _json_page() -> str:
     return json_page()
 
 
-_MADE: Mapping[str, Callable[[], str]] = {"settings": settings_page, "commands": commands_page, "json": _json_page}
+def _events_page() -> str:
+    from nexus_cli.cli.json_page import event_tables  # noqa: PLC0415  (as above)
+
+    return f"{_read_page('events')}\n{event_tables()}"
+
+
+_MADE: Mapping[str, Callable[[], str]] = {
+    "settings": settings_page,
+    "commands": commands_page,
+    "json": _json_page,
+    "events": _events_page,
+}

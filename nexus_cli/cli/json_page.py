@@ -15,6 +15,7 @@ from nexus_cli.core.json_types import (
     cache_report,
     context_report,
     report_types,
+    server_results,
     setup_reports,
     stream_lines,
     timeline_report,
@@ -25,13 +26,14 @@ _MODULES = (context_report, report_types, timeline_report, cache_report, setup_r
 REPORTS = [kind for module in _MODULES for kind in vars(module).values() if (kind.__doc__ or "").startswith("`nexus ")]
 """The objects of `--json`: the types whose docstring begins with their command."""
 LINES = (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
+EVENTS = get_args(server_results.ServerEvent)
 _INTRO = """# JSON
 
 `--json` prints one object, `--stream-json` one object per line. New keys and types are added without notice: ignore
 those that you do not know. A key marked with `?` may be absent. Times are ISO 8601 in UTC, costs are US dollars.
 """
 _STREAM = """Each line of `nexus ask --stream-json` has these keys and those of its `type`. The last line is always the
-result. The server sends the same objects as server-sent events.
+result. The server sends the same objects as server-sent events (`nexus docs events`).
 """
 _SERVER = """The results of `POST /rpc`; `GET /openrpc.json` has the parameters, and the same results as JSON Schema.
 """
@@ -51,13 +53,19 @@ def json_page() -> str:
     return "\n".join(page)
 
 
+def event_tables() -> str:
+    """Return a section with the keys of each event of the server, and of the objects in them."""
+    shown: set[Any] = {stream_lines.StreamLine}
+    return "\n".join([*_table(stream_lines.StreamLine), *_describe(EVENTS, shown)])
+
+
 def _describe(kinds: Iterable[Any], shown: set[Any]) -> Iterator[str]:
     """Yield the sections of types and of the types in their keys, except those in `shown`, and add them to it."""
     for kind in kinds:
         if kind in shown:
             continue
         shown.add(kind)
-        name = get_type_hints(kind).get("type") if kind in LINES else None
+        name = get_type_hints(kind).get("type") if kind in EVENTS else None
         yield from (f"### {get_args(name)[0] if name else kind.__name__}", "", *_text_of(kind), *_table(kind))
         yield from _describe(_parts(kind), shown)
 
@@ -79,7 +87,7 @@ def _table(kind: Any) -> list[str]:
     """Return the table of a type's keys; that of a line omits the keys that every line has."""
     texts = _texts_of_keys(kind)
     hints = get_type_hints(kind, include_extras=True)
-    if kind in LINES:
+    if kind in EVENTS:
         hints = {key: hint for key, hint in hints.items() if key not in stream_lines.StreamLine.__annotations__}
     rows = [
         f"| `{key}`{'' if key in kind.__required_keys__ else '?'} | {_name(hint)} | {texts.get(key, '')} |"

@@ -17,10 +17,12 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.help import KEYS
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.repl.remote_agent import RemoteAgent, RemoteDesk, served_commands
+from nexus_cli.ui.repl.remote_agent import RemoteAgent, RemoteDesk, keys_here, served_commands
 from nexus_cli.ui.repl.repl import Repl
+from nexus_cli.ui.screen.screen import Screen
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.server_results import ListedAgent
@@ -60,6 +62,8 @@ class _Remote:
             agent = await self._find_agent(client)
             made = TerminalView(self._settings, self._folder, served_commands)
             view, theme = made.view, made.theme
+            if isinstance(view, Screen):
+                view.list_keys(keys_here(KEYS))
             renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=not made.is_dumb)
             backend = RemoteAgent(client, agent, self._url, self._folder, made.make_approver())
             repl = Repl(backend, view, renderer, theme)

@@ -45,9 +45,17 @@ STEP_SECONDS = 60.0
 
 
 def run_server(
-    folder: Path, settings: Settings, model: str, allow: str, address: tuple[str, int] | Path, *, json: bool
+    folder: Path,
+    settings: Settings,
+    model: str,
+    allow: str,
+    address: tuple[str, int] | Path,
+    *,
+    json: bool,
+    until_eof: bool,
 ) -> int:
-    """Serve at `address`, a host and port or a socket file, until a signal or `shutdown`; return the exit status."""
+    """Serve at `address`, a host and port or a socket file, until a signal, `shutdown` or, with `until_eof`, the end of
+    stdin; return the exit status."""
     provider = make_provider(settings)
     pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=provider)
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
@@ -55,7 +63,7 @@ def run_server(
     run = _Run(pool, provider, folder, settings, listening, "" if isinstance(address, Path) else address[0], leave)
     _raise_file_limit()
     try:
-        return run_in_loop(run.serve(json))
+        return run_in_loop(run.serve(json, until_eof))
     finally:
         listening.close()
         leave()
@@ -72,6 +80,14 @@ def _raise_file_limit() -> None:
 
 def _leave_nothing() -> None:
     """Do nothing: a TCP address leaves no file."""
+
+
+def _wait_for_eof(ended: Callable[[], object]) -> None:
+    """Read stdin to its end, then call `ended`."""
+    with suppress(OSError, RuntimeError):  # the loop has ended first
+        while os.read(0, 4096):
+            pass
+        ended()
 
 
 class _Work:
@@ -155,8 +171,8 @@ class _Run:
         self._settings, self._provider = settings, provider
         self._warned = set[str]()
 
-    async def serve(self, json: bool) -> int:
-        """Serve until a signal or `shutdown`; return the exit status."""
+    async def serve(self, json: bool, until_eof: bool) -> int:
+        """Serve until a signal, `shutdown` or the end of stdin; return the exit status."""
         url = server_url(self._listening, self._host)
         token = secrets.token_urlsafe(32)
         path = store_token(url, token)
@@ -175,6 +191,9 @@ class _Run:
             if work:
                 work.start()
             threading.Thread(target=self._pool.prepare, name="prepare", daemon=True).start()
+            if until_eof:
+                ends = partial(asyncio.get_running_loop().call_soon_threadsafe, self._end.set)
+                threading.Thread(target=_wait_for_eof, args=(ends,), name="stdin", daemon=True).start()
             await self._end.wait()
             self._methods.is_stopping = True
             self._print_running()

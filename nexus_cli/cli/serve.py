@@ -41,6 +41,9 @@ def serve(
             "--once", help="Do what is due and end: for cron and timers. Status 1 if a run failed, 3 at a limit."
         ),
     ] = False,
+    until_eof: Annotated[
+        bool, typer.Option("--until-eof", help="End when stdin ends, with the program that started it.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Agents for other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
@@ -51,7 +54,7 @@ def serve(
     """
     SharedOptions(allow=allow).check()
     if once:
-        given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow)
+        given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof)
         if any(given):
             why = "with --once nothing listens; plans and services have their own model, folder and level"
             raise NexusError("usage", "--once", why, "Omit the other options but --json")
@@ -72,4 +75,4 @@ def serve(
     from nexus_cli.cli.run_server import run_server  # noqa: PLC0415  (loads the engine)
 
     address = Path.cwd() / socket_path if socket_path else (host, port or 0)
-    return run_server(folder, settings, chosen, allow, address, json=json)
+    return run_server(folder, settings, chosen, allow, address, json=json, until_eof=until_eof)

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
-from nexus_cli.config.paths import project_root
-from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree
+from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
 from nexus_cli.reports.replay import ONE_LINE
-from nexus_cli.reports.worktrees import applied_text, worktrees_text
+from nexus_cli.reports.worktrees import applied_text, find_project, worktrees_report, worktrees_text
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.render.unified_diff import diff_lines
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import (
-    describe_worktree,
     diff_worktree,
     find_worktree_of,
     is_in_use,
-    list_worktrees,
     remove_worktree,
 )
 
@@ -38,9 +34,7 @@ def list_command(
     everywhere: Annotated[bool, typer.Option("--all", help="Those of every project.")] = False, json: Json = False
 ) -> int:
     """List the worktrees of this project, and what is in them."""
-    project = None if everywhere else _project()
-    worktrees = [describe_worktree(record) for record in list_worktrees(project)]
-    value = {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
+    value = worktrees_report(None if everywhere else find_project(working_folder()))
     return print_report(value, worktrees_text, json=json, whole=True)
 
 
@@ -100,12 +94,5 @@ def remove(
     return 0
 
 
-def _project() -> Path:
-    """Return the project of the working folder; that of a worktree is the project it was made from."""
-    folder = working_folder()
-    here = find_worktree(folder)
-    return find_source(here.folder if here else project_root(folder))
-
-
 def _find(name: str) -> WorktreeRecord:
-    return find_worktree_of(_project(), name)
+    return find_worktree_of(find_project(working_folder()), name)

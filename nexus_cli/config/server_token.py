@@ -57,9 +57,14 @@ def read_token(url: str, path: Path | None = None) -> str:
 
     Raises `NexusError("config", ...)` if there is none.
     """
-    path = path or token_file(url)
+    named, path = path, path or token_file(url)
     try:
         token = path.read_text(encoding="ascii").strip()
+    except FileNotFoundError as error:
+        if named is None:
+            hint = "`nexus serve` starts one and prints its address; --token-file names the token of another one"
+            raise NexusError("config", url, "no server of yours listens there", hint) from error
+        raise NexusError("config", f"the token file {path}", "it does not exist", "`nexus serve` prints it") from error
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it contains no token"
         raise NexusError("config", f"the token file {path}", why, "`nexus serve` prints its place") from error

@@ -60,6 +60,13 @@ class NexusError(Exception):
         return f"nexus: {self.message.rstrip('.')}." + (f" {ended}" if hint else "")
 
 
+class InUseError(NexusError):
+    """What is wanted belongs to somebody else now: a session that another process works in, an id that is taken."""
+
+    def __init__(self, what: str, why: str, hint: str) -> None:
+        super().__init__("usage", what, why, hint)
+
+
 class ProviderError(NexusError):
     """A failed model request."""
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.lane.options import Options
@@ -72,11 +72,10 @@ def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
 
 
 def lock_session(ledger: Ledger, session: SessionInfo) -> None:
-    """Lock the session for this process. Raises `NexusError("usage", ...)` if another process has it open."""
+    """Lock the session for this process. Raises `InUseError` if another process has it open."""
     if not ledger.lock(session.id):
         named = ledger.short_ids([session.id])[0]
-        raise NexusError(
-            "usage",
+        raise InUseError(
             f"session {named} is open elsewhere",
             "another process is working in it",
             f"Wait for it, or make a copy: nexus sessions fork {named}",

@@ -175,7 +175,7 @@ class Spending:
             raise unknown_price(prices.name)
         per_input = max(prices.input_price, prices.cache_write_price or 0.0)
         left = limit - self.usage.cost_usd - self._held("max_cost") - expected * per_input / 1e6
-        tokens = int(left * 1e6 / prices.output_price) if prices.output_price else MOST_OUTPUT
+        tokens = int(min(left * 1e6 / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:
             why = f"${self.usage.cost_usd:.4f} of ${limit:.4f} was spent and the next request would go beyond"
             raise self._reached("max_cost", why)

@@ -61,12 +61,14 @@ WIDE = 1000
 """Wider than any terminal: from here on ids are whole, for scripts."""
 
 
-def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> SessionsReport:
+def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50, *, runs: bool = False) -> SessionsReport:
     """Return the newest sessions of a folder, how many there are in total, and how many runs of `nexus ask` are left
-    out of them; without a folder those of all folders, with the runs."""
-    found = ledger.sessions(folder, limit, runs=folder is None)
-    runs = 0 if folder is None else ledger.count_runs(folder)
-    return _list_value(ledger, found, ledger.count_sessions(folder, runs=folder is None), runs)
+    out of them, unless `runs` are wanted; without a folder those of all folders, with the runs."""
+    runs = runs or folder is None
+    left = 0 if runs or folder is None else ledger.count_runs(folder)
+    return _list_value(
+        ledger, ledger.sessions(folder, limit, runs=runs), ledger.count_sessions(folder, runs=runs), left
+    )
 
 
 def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int = 50) -> SessionsReport:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table
 from nexus_cli.session.running_workers import AT_WORK, UNKNOWN, WORKER
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import WorkerObject
 
 SHOWN = tuple(
     """
@@ -20,14 +23,14 @@ TASK = 200
 """Most characters of a task."""
 
 
-def recorded_workers(ledger: Ledger, session: str) -> list[dict[str, Any]]:
+def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     """Return the last records of a session's workers, each followed by its own workers.
 
     Dollars come from the worker's session in the ledger. The state is `unknown` if the process ended while the worker
     ran.
     """
     newest = {str(memo.value["id"]): memo.value for memo in ledger.log(session).memos(WORKER, own=True)}
-    rows = []
+    rows: list[WorkerObject] = []
     for value in newest.values():
         row = {key: value[key] for key in SHOWN}
         if row["state"] in AT_WORK and not ledger.is_locked(session):
@@ -37,7 +40,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[dict[str, Any]]:
             below = recorded_workers(ledger, row["session"]) if row["session"] else []
         except NexusError:  # its session was deleted
             below = []
-        rows += [row, *below]
+        rows += [cast("WorkerObject", row), *below]
     return rows
 
 

@@ -1,9 +1,30 @@
-"""Text of worktrees: the list, and the outcome of an apply."""
+"""Report worktrees: the list with its text, and the text of an apply."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.reports.text.lines import Value, filled, folded, plural, table
+from nexus_cli.worktrees.worktrees import describe_worktree, list_worktrees
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import WorktreesReport
+
+
+def find_project(folder: Path) -> Path:
+    """Return the project of a folder; that of a worktree is the project it was made from."""
+    here = find_worktree(folder)
+    return find_source(here.folder if here else project_root(folder))
+
+
+def worktrees_report(project: Path | None) -> WorktreesReport:
+    """Return the worktrees of a project, or of all, and what is in them."""
+    worktrees = [describe_worktree(record) for record in list_worktrees(project)]
+    return {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
 
 
 def worktrees_text(value: Value, width: int) -> str:

@@ -6,16 +6,12 @@ import asyncio
 
 from nexus_cli.core.approval import Allow, Answer, Defer, Deny, Question
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, REFUSED, RpcError
+from nexus_cli.session.event_json import question_id
 
 NOBODY = "no client listens to this agent, so nobody can be asked"
 ANSWERS = ("once", "session", "no")
 GRACE_SECONDS = 30.0
 """Seconds that a question waits for a client to reconnect."""
-
-
-def question_id(call_id: str, worker: str) -> str:
-    """Return the id of a question: the id of its call; for a worker's call, behind the worker's name."""
-    return f"{worker}:{call_id}" if worker else call_id
 
 
 class ClientApprover:

@@ -34,13 +34,14 @@ from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import last_exchange
-from nexus_cli.rpc.client_approver import ClientApprover, question_id
+from nexus_cli.reports.workers import recorded_workers
+from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.live_wait import claim_resumed, end_turn, stop_if_cancelled, wait_until_over
 from nexus_cli.session.crash_report import report_bug
-from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
+from nexus_cli.session.event_json import EventNumbers, event_value, question_id, to_json_value
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
 from nexus_cli.turn.waiting import WAITING
@@ -55,8 +56,12 @@ if TYPE_CHECKING:
         CompactResult,
         Conversation,
         MessageList,
+        MessageObject,
         TokenUsage,
+        UnqueuedTexts,
+        WorkerList,
     )
+    from nexus_cli.core.json_types.stream_lines import EventLine
 
 MOST_WAITING = 16
 """Messages and commands of one agent that may wait for their turn."""
@@ -64,6 +69,7 @@ MOST_MESSAGES = 1_000
 """Most messages in one answer."""
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
+TAKEN_BACK = "it was taken back by unqueue"
 STOPPING = "the server is stopping"
 ENDED = "this agent has ended"
 
@@ -92,6 +98,8 @@ class AgentDispatcher:
         """The events of unanswered questions, by the id of the question."""
         session.state.lane_state.control.listener = self.publish
         self._works: set[asyncio.Task[Any]] = set()
+        self._queued: dict[asyncio.Task[Any], str] = {}
+        """The turns that have not begun, in order, with their content."""
         self._commands: set[asyncio.Task[None]] = set()
         """Slash commands that run, or wait until no turn runs."""
         self._sleep: asyncio.Task[None] | None = None
@@ -121,7 +129,8 @@ class AgentDispatcher:
         """
         result = await asyncio.shield(self.begin_turn(content, images))
         if error := result["error"]:
-            raise RpcError(TURN_FAILED, error["message"], error)
+            more = {"usage": result["usage"], "session": result["session"], "text": result["text"]}
+            raise RpcError(TURN_FAILED, error["message"], {**error, **more})
         return result
 
     def begin_turn(
@@ -136,7 +145,9 @@ class AgentDispatcher:
         parts = tuple(map(_read_image, images))
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
         trigger = Trigger(content, "client", parts, files)
-        return self._begin(self._turn(trigger, _Numbered(listener) if listener else None, len(self._works)))
+        task = self._begin(self._turn(trigger, _Numbered(listener) if listener else None, len(self._works)))
+        self._queued[task] = content
+        return task
 
     def _begin(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
@@ -146,7 +157,8 @@ class AgentDispatcher:
 
     def _end_work(self, task: asyncio.Task[Any]) -> None:
         self._works.discard(task)
-        if not task.cancelled() and (bug := task.exception()) is not None:
+        self._queued.pop(task, None)
+        if not task.cancelled() and (bug := task.exception()) is not None and not isinstance(bug, RpcError):
             self.publish(Notice(report_bug(bug).message))
 
     def _check_room(self) -> None:
@@ -158,6 +170,8 @@ class AgentDispatcher:
     async def _turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> AskResult:
         try:
             return (await self._run_turn(trigger, own, ahead))[1]
+        except asyncio.CancelledError:
+            raise RpcError(REFUSED, TAKEN_BACK) from None
         finally:
             if own is not None:
                 own.listener.end()
@@ -169,6 +183,8 @@ class AgentDispatcher:
             self._publish(Notice(f"queued behind {plural(ahead, 'message')}", warning=False), own)
         ended: Outcome | None = None
         async for event in self.session.run(trigger):
+            if (task := asyncio.current_task()) in self._queued:
+                del self._queued[task]
             if isinstance(event, TurnEnd):
                 ended = _complete_text(event.outcome)
                 event = TurnEnd(ended)
@@ -246,6 +262,18 @@ class AgentDispatcher:
         self.session.steer(content, source="client")
         return {"ok": True}
 
+    async def unqueue(self, content: str = "") -> UnqueuedTexts:
+        """Take back the messages that no turn has used yet: all of them, or the newest one with this content.
+
+        The caller of a `send` that is taken back gets an error.
+        """
+        texts = self.session.take_back(content)
+        turns = [task for task, text in self._queued.items() if content in ("", text)]
+        for task in turns if not content else turns[-1:] if not texts else ():
+            texts.append(self._queued.pop(task))
+            task.cancel()
+        return {"texts": texts}
+
     async def cancel(self) -> Acknowledged:
         """Stop the running turn; messages that wait come next."""
         self.session.cancel()
@@ -317,6 +345,12 @@ class AgentDispatcher:
         """Return the content of the next request."""
         return await asyncio.to_thread(live_report, self.session.state)
 
+    async def list_workers(self) -> WorkerList:
+        """Return the workers of the session, each followed by its own."""
+        if (ledger := self.session.ledger) is None:
+            return {"workers": []}
+        return {"workers": await asyncio.to_thread(recorded_workers, ledger, self.session.id)}
+
     async def get_messages(self, offset: int = 0, limit: int = 100) -> MessageList:
         """Return messages of the whole session, the oldest first, and how many there are."""
         timeline = self.context.lane.timeline
@@ -332,7 +366,7 @@ class AgentDispatcher:
     def _read_conversation(self, turns: int) -> Conversation:
         numbers = EventNumbers()
         newest = [list(map(numbers.event_line, turn)) for turn in islice(newest_turns(self.session), turns)]
-        found = [[line for line in turn if line is not None] for turn in newest]
+        found = cast("list[list[EventLine]]", [[line for line in turn if line is not None] for turn in newest])
         return {"end": to_json_value(last_exchange(self.session)), "turns": found}
 
     # -- the end -----------------------------------------------------------------------------------------------
@@ -397,10 +431,10 @@ def _read_image(text: str) -> Part:
     return Part(kind, data, "image")
 
 
-def _message_value(entry: Entry) -> dict[str, Any]:
+def _message_value(entry: Entry) -> MessageObject:
     """Return a message in the form of Chat Completions, with the number of its entry and its time."""
     message = entry.message
-    value: dict[str, Any] = {
+    value: MessageObject = {
         "entry": entry.id,
         "at": entry.at,
         "role": str(message.role),

@@ -1,6 +1,7 @@
 """Number and keep the events of one agent for its listeners, without ever blocking the agent.
 
-A listener that reads too slowly is cut off; one that reconnects names the last event that it saw and gets the rest.
+A listener that reads too slowly is cut off; one that reconnects names the last event that it saw and gets the rest. The
+listener of one turn, which cannot reconnect, gets a gap.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from nexus_cli.session.event_json import EventNumbers
 
 MOST_EVENTS = 2_000
 MOST_BYTES = 1 << 20
-"""Bytes that a feed keeps for listeners that reconnect. Twice as much may wait for one listener."""
+"""Bytes that a feed keeps for listeners that reconnect. For one listener twice as much may wait, and larger events."""
+MOST_LARGE = 32 << 20
+"""Bytes of all events that may wait for one listener, also of those that alone exceed `MOST_BYTES`."""
 GAP = "gap"
 """Type of the event that replaces events no longer kept: from `first` to `last`."""
 CUT = "cut"
@@ -40,41 +43,71 @@ class BoundedQueue:
     items: deque[FeedItem] = field(default_factory=deque)
     size: int = 0
     """In bytes."""
+    large: int = 0
+    """Bytes of the events that alone exceed `MOST_BYTES`."""
 
     def append(self, item: FeedItem) -> None:
         """Add the newest event."""
         self.items.append(item)
-        self.size += len(item.data)
+        self._count(len(item.data), 1)
+
+    def appendleft(self, item: FeedItem) -> None:
+        """Add an event before the oldest."""
+        self.items.appendleft(item)
+        self._count(len(item.data), 1)
 
     def popleft(self) -> FeedItem:
         """Remove and return the oldest."""
         item = self.items.popleft()
-        self.size -= len(item.data)
+        self._count(len(item.data), -1)
         return item
 
-    def is_beyond(self, times: int = 1) -> bool:
-        """True if it exceeds `times` the limit of a feed; one event alone may be larger."""
-        return len(self.items) > MOST_EVENTS * times or (self.size > MOST_BYTES * times and len(self.items) > 1)
+    def _count(self, size: int, sign: int) -> None:
+        self.size += sign * size
+        self.large += sign * size if size > MOST_BYTES else 0
+
+    def is_beyond(self) -> bool:
+        """True if it exceeds the limit of a feed; one event alone may be larger."""
+        return len(self.items) > MOST_EVENTS or (self.size > MOST_BYTES and len(self.items) > 1)
+
+    def is_unread(self) -> bool:
+        """True if it exceeds the limit of a listener. One large event says nothing about the speed of its reader."""
+        is_full = len(self.items) > 2 * MOST_EVENTS or self.size - self.large > 2 * MOST_BYTES
+        return is_full or (self.large > MOST_LARGE and len(self.items) > 1)
 
 
 class Listener:
     """One reader of events. The writer never waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, drops: bool = False) -> None:
+        """With `drops` unread events give way to a `gap`; else too many of them end the listener."""
         self._queue = BoundedQueue()
+        self._drops = drops
+        self._gap: int | None = None
+        """The first event of the gap that is unread."""
         self._news = asyncio.Event()
         self._ended = False
         self._cut_off = False
 
     def put(self, item: FeedItem) -> None:
-        """Send an event; too many unread ones end the listener."""
+        """Send an event."""
         if self._ended:
             return
         self._queue.append(item)
         self._news.set()
-        if self._queue.is_beyond(2):
+        if self._queue.is_unread() and self._drops:
+            self._drop_oldest()
+        elif self._queue.is_unread():
             self._cut_off = self._ended = True
             self._queue = BoundedQueue()
+
+    def _drop_oldest(self) -> None:
+        """Replace unread events, the oldest first, until no more wait than a feed keeps."""
+        dropped = self._queue.popleft()
+        self._gap = dropped.seq if self._gap is None else self._gap
+        while self._queue.is_beyond():
+            dropped = self._queue.popleft()
+        self._queue.appendleft(gap_item(self._gap, dropped.seq))
 
     def end(self) -> None:
         """Accept no more events."""
@@ -94,7 +127,7 @@ class Listener:
                 async with asyncio.timeout(seconds):
                     await self._news.wait()
         found = list(self._queue.items)
-        self._queue = BoundedQueue()
+        self._queue, self._gap = BoundedQueue(), None
         return None if self._ended and not found else found
 
 
@@ -142,8 +175,7 @@ class EventFeed:
         behind = [item for item in kept if item.seq > after]
         if after + 1 >= first or not self.next:
             return behind
-        value = {"first": after + 1, "last": first - 1}
-        return [feed_item(EventNumbers(self._numbers.clock, first - 1).line(GAP, value)), *behind]
+        return [gap_item(after + 1, first - 1, self._numbers.clock), *behind]
 
     def leave(self, listener: Listener) -> None:
         """Remove a listener."""
@@ -154,6 +186,11 @@ class EventFeed:
         """End all listeners once they have read the remaining events."""
         for listener in self._listeners:
             listener.end()
+
+
+def gap_item(first: int, last: int, clock: Clock = local_now) -> FeedItem:
+    """Return the event in the place of those from `first` to `last`."""
+    return feed_item(EventNumbers(clock, last).line(GAP, {"first": first, "last": last}))
 
 
 def feed_item(line: Mapping[str, Any]) -> FeedItem:

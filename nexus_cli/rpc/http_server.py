@@ -202,9 +202,11 @@ class RpcServer:
         return json_response(answers if batch.is_list else answers[0])
 
     async def _answer_all(self, batch: CallBatch) -> list[dict[str, Any]]:
-        """Run the calls concurrently and return their answers; notifications have none."""
-        tasks = [asyncio.create_task(self._answer(call)) for call in batch.calls]
-        return [answer for answer in await asyncio.gather(*tasks) if answer is not None]
+        """Run the calls concurrently and return their answers; notifications have none. The turn of a notification is
+        not waited for."""
+        tasks = [(call, self._begin(self._answer(call))) for call in batch.calls]
+        waits = [task for call, task in tasks if not (call.is_notification and getattr(call, "method", "") == "send")]
+        return [answer for answer in await asyncio.gather(*waits) if answer is not None]
 
     async def _answer(self, call: RpcCall | InvalidCall) -> dict[str, Any] | None:
         if isinstance(call, InvalidCall):
@@ -233,7 +235,7 @@ class RpcServer:
 
     async def _stream_turn(self, request: web.Request, call: RpcCall) -> web.StreamResponse:
         """Run a turn and stream its events as the answer."""
-        listener = Listener()
+        listener = Listener(drops=True)
         try:
             self._methods.find_method(call.method, call.params)
             dispatcher = self._methods.find_agent(str(call.params["agent_id"])).dispatcher

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import InUseError, NexusError
 
 PARSE_ERROR, INVALID_REQUEST, NO_SUCH_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
-NO_SUCH_AGENT, BUSY, REFUSED, TURN_FAILED = -32001, -32002, -32003, -32004
+NO_SUCH_AGENT, BUSY, REFUSED, TURN_FAILED, IN_USE = -32001, -32002, -32003, -32004, -32005
 MEANINGS: Mapping[int, str] = {
     PARSE_ERROR: "Parse error",
     INVALID_REQUEST: "Invalid request",
@@ -25,6 +25,7 @@ MEANINGS: Mapping[int, str] = {
     BUSY: "Busy",
     REFUSED: "Refused",
     TURN_FAILED: "The turn failed",
+    IN_USE: "In use",
 }
 """Error codes: those of the standard, then our own."""
 MOST_CALLS = 100
@@ -50,6 +51,8 @@ class RpcError(Exception):
     def of(cls, error: NexusError) -> RpcError:
         """Convert an error of ours: the parameters were invalid, or the call was refused."""
         data = {"kind": error.kind, "message": error.message, "hint": error.hint}
+        if isinstance(error, InUseError):
+            return cls(IN_USE, error.message, data)
         code = INVALID_PARAMS if error.kind == "usage" else INTERNAL_ERROR if error.kind == "internal" else REFUSED
         return cls(code, error.message, data)
 

@@ -5,34 +5,48 @@ A method of an agent (`of_agent`) is the coroutine of that name in `AgentDispatc
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args, get_type_hints
 
 from nexus_cli import __version__
+from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types.ask_result import AskResult
 from nexus_cli.core.json_types.context_report import ContextReport
 from nexus_cli.core.json_types.json_schema import json_schema
+from nexus_cli.core.json_types.report_types import SessionsReport
 from nexus_cli.core.json_types.server_results import (
     Acknowledged,
+    AgentLimits,
     AgentList,
+    AppliedWorktree,
     CommandResult,
     CompactResult,
     Conversation,
     CreatedAgent,
     DestroyedAgent,
     MessageList,
+    RemovedWorktree,
+    ServerEvent,
     TokenUsage,
+    UnqueuedTexts,
+    WorkerList,
+    WorktreeDiff,
 )
-from nexus_cli.core.limits import LEVEL_NAMES, LEVELS
+from nexus_cli.core.json_types.setup_reports import WorktreesReport
+from nexus_cli.core.limits import LEVEL_NAMES, LEVELS, MAX_INT, Limits
 from nexus_cli.core.surrogates import replace_surrogates
+from nexus_cli.reports.sessions import list_sessions
+from nexus_cli.reports.worktrees import find_project, worktrees_report
 from nexus_cli.rpc.client_approver import ANSWERS
 from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING
 from nexus_cli.rpc.jsonrpc import (
     BUSY,
+    IN_USE,
     INVALID_PARAMS,
     MEANINGS,
     NO_SUCH_AGENT,
@@ -42,11 +56,23 @@ from nexus_cli.rpc.jsonrpc import (
     RpcError,
 )
 from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool
+from nexus_cli.worktrees.apply_worktree import apply_worktree
+from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, remove_worktree
 
 MOST_TURNS = 100
 MOST_OFFSET = 2**53 - 1
 Schema = Mapping[str, Any]
 TEXT: Schema = {"type": "string"}
+YES: Schema = {"type": "boolean"}
+AMOUNT: Schema = {"type": "number", "exclusiveMinimum": 0}
+_TYPES: Mapping[str, tuple[str, Any]] = {
+    "string": ("a string", str),
+    "integer": ("a whole number", int),
+    "number": ("a number", int | float),
+    "boolean": ("true or false", bool),
+    "array": ("a list of strings", list),
+    "object": ("an object", dict),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +86,26 @@ class Param:
 
     def problem(self, value: Any) -> str:
         """Return the reason that a value is invalid, "" if it is valid."""
-        if self.schema["type"] == "integer":
-            if not isinstance(value, int) or isinstance(value, bool):
-                return f"{self.name} has to be a whole number"
-            least, most = self.schema["minimum"], self.schema["maximum"]
-            return "" if least <= value <= most else f"{self.name} has to be between {least} and {most}"
-        if self.schema["type"] == "array":
-            is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
-            return "" if is_list else f"{self.name} has to be a list of strings"
-        if not isinstance(value, str):
-            return f"{self.name} has to be a string"
-        names = self.schema.get("enum")
+        schema, kind = self.schema, self.schema["type"]
+        named, types = _TYPES[kind]
+        if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean"):
+            return f"{self.name} has to be {named}"
+        if kind == "integer" and not schema["minimum"] <= value <= schema["maximum"]:
+            return f"{self.name} has to be between {schema['minimum']} and {schema['maximum']}"
+        if kind == "number" and not 0 < value < float("inf"):
+            return f"{self.name} has to be above 0"
+        if kind == "array" and not all(isinstance(one, str) for one in value):
+            return f"{self.name} has to be {named}"
+        if kind == "object":
+            parts = schema["properties"]
+            problems = (
+                Param(f"{self.name}.{name}", "", parts[name]).problem(one)
+                if name in parts
+                else f"{name[:80]!r} is none of {self.name}: {', '.join(parts)}"
+                for name, one in value.items()
+            )
+            return next(filter(None, problems), "")
+        names = schema.get("enum")
         return f"{self.name} is one of {', '.join(names)}" if names and value not in names else ""
 
 
@@ -113,6 +148,18 @@ def _number(least: int, most: int) -> Schema:
 
 
 _CONTENT = Param("content", "The words of the person.", required=True)
+_FOLDER = Param("cwd", "A folder of the project; the server's without one.")
+_WORKTREE = Param("name", "Its name.", required=True)
+_LIMITS: Schema = {
+    "type": "object",
+    "properties": {
+        "max_steps": _number(1, MAX_INT),
+        "max_total_tokens": _number(1, MAX_INT),
+        "max_cost": AMOUNT,
+        "timeout": AMOUNT,
+    },
+    "additionalProperties": False,
+}
 
 METHODS: Mapping[str, Method] = {
     method.name: method
@@ -126,14 +173,32 @@ METHODS: Mapping[str, Method] = {
                 Param("model", "A litellm name or an alias; the server's without one."),
                 Param(
                     "allow",
-                    "What runs without asking: never more than the server allows.",
+                    "What runs without asking; more than the server allows is an error.",
                     {"type": "string", "enum": [*LEVELS, *(name for name in LEVEL_NAMES if name not in LEVELS)]},
                 ),
-                Param("cwd", "Its working folder; the server's without one."),
+                Param("cwd", "Its working folder; without one that of `session`, else the server's."),
                 Param("recipe", "The recipe of the session."),
+                Param("session", "The session that it continues: an id or a name; without one it begins a new one."),
+                Param("limits", "Limits of each turn, which replace those of the settings.", _LIMITS),
+                Param(
+                    "effort",
+                    "The reasoning effort of the model.",
+                    {"type": "string", "enum": [DEFAULT_EFFORT, *EFFORTS]},
+                ),
             ),
             CreatedAgent,
-            (BUSY, REFUSED),
+            (BUSY, REFUSED, IN_USE),
+            of_agent=False,
+        ),
+        Method(
+            "list_sessions",
+            "List the sessions in the ledger, the newest first, with those of `nexus ask` and of other programs.",
+            (
+                Param("cwd", "Those of this folder; without it those of all folders."),
+                Param("limit", "Sessions to return; 50 without it.", _number(1, MOST_MESSAGES)),
+            ),
+            SessionsReport,
+            (REFUSED,),
             of_agent=False,
         ),
         Method("list_agents", "List the agents.", (), AgentList, of_agent=False),
@@ -162,12 +227,19 @@ METHODS: Mapping[str, Method] = {
             (_CONTENT,),
             errors=(NO_SUCH_AGENT, REFUSED),
         ),
+        Method(
+            "unqueue",
+            "Take back messages that no turn has used yet; a `send` that is taken back fails with -32003.",
+            (Param("content", "Only the newest one with these words; without it all of them."),),
+            UnqueuedTexts,
+            (NO_SUCH_AGENT,),
+        ),
         Method("cancel", "Stop the running turn. Completed steps are kept.", errors=(NO_SUCH_AGENT,)),
         Method(
             "approve",
             "Answer the question of an `approval.ask` event.",
             (
-                Param("id", "The id of its call; of a worker's call behind the worker's id: `w1:c3`.", required=True),
+                Param("id", "The `id` of that event.", required=True),
                 Param(
                     "answer",
                     "Allow it, also for the session, or not.",
@@ -209,6 +281,7 @@ METHODS: Mapping[str, Method] = {
             ContextReport,
             (NO_SUCH_AGENT, REFUSED),
         ),
+        Method("list_workers", "List the workers of the session.", (), WorkerList, (NO_SUCH_AGENT, REFUSED)),
         Method(
             "get_messages",
             "Return messages of the session, the oldest first, also those that the window no longer shows.",
@@ -226,10 +299,39 @@ METHODS: Mapping[str, Method] = {
             Conversation,
             (NO_SUCH_AGENT, REFUSED),
         ),
+        Method(
+            "worktree_list", "List the worktrees of a project.", (_FOLDER,), WorktreesReport, (REFUSED,), of_agent=False
+        ),
+        Method(
+            "worktree_diff",
+            "Return what was done in a worktree, as a patch that git apply takes.",
+            (_WORKTREE, _FOLDER, Param("stat", "Count the changed lines of each file instead.", YES)),
+            WorktreeDiff,
+            (REFUSED,),
+            of_agent=False,
+        ),
+        Method(
+            "worktree_apply",
+            "Bring what was done in a worktree to the project, by a three-way merge of each file.",
+            (_WORKTREE, _FOLDER),
+            AppliedWorktree,
+            (REFUSED,),
+            of_agent=False,
+        ),
+        Method(
+            "worktree_remove",
+            "Remove a worktree with its branch.",
+            (_WORKTREE, _FOLDER, Param("force", "Also if something in it is not applied.", YES)),
+            RemovedWorktree,
+            (REFUSED,),
+            of_agent=False,
+        ),
         Method("shutdown", "End the server: running turns finish their step.", of_agent=False),
     )
 }
 """Every method by its name."""
+EVENTS: Mapping[str, type] = {get_args(get_type_hints(kind)["type"])[0]: kind for kind in get_args(ServerEvent)}
+"""The `TypedDict` of every event by its type; `/openrpc.json` has them as `components/schemas/TYPE`."""
 
 
 class PoolMethods:
@@ -277,15 +379,52 @@ class PoolMethods:
         allow: str | None = None,
         cwd: str = "",
         recipe: str = "",
+        session: str = "",
+        limits: AgentLimits | None = None,
+        effort: str = "",
     ) -> CreatedAgent:
         """See `METHODS`."""
         if self.is_stopping:
             raise RpcError(BUSY, STOPPING)
+        folder = self._resolve(cwd) if cwd or not session else None
+        given = Limits(**(limits or {}))
+        config = AgentConfig("", system_prompt, model, allow, folder, recipe, session, given, effort, strict=True)
+        made = await self.pool.create(agent_id, config)
+        bound = made.session.state.limits.to_json()
+        named = cast("AgentLimits", {name: bound[name] for name in _LIMITS["properties"] if name in bound})
+        level = made.session.state.limits.allow or LEVELS[0]
+        return {"agent_id": made.agent_id, "session": made.session.id, "allow": level, "limits": named}
+
+    def _resolve(self, cwd: str) -> Path:
         if "\0" in cwd:
             raise RpcError(INVALID_PARAMS, "cwd has a character that no path can have")
-        folder = self._folder / os.path.expanduser(replace_surrogates(cwd))
-        made = await self.pool.create(agent_id, AgentConfig("", system_prompt, model, allow, folder, recipe))
-        return {"agent_id": made.agent_id, "session": made.session.id}
+        return self._folder / os.path.expanduser(replace_surrogates(cwd))
+
+    async def list_sessions(self, cwd: str = "", limit: int = 50) -> SessionsReport:
+        """See `METHODS`."""
+        folder = os.path.realpath(self._resolve(cwd)) if cwd else None
+        return await asyncio.to_thread(list_sessions, self.pool.open_ledger(), folder, limit, runs=True)
+
+    async def worktree_list(self, cwd: str = "") -> WorktreesReport:
+        """See `METHODS`."""
+        return await asyncio.to_thread(worktrees_report, find_project(self._resolve(cwd)))
+
+    async def worktree_diff(self, name: str, cwd: str = "", stat: bool = False) -> WorktreeDiff:
+        """See `METHODS`."""
+        record = find_worktree_of(find_project(self._resolve(cwd)), name)
+        data = await asyncio.to_thread(diff_worktree, record, stat=stat, binary=not stat)
+        return {"diff": data.decode("utf-8", "replace")}
+
+    async def worktree_apply(self, name: str, cwd: str = "") -> AppliedWorktree:
+        """See `METHODS`."""
+        record = find_worktree_of(find_project(self._resolve(cwd)), name)
+        done = await asyncio.to_thread(apply_worktree, record)
+        return cast("AppliedWorktree", done.to_json(record))
+
+    async def worktree_remove(self, name: str, cwd: str = "", force: bool = False) -> RemovedWorktree:
+        """See `METHODS`."""
+        record = find_worktree_of(find_project(self._resolve(cwd)), name)
+        return {"removed": True, "note": await asyncio.to_thread(remove_worktree, record, force=force)}
 
     async def list_agents(self) -> AgentList:
         """See `METHODS`."""
@@ -324,9 +463,11 @@ def openrpc_document() -> dict[str, Any]:
         "info": {
             "title": "nexus",
             "version": __version__,
-            "description": "POST /rpc, JSON-RPC 2.0. GET /agents/AGENT_ID/events: server-sent events of an agent.",
+            "description": "POST /rpc, JSON-RPC 2.0. GET /agents/AGENT_ID/events: server-sent events of an agent; the "
+            "schemas are those of their types.",
         },
         "methods": [_describe(method) for method in METHODS.values()],
+        "components": {"schemas": {name: json_schema(kind) for name, kind in EVENTS.items()}},
     }
 
 

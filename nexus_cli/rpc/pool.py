@@ -9,23 +9,25 @@ import asyncio
 import os
 import re
 import secrets
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, places, private_dir, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import Limits, parse_level, require_level
+from nexus_cli.core.limits import LEVELS, Limits, name_level, parse_level, require_level
 from nexus_cli.core.request import Provider
 from nexus_cli.lane.available_models import resolve_alias, unnamed_model
 from nexus_cli.lane.open_session import open_ledger
 from nexus_cli.lane.options import Options
-from nexus_cli.ledger import RUN, Ledger
+from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.service_list import SERVICES
@@ -33,6 +35,7 @@ from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.worktrees.worktrees import stay_in
 
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_AGENTS = 400
@@ -71,7 +74,15 @@ class AgentConfig:
     allow: str | None = None
     """The permission level, never above the pool's."""
     cwd: Path | None = None
+    """None: the folder of `session`, else that of the pool."""
     recipe: str = ""
+    session: str = ""
+    """The session that it continues; "" for a new one."""
+    limits: Limits = field(default_factory=Limits)
+    """Limits of each turn, which replace those of the settings."""
+    effort: str = ""
+    strict: bool = False
+    """True: a level above the pool's is an error; else the pool's applies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,8 @@ class Agent:
 
     agent_id: str
     dispatcher: AgentDispatcher
+    stays: ExitStack = field(default_factory=ExitStack)
+    """Its stay in a worktree, which nobody can remove meanwhile without force."""
 
     @property
     def session(self) -> Session:
@@ -118,9 +131,11 @@ class AgentPool:
         config = config or AgentConfig()
         name = self._free_id(agent_id or config.agent_id)
         self._agents[name] = None
+        stays = ExitStack()
         try:
-            agent = await self._make(name, config)
+            agent = await self._make(name, config, stays)
         except BaseException:
+            stays.close()
             del self._agents[name]
             raise
         self._agents[name] = agent
@@ -141,6 +156,7 @@ class AgentPool:
             return False
         del self._agents[agent_id]
         await agent.dispatcher.aclose()
+        agent.stays.close()
         return True
 
     async def aclose(self) -> None:
@@ -169,15 +185,17 @@ class AgentPool:
             why = "it takes letters, digits, '.', '_' and '-', at most 64, and begins with a letter or a digit"
             raise NexusError("usage", f"agent id {wanted[:80]!r}", why, "Choose another one")
         if wanted in self._agents:
-            raise NexusError("usage", f"agent {wanted}", "there is one of this id", "Choose another id, or destroy it")
+            raise InUseError(f"agent {wanted}", "there is one of this id", "Choose another id, or destroy it")
         if len(self._agents) >= MOST_AGENTS:
             raise NexusError("limit", "no further agent", f"there are {MOST_AGENTS}", "Destroy one")
         return wanted or f"agent-{secrets.token_hex(4)}"
 
-    async def _make(self, name: str, config: AgentConfig) -> Agent:
-        folder = Path(os.path.realpath(config.cwd or self.shared.cwd or Path.cwd()))
+    async def _make(self, name: str, config: AgentConfig, stays: ExitStack) -> Agent:
+        resumed = self._find_session(config.session) if config.session else None
+        known = Path(resumed.folder) if resumed else self.shared.cwd or Path.cwd()
+        folder = Path(os.path.realpath(config.cwd or known))
         if not os.path.isdir(folder):
-            raise NexusError("usage", f"folder {folder}", "there is no such folder", "Name one that exists")
+            raise NexusError("usage", f"folder {folder}", "there is no such folder", "Name one that exists: cwd")
         settings = self.shared.config or _settings_in(folder)
         prompt, lines = config.system_prompt, tuple[str, ...]()
         if prompt is None and self.shared.prompt_loader is not None:
@@ -186,10 +204,13 @@ class AgentPool:
         provider = self._shared_provider(settings)
         options = Options(
             folder,
-            self._model(config, settings),
-            effort=settings.effort,
+            self._model(config, settings) if config.model or not resumed else "",
+            effort=config.effort or settings.effort,
             recipe=config.recipe,
             front=RUN,
+            resume=resumed.id if resumed else "",
+            worktree=resumed.worktree if resumed and folder == known else "",
+            limits=config.limits,
             allow=self._level(config, settings),
             most_allow=self._highest_level(settings).allow,
             allow_from="server",
@@ -197,9 +218,11 @@ class AgentPool:
             served=True,
             system_prompt=prompt,
         )
+        if here := find_worktree(folder):
+            stays.callback(stay_in(here).end)
         approver = ClientApprover()
         opened = partial(open_session, settings=settings, approver=approver, provider=provider, services=SERVICES)
-        session = opened(options, ledger=self._shared_ledger(options))
+        session = opened(options, ledger=self.open_ledger())
         dispatcher = AgentDispatcher(session, session.context, approver=approver, opened=opened)
         try:
             begun = [event async for event in session.act(_do_nothing)]
@@ -207,7 +230,7 @@ class AgentPool:
             await session.aclose()
             raise
         dispatcher.unheard += (*map(Notice, (*lines, *self.notices, *session.take_notices())), *begun)
-        return Agent(name, dispatcher)
+        return Agent(name, dispatcher, stays)
 
     def _model(self, config: AgentConfig, settings: Settings) -> str:
         named = config.model or self.shared.model or str(getattr(self.shared.provider, "model", ""))
@@ -216,21 +239,38 @@ class AgentPool:
 
     def _level(self, config: AgentConfig, settings: Settings) -> str | None:
         """Return the level of an agent: its own or that of the settings and a trusted project, never above the pool's.
-        None if neither the agent nor the pool names one, so that the settings apply."""
+        None if neither the agent nor the pool names one, so that the settings apply. Raise `NexusError` for a higher
+        one if the agent is `strict`."""
         wanted = None if config.allow is None else require_level(config.allow, "level")
         if wanted is None and self.shared.allow is None:
             return None
-        return (self._highest_level(settings) & Limits(allow=wanted)).allow
+        highest = self._highest_level(settings)
+        if config.strict and wanted and not Limits(allow=wanted) <= highest:
+            most = name_level(highest.allow or LEVELS[0])
+            why = f"this server allows at most {most}"
+            raise NexusError("denied", f"level {config.allow}", why, f"nexus serve --allow {name_level(wanted)}")
+        return (highest & Limits(allow=wanted)).allow
 
     def _highest_level(self, settings: Settings) -> Limits:
         """Return the level that no agent passes: the pool's, else that of the settings and a trusted project."""
         own = Limits(allow=settings.allow or "read") & Limits(allow=settings.project.allow)
         return own if self.shared.allow is None else Limits(allow=parse_level(self.shared.allow))
 
-    def _shared_ledger(self, options: Options) -> Ledger:
+    def _find_session(self, key: str) -> SessionInfo:
+        """Return the session to continue; raise `InUseError` if an agent of the pool, or a worker of one, has it."""
+        ledger = self.open_ledger()
+        found = ledger.find_session(key)
+        name = next((agent.agent_id for agent in self.list() if agent.session.id == found.id), "")
+        if name or ledger.is_locked(found.id):
+            why = f"agent {name} works in it" if name else "a worker works in it"
+            raise InUseError(f"session {found.id} is open elsewhere", why, "Use that agent, or destroy it")
+        return found
+
+    def open_ledger(self) -> Ledger:
+        """Return the ledger of the pool, opened with the first call. Raises `NexusError`."""
         if self._ledger is None:
             if self.shared.base_log_dir is None:
-                self._ledger = open_ledger(options, self.notices)
+                self._ledger = open_ledger(Options(self.shared.cwd or Path.cwd()), self.notices)
             else:
                 self._ledger = Ledger.open(private_dir(Path(self.shared.base_log_dir).absolute()) / "ledger.db")
                 self.notices.extend(self._ledger.notices)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from nexus_cli.core.approval import Allow, Defer, Deny
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, ContextDrop, Event, ToolQueue
+from nexus_cli.core.event import AgentEvent, ApprovalAnswer, ApprovalRequest, ContextDrop, Event, ToolQueue
 from nexus_cli.core.message import ToolResult
 from nexus_cli.lane.drop_list import drop_value
 
@@ -103,14 +103,23 @@ def failure_result(error: NexusError) -> AskResult:
     }
 
 
+def question_id(call_id: str, worker: str) -> str:
+    """Return the id of a question: the id of its call; for a worker's call, behind the worker's name."""
+    return f"{worker}:{call_id}" if worker else call_id
+
+
 def event_value(event: Event) -> tuple[str, dict[str, Any]] | None:
     """Return type and fields of `event`; None if `nexus docs json` has no such type."""
-    mark = {}
+    mark, worker = {}, ""
     if isinstance(event, AgentEvent):
+        worker = event.agent
         mark, event = {"agent": event.agent, "lane": event.lane}, event.event
     if isinstance(event, ToolQueue):
         return None
     same: Mapping[str, Any] = drop_value(event.drop) if isinstance(event, ContextDrop) else {}
+    if isinstance(event, ApprovalRequest | ApprovalAnswer):
+        call = event.question.call.id if isinstance(event, ApprovalRequest) else event.call_id
+        same = {"id": question_id(call, worker)}
     return event.kind, {**mark, **same, **to_json_value(event)}
 
 

@@ -290,11 +290,14 @@ class Session:
         if text.strip():
             self._control.steering.append(SteeringWords(text, tuple(pasted), tuple(files), source))
 
-    def take_back(self) -> list[str]:
-        """Withdraw and return the messages that were not delivered to the running turn yet, oldest first."""
-        words = [one.text for one in self._control.steering]
-        self._control.steering.clear()
-        return words
+    def take_back(self, text: str = "") -> list[str]:
+        """Withdraw and return the messages that were not delivered to the running turn yet, oldest first; with `text`
+        the newest of that text alone."""
+        steering = self._control.steering
+        taken = [one for one in steering if one.text == text][-1:] if text else list(steering)
+        for one in taken:
+            steering.remove(one)
+        return [one.text for one in taken]
 
     def take_newest(self) -> str:
         """Withdraw and return the newest of these messages, "" if there are none."""

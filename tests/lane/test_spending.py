@@ -64,3 +64,9 @@ def test_a_report_that_cannot_be_so_switches_no_limit_off_and_ends_no_turn_early
     ends = [event.usage for event in events if isinstance(event, StepEnd)]
     assert all(500 < usage.input < 9_000 for usage in ends)
     assert not any(event.why for event in events if isinstance(event, CacheResult))
+
+
+@pytest.mark.parametrize("limit", [1e30, 1e308])
+def test_a_limit_beyond_all_money_leaves_the_cap_to_the_model(limit: float) -> None:
+    spending = Spending(Limits(max_cost=limit))
+    assert spending.output_cap(TIERED, 1_000) == Spending(Limits()).output_cap(TIERED, 1_000)

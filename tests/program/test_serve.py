@@ -64,7 +64,7 @@ def test_it_serves_until_it_is_told_to_stop(place: Stage) -> None:
                 made = await client.create_agent("w")
                 result = await client.send("w", "hi")
                 assert result["ok"] and result["session"] == made["session"]
-                events = [event async for event in client.stream("w", "again")]
+                events: list[Any] = [event async for event in client.stream("w", "again")]
                 assert events[-1]["type"] == "result" and events[-1]["ok"]
                 await client.shutdown()
                 return str(made["session"])

@@ -258,7 +258,7 @@ async def test_what_a_command_does_to_the_session_is_an_event_before_its_result(
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")
         await served.client.send("a", "hello")
-        seen: list[dict[str, Any]] = []
+        seen = list[Any]()
 
         async def listen() -> None:
             async for event in served.client.events("a"):
@@ -288,7 +288,7 @@ async def test_the_conversation_is_its_newest_turns_as_events(tmp_path: Path) ->
         assert (await served.client.get_conversation("a"))["turns"] == []
         for text in ("one", "two", "three"):
             await served.client.send("a", text)
-        value = await served.client.get_conversation("a", 2)
+        value: Any = await served.client.get_conversation("a", 2)
         assert value["end"]["turns"] == 3 and value["end"]["finished"] and value["end"]["assistant"] == "echo three"
         texts = [[event["text"] for event in turn if "text" in event] for turn in value["turns"]]
         assert texts == [["three", "echo three"], ["two", "echo two"]]

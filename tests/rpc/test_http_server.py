@@ -257,7 +257,7 @@ async def test_a_storm_of_connections_keeps_nobody_out_who_has_the_token(tmp_pat
                 one.writer.transport.abort()
 
 
-async def _follow(served: Served, into: list[dict[str, Any]]) -> None:
+async def _follow(served: Served, into: list[Any]) -> None:
     async for event in served.client.events("w"):
         into.append(event)
 
@@ -477,7 +477,10 @@ async def test_a_bug_in_a_turn_ends_its_stream_and_the_agent_goes_on(
         await served.client.create_agent("a")
         with monkeypatch.context() as broken:
             broken.setattr("nexus_cli.session.session.Session.result", lambda self, outcome: 1 // 0)
-            events = [event async for event in served.client.stream("a", "hi")]
+            events: list[Any] = []
+            with pytest.raises(ConnectionError, match="without a result"):
+                async for event in served.client.stream("a", "hi"):
+                    events.append(event)
             assert events[-1]["type"] == "turn.end"
             assert (await served.error(_send("hi")))[0] == -32603
         assert (await served.client.send("a", "hi"))["text"] == "echo hi"

@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from json_shape import problems
 from rpc.serving import MODEL, TOKEN, Answering, Reply, Served, serving, until, words
+from worktrees.repository import make_project, make_worktree
 
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import places
@@ -43,7 +44,8 @@ async def test_send_answers_with_the_result_object(tmp_path: Path) -> None:
         assert (result["type"], result["version"], result["ok"], result["exit"]) == ("result", 1, True, 0)
         assert result["text"] == "echo hello" and result["session"] == made["session"] and result["model"] == MODEL
         (listed,) = await served.client.list_agents()
-        assert listed == made | {
+        assert made["limits"] == {"max_steps": 200}
+        assert listed == {"agent_id": "a", "session": made["session"]} | {
             "state": "idle",
             "model": MODEL,
             "used": result["context"]["used"],
@@ -70,14 +72,16 @@ async def test_a_failed_turn_is_an_error_with_its_kind(tmp_path: Path) -> None:
         with pytest.raises(CallError) as failed:
             await served.client.send("a", "")
         assert failed.value.code == -32004
-        assert failed.value.data.keys() == {"kind", "message", "hint"} and failed.value.data["kind"] == "usage"
+        data = failed.value.data
+        assert data.keys() == {"kind", "message", "hint", "usage", "session", "text"} and data["kind"] == "usage"
+        assert data["session"] == (await served.client.list_agents())[0]["session"]
 
 
 async def test_a_streamed_turn_is_its_events_numbered_from_0_and_ends_with_the_result(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")
         for _ in range(2):
-            events = [event async for event in served.client.stream("a", "hello")]
+            events: list[Any] = [event async for event in served.client.stream("a", "hello")]
             assert [event["seq"] for event in events] == list(range(len(events)))
             kinds = [event["type"] for event in events]
             assert kinds[:2] == ["session.start", "turn.start"] and kinds[-2:] == ["turn.end", "result"]
@@ -244,14 +248,14 @@ async def test_a_client_that_listens_answers_questions(
 ) -> None:
     async with serving(tmp_path, Answering(shell_then_done)) as served:
         await served.client.create_agent("a")
-        result: dict[str, Any] = {}
+        result: Any = {}
         async for event in served.client.stream("a", "run it"):
             if event["type"] == "approval.ask":
                 assert (await served.client.list_agents())[0]["state"] == "asking"
                 with pytest.raises(CallError) as failed:
                     await served.client.approve("a", "c99", answer)
                 assert failed.value.code == -32003
-                await served.client.approve("a", event["question"]["call"]["id"], answer, given)
+                await served.client.approve("a", event["id"], answer, given)
                 with pytest.raises(CallError):
                     await served.client.approve("a", event["question"]["call"]["id"], answer, given)
             result = event
@@ -274,11 +278,12 @@ def hand_over(request: Request) -> Reply:
 async def test_a_question_of_a_worker_is_answered_under_its_name(tmp_path: Path) -> None:
     async with serving(tmp_path, Answering(hand_over)) as served:
         await served.client.create_agent("a")
-        events = []
+        events = list[Any]()
         async for event in served.client.stream("a", "hand over"):
             events.append(event)
             if event["type"] == "approval.ask":
                 assert event["agent"] == "w1" and event["lane"]
+                assert event["id"] == f"w1:{event['question']['call']['id']}"
                 await served.client.approve("a", f"w1:{event['question']['call']['id']}", "once")
         assert (tmp_path / "made").exists() and events[-1]["text"] == "reported"
         assert {event.get("agent") for event in events} == {None, "w1"}
@@ -370,9 +375,9 @@ async def test_the_first_turn_begins_with_what_came_up_before_anybody_could_list
     async with serving(tmp_path) as served:
         for name in "ab":
             await served.client.create_agent(name)
-            events = [event async for event in served.client.stream(name, "hi")]
+            events: list[Any] = [event async for event in served.client.stream(name, "hi")]
             assert events[0]["type"] == "notice" and "kept in memory" in events[0]["text"]
-            again = [event async for event in served.client.stream(name, "hi")]
+            again: list[Any] = [event async for event in served.client.stream(name, "hi")]
             assert again[0]["type"] == "session.start"
 
 
@@ -475,7 +480,7 @@ async def test_a_model_folder_and_recipe_can_be_an_agents_own(tmp_path: Path) ->
     inner = tmp_path / "inner"
     inner.mkdir()
     async with serving(tmp_path) as served:
-        await served.client.create_agent("a", model="openai/other", cwd="inner", recipe="chat", allow="edit")
+        await served.client.create_agent("a", model="openai/other", cwd="inner", recipe="chat", allow="read")
         agent = served.pool.get("a")
         assert agent is not None
         assert (agent.session.model, agent.session.folder) == ("openai/other", inner)
@@ -614,11 +619,21 @@ async def test_every_result_has_the_type_that_is_described(tmp_path: Path) -> No
         ("run_command", {"agent_id": "a", "name": "cost"}),
         ("compact", {"agent_id": "a"}),
         ("cancel", {"agent_id": "a"}),
+        ("unqueue", {"agent_id": "a"}),
+        ("list_sessions", {"limit": 5}),
+        ("list_workers", {"agent_id": "a"}),
+        ("worktree_list", {}),
+        ("worktree_diff", {"name": "beside", "stat": True}),
+        ("worktree_apply", {"name": "beside"}),
+        ("worktree_remove", {"name": "beside", "force": True}),
         ("destroy_agent", {"agent_id": "a"}),
         ("shutdown", {}),
     ]
     assert {name for name, _ in steps} == METHODS.keys() - {"steer", "approve"}, "which return the same as cancel"
-    async with serving(tmp_path) as served:
+    make_project(tmp_path / "project")
+    record, _ = make_worktree(tmp_path / "project", "beside")
+    (record.folder / "new.txt").write_text("x\n")
+    async with serving(tmp_path / "project") as served:
         for name, params in steps:
             result = await served.client.call(name, **params)
             assert [*problems(result, METHODS[name].result)] == [], name

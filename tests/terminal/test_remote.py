@@ -74,6 +74,10 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
         made.idle()
     listed = "\n".join(made.scrollback()).rpartition("/help all")[2]
     assert "/copy" in listed and "/export" not in listed, "it lists what works here"
+    made.send("?")
+    made.wait_for("pastes an image")
+    assert "runs a shell command" not in made.text and "back to a message" not in made.text
+    made.send("\x7f")
     made.send("exit\r")
     made.wait_for("Come back with: nexus --connect")
     assert not [path for path in here.folder.iterdir() if "stolen" in path.name]
@@ -192,7 +196,7 @@ def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, re
 def test_wrong_places_are_one_line(repl: Opens, places: Callable[..., Place], opened: Any) -> None:
     here = places(["x"])
     for arguments, said in (
-        (("--connect", "http://127.0.0.1:9"), "token file"),
+        (("--connect", "http://127.0.0.1:9"), "http://127.0.0.1:9: no server"),
         (("--connect", "http://127.0.0.1:99999"), "not a server URL"),
         (("--connect", "http://[::1"), "not a server URL"),
         (("--connect", "somewhere"), "not a server URL"),

@@ -1,8 +1,10 @@
 """The results of the server's methods; `send` and `get_context` return objects of other modules."""
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types.ask_result import ErrorObject
+from nexus_cli.core.json_types.setup_reports import WorkerObject
+from nexus_cli.core.json_types.stream_lines import EventLine, ResultLine, StreamLine
 
 AgentActivity = Literal["idle", "running", "asking", "waiting"]
 
@@ -13,11 +15,28 @@ class Acknowledged(TypedDict):
     ok: Literal[True]
 
 
+class AgentLimits(TypedDict, total=False):
+    """Limits of each turn of an agent. An absent one does not bind."""
+
+    max_steps: int
+    """Model requests."""
+    max_total_tokens: int
+    """Input and output tokens."""
+    max_cost: float
+    """US dollars."""
+    timeout: float
+    """Seconds."""
+
+
 class CreatedAgent(TypedDict):
     """`create_agent`."""
 
     agent_id: str
     session: str
+    allow: str
+    """Its permission level."""
+    limits: AgentLimits
+    """Those in force, also from settings and recipe."""
 
 
 class ListedAgent(TypedDict):
@@ -86,18 +105,121 @@ class CommandResult(TypedDict):
     """Error of the command after these calls."""
 
 
+class WorkerList(TypedDict):
+    """`list_workers`."""
+
+    workers: list[WorkerObject]
+    """Each followed by its own workers."""
+
+
+class UnqueuedTexts(TypedDict):
+    """`unqueue`."""
+
+    texts: list[str]
+    """The messages that were taken back, oldest first."""
+
+
+class WorktreeDiff(TypedDict):
+    """`worktree_diff`."""
+
+    diff: str
+    """A patch; with `stat` the changed lines of each file."""
+
+
+class ConflictObject(TypedDict):
+    """A path that could not be merged."""
+
+    path: str
+    why: str
+    is_marked: bool
+    """True if both versions are marked in the file; else the project's was kept."""
+
+
+class AppliedWorktree(TypedDict):
+    """`worktree_apply`."""
+
+    version: Literal[1]
+    name: str
+    folder: str
+    written: list[str]
+    """Paths that were changed in the project."""
+    there: list[str]
+    """Paths that the project had already."""
+    conflicts: list[ConflictObject]
+    nothing_new: bool
+    """True if every change was applied before."""
+
+
+class RemovedWorktree(TypedDict):
+    """`worktree_remove`."""
+
+    removed: Literal[True]
+    note: str
+    """Commits that can still be reached, or empty."""
+
+
 class Conversation(TypedDict):
     """`get_conversation`."""
 
     end: dict[str, Any]
     """The session and its newest turn: `short` id, `name`, time, `turns`, `open` calls, whether it is `finished`."""
-    turns: list[list[dict[str, Any]]]
+    turns: list[list[EventLine]]
     """The newest turns, the newest first, each as events of the stream."""
+
+
+class MessageFunction(TypedDict):
+    """A call in a message."""
+
+    name: str
+    arguments: str
+    """JSON."""
+
+
+class MessageCall(TypedDict):
+    """A tool call in a message."""
+
+    id: str
+    type: Literal["function"]
+    function: MessageFunction
+
+
+class MessageObject(TypedDict):
+    """A message in the form of Chat Completions."""
+
+    entry: int
+    """Its number in the session."""
+    at: str
+    """ISO 8601, UTC."""
+    role: str
+    content: str
+    tool_calls: NotRequired[list[MessageCall]]
+    tool_call_id: NotRequired[str]
 
 
 class MessageList(TypedDict):
     """`get_messages`."""
 
-    messages: list[dict[str, Any]]
+    messages: list[MessageObject]
     """Oldest first."""
     total: int
+
+
+class GapLine(StreamLine):
+    """In the place of events that are no longer kept."""
+
+    type: Literal["gap"]
+    first: int
+    """The number of the first of them."""
+    last: int
+
+
+class CutLine(TypedDict):
+    """The last event of a client that read too slowly; it has no number."""
+
+    v: Literal[1]
+    type: Literal["cut"]
+    why: str
+
+
+ServerEvent = EventLine | ResultLine | GapLine | CutLine
+"""An event of an agent, as the server sends it."""

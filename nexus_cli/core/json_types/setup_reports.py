@@ -235,11 +235,37 @@ class EntryObject(TypedDict):
     tokens: int
 
 
+class WorkerObject(TypedDict):
+    """A worker of a session."""
+
+    id: str
+    """`w1`; `w1.1` for a worker of `w1`."""
+    session: str
+    """Empty before it has one."""
+    task: str
+    recipe: str
+    state: str
+    """`waiting`, `running`, `asking`, `finished`, `failed`, `stopped`; `unknown` if its process was killed."""
+    doing: str
+    """Its current activity."""
+    steps: int
+    seconds: float
+    tokens: int
+    cost_usd: float | None
+    changed: list[str]
+    worktree: str
+    left: str
+    """The changes in its worktree."""
+    to_review: bool
+    """True if its worktree has changes."""
+    error: str
+
+
 class SessionReport(SessionObject):
     """`nexus sessions show ID --json`."""
 
     version: Literal[1]
-    workers: list[dict[str, Any]]
+    workers: list[WorkerObject]
     entries: list[EntryObject]
 
 

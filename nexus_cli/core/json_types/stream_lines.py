@@ -7,6 +7,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UsageObject
 from nexus_cli.core.json_types.context_report import BudgetObject, SectionObject
+from nexus_cli.core.json_types.setup_reports import WorkerObject
 
 
 class StreamLine(TypedDict):
@@ -246,6 +247,8 @@ class ApprovalAskLine(StreamLine):
     """A call waits for permission."""
 
     type: Literal["approval.ask"]
+    id: str
+    """For `approve`: the id of the call; for a worker's call with the worker before it, `w1:c3`."""
     question: QuestionObject
 
 
@@ -253,6 +256,8 @@ class ApprovalAnswerLine(StreamLine):
     """The answer to `approval.ask`."""
 
     type: Literal["approval.answer"]
+    id: str
+    """That of `approval.ask`."""
     call_id: str
     answer: AllowObject | DenyObject | DeferObject
 
@@ -359,11 +364,23 @@ class TurnEndLine(StreamLine):
     outcome: OutcomeObject
 
 
+class WorkerStateObject(WorkerObject):
+    """A worker as it is now."""
+
+    call: str
+    """The call that started it."""
+    model: str
+    """Empty for that of its parent."""
+    folder: str
+    scope: dict[str, Any]
+    """Its limits."""
+
+
 class AgentStateLine(StreamLine):
     """A worker waits, works or has ended."""
 
     type: Literal["agent.state"]
-    worker: dict[str, Any]
+    worker: WorkerStateObject
 
 
 class ResultLine(StreamLine, AskResult):

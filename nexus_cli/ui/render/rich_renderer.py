@@ -25,7 +25,7 @@ from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
-from nexus_cli.ui.render.spinner import Spinner
+from nexus_cli.ui.render.spinner import RECONNECTING, Spinner
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
 from nexus_cli.ui.render.worker_tree import WorkerTree
@@ -34,7 +34,7 @@ USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
 """Causes of drops that need no warning: a long output, or a compaction that was requested or announced."""
 ASKED = ("person", "unanswered")
 """Sources of a refusal after a question to the person, whose own line has just shown it."""
-WAITING, PREPARING, RECONNECTING = "waiting for the model", "preparing the request", "reconnecting"
+WAITING, PREPARING = "waiting for the model", "preparing the request"
 
 
 class RichRenderer:
@@ -141,6 +141,7 @@ class RichRenderer:
     def show_connection(self, *, is_lost: bool) -> None:
         """Show that the events of a running turn do not arrive, or that they do again."""
         if self._in_turn:
+            self._version += 1
             self._spinner.phase(RECONNECTING if is_lost else WAITING)
 
     def show_held(self) -> None:
@@ -262,7 +263,8 @@ class RichRenderer:
         return list(self._seen[1])
 
     def _live(self, rows: int, width: int, now: float) -> list[str]:
-        beside = self._workers.besides(self._calls) if self._in_turn else []
+        is_known = self._in_turn and not self._spinner.is_reconnecting
+        beside = self._workers.besides(self._calls) if is_known else []
         blocks = [self._workers.running_lines(worker, width, self._live_theme) for worker in beside]
         below = live_area.fit_blocks(blocks, max(1, rows // 2), width, self._live_theme) if blocks else []
         lines, kind = self._open_lines(rows - len(below), width, now)
@@ -276,7 +278,7 @@ class RichRenderer:
     def _open_lines(self, rows: int, width: int, now: float) -> tuple[list[str], str]:
         """Return the open text in at most `rows` lines, and its kind; "" for none."""
         paint, prose = self._theme.paint, min(width, PROSE)
-        calls = [call for call in self._calls.values() if not call.asked]
+        calls = [call for call in self._calls.values() if not (call.asked or self._spinner.is_reconnecting)]
         if calls or (self._group and not self._markdown.is_open):
             held, theme = self._group.live_lines(width, self._live_theme) if self._group else [], self._live_theme
             running = live_area.call_lines(calls, self._workers, now, max(1, rows - len(held)), width, theme)

@@ -15,6 +15,8 @@ SPEED = 10
 """Frames per second."""
 SILENT = 10.0
 """Seconds without new text of an answer after which this is shown."""
+RECONNECTING = "reconnecting"
+"""The phase in which the events of a turn do not arrive."""
 
 
 class Spinner:
@@ -33,6 +35,11 @@ class Spinner:
         """True if running calls are shown elsewhere, each with its time."""
         self.worker_asks = False
         """True if a question about a worker's call waits for the person."""
+
+    @property
+    def is_reconnecting(self) -> bool:
+        """True while nothing is known of the running work."""
+        return self._phase == RECONNECTING
 
     def moving(self, calls: Iterable[OpenCall]) -> bool:
         """True if work is in progress; False while a question about one of `calls` or a worker's call waits for the
@@ -59,7 +66,7 @@ class Spinner:
         if not self._phase:
             return ""
         room = max(1, width - 1)
-        running = list(calls)
+        running = [] if self.is_reconnecting else list(calls)
         if not self.moving(running):
             return self._theme.paint("warn", cut("waiting for your answer", room))
         frames = self._theme.signs.frames

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -22,15 +22,15 @@ from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.limits import PLAN, name_level
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.permission.approvals import TAKEN_BACK
-from nexus_cli.rpc.client_approver import question_id
 from nexus_cli.rpc.jsonrpc import TURN_FAILED
 from nexus_cli.rpc.served_command import refuse_elsewhere
-from nexus_cli.session.event_json import read_event
+from nexus_cli.session.event_json import question_id, read_event
 from nexus_cli.session.session import CYCLE
 from nexus_cli.text.cells import cut, one_line
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.conversation import CUT_SHORT
+from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.shell_line import ShellLine
 
@@ -57,7 +57,7 @@ REMOTE_KEYS = {
     "Tab": "completes /commands and @files",
     "!COMMAND": "",
 }
-"""Keys of `/help` with their meaning here; "" for one that does not work."""
+"""Keys of `/help` and `?` with their meaning here; "" for one that does not work."""
 NO_LIST = "Over --connect there is no list to choose from: name one behind the command."
 PLAN_IS_OPEN = "To go on with this plan: /plan turns plan mode off; then tell the agent to proceed."
 
@@ -94,6 +94,7 @@ class RemoteAgent:
         """Texts of this client whose turn has not begun."""
         self._in_turn = agent["state"] in AT_WORK
         self.undelivered: list[str] = []
+        self._steering = asyncio.Lock()
         self._seen = agent["next"]
         """The number of the next event."""
         self._is_calling = False
@@ -170,10 +171,12 @@ class RemoteAgent:
     async def steer(self, trigger: Trigger) -> bool:
         self.undelivered.append(trigger.text)
         try:
-            await self._client.steer(self.agent_id, trigger.text)
+            async with self._steering:
+                await self._client.steer(self.agent_id, trigger.text)
         except (CallError, ConnectionError):
-            self.undelivered.remove(trigger.text)
-            return False
+            if trigger.text in self.undelivered:  # else it was taken back meanwhile
+                self.undelivered.remove(trigger.text)
+                return False
         return True
 
     def cancel(self) -> bool:
@@ -186,7 +189,18 @@ class RemoteAgent:
         return []  # they are at the server, as is the newest one
 
     def take_newest(self) -> str:
-        return ""
+        if not self.undelivered:
+            return ""
+        text = self.undelivered.pop()
+        self._begin(self._unqueue(text))
+        return text
+
+    async def _unqueue(self, text: str) -> None:
+        """Take a text back from the server; say so if the turn has used it."""
+        async with self._steering:  # behind the call that sent it
+            taken = await self._client.unqueue(self.agent_id, text)
+        if not taken["texts"]:
+            self.repl.show_note(f"already sent: {brief(text)}", "warn")
 
     def can_continue(self, outcome: e.Outcome) -> bool:
         return False  # it is not known here
@@ -302,7 +316,7 @@ class RemoteAgent:
         while True:
             try:
                 async for line in self._client.events(self.agent_id, after, self._note_connection):
-                    after = line.get("seq", after)
+                    after = after if line["type"] == "cut" else line["seq"]
                     self._take(line)
                 why = "the server has ended the connection"
             except CallError as error:
@@ -397,8 +411,13 @@ def _help_here(value: Mapping[str, Any]) -> Mapping[str, Any]:
     if command := value.get("command"):
         return {**value, "command": _command_here(command)}
     groups = [{**group, "commands": list(map(_command_here, group["commands"]))} for group in value["groups"]]
-    keys = [(names, REMOTE_KEYS.get(names, what)) for names, what in value["keys"]]
-    return {**value, "groups": groups, "keys": [row for row in keys if row[1]]}
+    return {**value, "groups": groups, "keys": keys_here(value["keys"])}
+
+
+def keys_here(keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the keys that work over --connect, each with what it does there."""
+    found = [(names, REMOTE_KEYS.get(names, what)) for names, what in keys]
+    return [row for row in found if row[1]]
 
 
 def _command_here(command: Mapping[str, Any]) -> Mapping[str, Any]:

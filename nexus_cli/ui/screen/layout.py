@@ -6,7 +6,7 @@ terminal counts differently cannot shift the text after it. prompt-toolkit draws
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol
@@ -125,6 +125,8 @@ class ScreenLayout(Container):
         """Replaces the status line while it is not empty."""
         self.help = False
         """True if the list of keys is shown below the box."""
+        self.keys: Sequence[tuple[str, str]] = KEYS
+        """The keys of that list, each with what it does."""
         self.last: Callable[[], Screen | None] = lambda: None
         """Returns the screen that the terminal shows."""
         self.drawn: Mapping[int, str] = {}
@@ -165,7 +167,7 @@ class ScreenLayout(Container):
         if picking or (self._question.is_open and self._question.keys and self._box.empty):
             box = 0  # one prompt: the field replaces the box
         free = rows - panel - box
-        helps = min(len(key_rows(columns - 1)), max(0, free - 2)) if self.help else 0
+        helps = min(len(key_rows(self.keys, columns - 1)), max(0, free - 2)) if self.help else 0
         free -= helps
         status = 1 if rows >= 3 and free > 0 else 0
         # One row is left to printed text if there is room.
@@ -225,7 +227,7 @@ class ScreenLayout(Container):
             box = WritePosition(write_position.xpos, y, columns, plan.box)
             self._inner.write_to_screen(screen, mouse_handlers, box, parent_style, erase_bg, z_index)
         y += plan.box
-        rows.update(enumerate(key_rows(columns - 1)[: plan.help], y))
+        rows.update(enumerate(key_rows(self.keys, columns - 1)[: plan.help], y))
         y += plan.help
         if plan.status:
             rows[y] = self.hint or self.shown.status
@@ -255,10 +257,10 @@ class ScreenLayout(Container):
         self._written, self.drawn, self._drawn_on = written, drawn, screen
 
 
-def key_rows(columns: int) -> list[str]:
-    """Return the list of keys in rows of at most `columns` columns, in two columns if they fit."""
-    size = max(len(keys) for keys, _ in KEYS) + 2 if columns >= ROOMY else 0
-    shown = [f"{keys + '  ':<{size}}{what}" for keys, what in KEYS]
+def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
+    """Return a list of keys in rows of at most `columns` columns, in two columns if they fit."""
+    size = max(len(keys) for keys, _ in listed) + 2 if columns >= ROOMY else 0
+    shown = [f"{keys + '  ':<{size}}{what}" for keys, what in listed]
     half = (len(shown) + 1) // 2
     left = max(map(len, shown[:half])) + 3
     if left + max(map(len, shown[half:])) > columns:

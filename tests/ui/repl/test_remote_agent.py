@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rpc.serving import Answering, serving, until
+from rpc.serving import Answering, Reply, serving, until
 from ui.repl.test_repl import Kept
 
 from nexus_cli.client import Client
+from nexus_cli.core.request import Request
 from nexus_cli.rpc import dispatcher
 from nexus_cli.rpc.http_server import MOST_BODY
 from nexus_cli.ui.input.paste import TypedMessage
@@ -130,7 +131,7 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.3)
     provider, real, calls = Answering(gates={"first": asyncio.Event()}), Client.events, list[Any]()
 
-    async def breaks_once(client: Client, *given: Any) -> AsyncIterator[dict[str, Any]]:
+    async def breaks_once(client: Client, *given: Any) -> AsyncIterator[Any]:
         calls.append(given)
         async for event in real(client, *given):
             yield event
@@ -151,6 +152,75 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
         await idle(repl)
 
     play(tmp_path, scene, provider)
+
+
+def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.3)
+    waits = "until [ -e go ]; do sleep 0.05; done"
+    real, calls = Client.events, list[Any]()
+
+    def works(request: Request) -> Reply:
+        return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": waits})]
+
+    async def breaks_once(client: Client, *given: Any) -> AsyncIterator[Any]:
+        calls.append(given)
+        async for event in real(client, *given):
+            yield event
+            if len(calls) == 1 and event["type"] == "tool.call":
+                await asyncio.sleep(0.05)
+                raise ConnectionError("the connection broke off")
+
+    monkeypatch.setattr(Client, "events", breaks_once)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        await until(lambda: calls)
+        say(repl, "first")
+        await until(lambda: "connection lost (http://" in view.text)
+        assert "reconnecting" in repl.spinner() and waits not in "".join(repl.live(10))
+        await until(lambda: waits in "".join(repl.live(10)))
+        (tmp_path / "go").touch()
+        await until(lambda: "done" in view.text)
+        await idle(repl)
+
+    play(tmp_path, scene, Answering(works), allow="all")
+
+
+def test_a_message_to_the_running_turn_is_taken_back_from_the_server(tmp_path: Path) -> None:
+    provider = Answering(gates={"first": asyncio.Event()})
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "first")
+        await until(lambda: provider.asked)
+        for text in ("one", "two"):
+            say(repl, text)
+            await until(lambda: any(text in line for line in repl.queued()))  # noqa: B023
+        assert repl.take_back() == "two" and len(repl.queued()) == 1
+        assert repl.take_back() == "one" and repl.queued() == [] and repl.take_back() == ""
+        say(repl, "three")
+        await until(lambda: repl.queued())
+        assert isinstance(repl.backend, RemoteAgent)
+        async with repl.backend._steering:  # the calls before are answered
+            pass
+        provider.gates["first"].set()
+        await until(lambda: "echo three" in view.text)
+        await idle(repl)
+
+    assert "already sent" not in play(tmp_path, scene, provider).text
+    said = [str(one["content"]) for one in provider.seen[-1] if one["role"] == "user"]
+    assert "three" in said[-1] and not any("two" in text or "one" in text.split() for text in said)
+
+
+def test_a_message_that_was_used_meanwhile_is_said_to_be_sent(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        await until(lambda: repl.jobs.current is None)
+        assert isinstance(repl.backend, RemoteAgent)
+        repl.backend.undelivered.append("gone")
+        assert repl.take_back() == "gone"
+        await until(lambda: "already sent: gone" in view.text)
+
+    play(tmp_path, scene)
 
 
 def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
