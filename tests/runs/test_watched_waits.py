@@ -51,7 +51,7 @@ def server_that_never_ends() -> Iterator[str]:
 def test_a_server_that_sends_without_end_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait_conditions, "SECONDS", 0.2)
     with server_that_never_ends() as url:
-        assert wait_conditions.request_status(url) == 200, "the first line had come"
+        assert wait_conditions.request_page(url, 0) == (200, ""), "the first line had come"
 
 
 def test_a_look_that_takes_long_holds_up_no_other_run(_isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
