@@ -283,7 +283,7 @@ class CallPermission:
         targets: Mapping[str, Path] | None,
         extra: tuple[PermissionRule, ...],
     ) -> Permission:
-        rule = self._find_rule(tool, targets, extra)
+        rule = self._find_rule(tool, targets, extra, str(arguments.get(tool.reaches, "")))
         named = (f"{rule.decision} {rule.text}", rule.origin) if rule else ("", "")
         if rule is not None and rule.decision == "deny":
             return Permission(Denial("{} ({})".format(*named)), None, *named)
@@ -311,14 +311,16 @@ class CallPermission:
         return Permission(verdict, None, *named) if isinstance(verdict, Grant) else Permission(verdict, offers=offers)
 
     def _find_rule(
-        self, tool: Tool, targets: Mapping[str, Path] | None, extra: tuple[PermissionRule, ...]
+        self, tool: Tool, targets: Mapping[str, Path] | None, extra: tuple[PermissionRule, ...], address: str
     ) -> PermissionRule | None:
-        """Return the rule that decides on a call with these paths, None if no rule does."""
+        """Return the rule that decides on a call with these paths, or to this network address; None if no rule does."""
         if self._settings is None or not (extra or self._has_rules()):
             return None
         from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
 
         rules = RuleSet((*(self._read_rules().rules if self._has_rules() else ()), *extra))
+        if address:
+            return rules.find_for_address(tool, address)
         return rules.find_for_path(tool, list((targets or {}).values()), self._project)
 
     def find_refused(self, tool: Tool) -> Callable[[Path], bool] | None:
