@@ -55,6 +55,11 @@ def _one_of(words: tuple[str, ...]) -> Rule:
     return Rule(str, "one of " + ", ".join(f'"{word}"' for word in words), lambda value: value in words)
 
 
+def is_key_name(text: str) -> bool:
+    """Return True for the name of a variable, such as `HOOK_SECRET`, in the form that no secret has."""
+    return len(text) <= 64 and re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", text) is not None
+
+
 LEVEL = Rule(str, _one_of(LEVEL_NAMES).expected, lambda value: value in LEVELS, parse_level, name_level)
 TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
@@ -74,7 +79,7 @@ FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda valu
 KEY_NAME = Rule(
     str,
     'the name of a variable or stored key, such as "HOOK_SECRET"; never the secret itself',
-    lambda value: bool(re.fullmatch(r"[A-Z][A-Z0-9_]{2,63}", value)),
+    is_key_name,
 )
 HEADER = Rule(
     str, 'the name of a header, such as "X-Api-Key"', lambda value: bool(re.fullmatch(r"[A-Za-z0-9-]{1,64}", value))
