@@ -88,7 +88,7 @@ class _Work:
         self.services = services
         self.door = TriggerDoor(ledger, services)
         self._ledger, self._warn = ledger, warn
-        self._runner, self._stop = make_runner(ledger, settings, warn, provider), asyncio.Event()
+        self._runner, self._stop = make_runner(ledger, settings, warn, provider, [self.door]), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @classmethod

@@ -18,6 +18,7 @@ from nexus_cli.runs.service_triggers import (
     TooManyRuns,
     parse_payload,
     refuse_bad_key,
+    resume_waiting,
     take_event,
 )
 from nexus_cli.runs.webhook_senders import (
@@ -42,12 +43,14 @@ NO_TEXT = ("multipart", "image", "audio", "video")
 `application/x-www-form-urlencoded`."""
 MOST_SEEN = 10_000
 """Most signatures of a service that are remembered."""
+MOST_EARLY, EARLY_SECONDS = 20, 120.0
+"""Events that are kept for runs which begin to wait for them, and for how long: CI may be faster than a model."""
 NEWEST = 1000
 """Most runs of an earlier server whose signatures are."""
 
 
 class TriggerDoor:
-    """The services of one server."""
+    """The services of one server. Implements `RunProducer`, for events that come before a run waits for them."""
 
     def __init__(self, ledger: Ledger, services: Mapping[str, Service]) -> None:
         self._ledger, self._services = ledger, services
@@ -55,6 +58,8 @@ class TriggerDoor:
         """Triggers are queued one at a time, so that a flood cannot exceed the bound."""
         self._seen: dict[str, dict[str, str]] = {}
         """By service: the key of each signature."""
+        self._early: list[tuple[float, Service, ServiceEvent]] = []
+        """Events that no run waited for, by the monotonic clock."""
 
     def admits(self, request: web.Request) -> bool:
         """Return False if it is known before the body that a request shows no token of a service.
@@ -102,7 +107,20 @@ class TriggerDoor:
             return problem_response(429, why, {"Retry-After": str(RETRY_SECONDS)})
         except NexusError as error:
             return problem_response(400 if error.kind == "usage" else 503, error.message)
-        return json_response(answer, 200 if "ignored" in answer else 202)
+        if "ignored" not in answer:
+            return json_response(answer, 202)
+        self._early.append((time.monotonic(), service, event))
+        del self._early[:-MOST_EARLY]
+        return json_response(answer)
+
+    async def look(self, ledger: Ledger) -> None:
+        """Resume the runs that wait for an event which came a moment before they began to."""
+        since = time.monotonic() - EARLY_SECONDS
+        self._early = [one for one in self._early if one[0] > since]
+        for one in list(self._early):
+            async with self._lock:
+                if await asyncio.to_thread(resume_waiting, ledger, one[1], one[2]):
+                    self._early.remove(one)
 
     def _is_replayed(self, service: Service, event: ServiceEvent) -> bool:
         """Return True if a signature has come before with another id of the delivery, which the signature does not

@@ -180,17 +180,23 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[st
     cause = f"service {service.name} {event.key}" if event.key else ""
     if cause and (earlier := ledger.runs.of_cause(cause)) is not None:
         return {"run": earlier.id}
-    mark, runs = {"service": service.name, "delivery": event.key}, ledger.runs
-    if event.key and (resumed := runs.signalled("service", mark)):
-        return {"resumed": [f"run-{key}" for key in resumed]}
+    mark = {"service": service.name, "delivery": event.key}
+    if event.key and (earlier_ones := ledger.runs.signalled("service", mark)):
+        return {"resumed": [f"run-{key}" for key in earlier_ones]}
+    if resumed := resume_waiting(ledger, service, event):
+        return {"resumed": resumed}
     unmet = _find_unmet(service.filter, event)
-    value = {**mark, "event": event.event, "payload": event.payload}
-    waiting = [run for run in runs.waiting() if _awaits(run, service, event, is_wanted=not unmet)]
-    if resumed_ids := [run.id for run in waiting if runs.signal_wait(run, "service", value, format_utc(local_now()))]:
-        return {"resumed": resumed_ids}
     if unmet:
         return {"ignored": f"{unmet} does not hold"}
     return {"run": f"run-{_queue(ledger, service, event, cause)}"}
+
+
+def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent) -> list[str]:
+    """Signal the runs that wait for an event; return their ids."""
+    value = {"service": service.name, "delivery": event.key, "event": event.event, "payload": event.payload}
+    waiting = [run for run in ledger.runs.waiting() if _awaits(run, service, event)]
+    at = format_utc(local_now())
+    return [run.id for run in waiting if ledger.runs.signal_wait(run, "service", value, at)]
 
 
 def _find_unmet(conditions: Iterable[str], event: ServiceEvent) -> str:
@@ -198,12 +204,12 @@ def _find_unmet(conditions: Iterable[str], event: ServiceEvent) -> str:
     return next((one for one in conditions if not holds(one, event.payload, event.event)), "")
 
 
-def _awaits(run: Run, service: Service, event: ServiceEvent, *, is_wanted: bool) -> bool:
+def _awaits(run: Run, service: Service, event: ServiceEvent) -> bool:
     """Return True if a run waits for this event: what its wait must match decides, else the filter of the service."""
     wait = run.waits
     if wait is None or wait.kind != "service" or wait.value["service"] != service.name:
         return False
-    return not _find_unmet(wait.value["match"], event) if wait.value["match"] else is_wanted
+    return not _find_unmet(wait.value["match"] or service.filter, event)
 
 
 def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str) -> int:

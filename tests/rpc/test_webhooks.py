@@ -16,13 +16,15 @@ from urllib.parse import urlencode
 import aiohttp
 import pytest
 from rpc.serving import TOKEN, serving
-from runs.stage import MODEL, Played, opened, run_due, say, sent, stored
+from runs.stage import AT, MODEL, Played, opened, run_due, say, sent, stored
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.setting_rules import SERVICE_RULES
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.field_conditions import holds
+from nexus_cli.core.run import Wait
 from nexus_cli.ledger import Ledger
+from nexus_cli.rpc import trigger_door
 from nexus_cli.rpc.trigger_door import TriggerDoor
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.service_triggers import begin_service, load_services
@@ -61,7 +63,12 @@ def slack(body: bytes, age: float = 0.0) -> dict[str, str]:
     return {"X-Slack-Request-Timestamp": at, "X-Slack-Signature": signature}
 
 
-def called(folder: Path, script: Callable[[Post, Ledger], Coroutine[Any, Any, None]], tables: Any = None) -> None:
+def called(
+    folder: Path,
+    script: Callable[[Post, Ledger], Coroutine[Any, Any, None]],
+    tables: Any = None,
+    after: Callable[[TriggerDoor, Ledger], Coroutine[Any, Any, None]] | None = None,
+) -> None:
     """Play against a server with the services."""
 
     async def play() -> None:
@@ -77,6 +84,8 @@ def called(folder: Path, script: Callable[[Post, Ledger], Coroutine[Any, Any, No
                         return answer.status, json.loads(await answer.text())
 
                 await script(post, ledger)
+            if after is not None:
+                await after(door, ledger)
 
     asyncio.run(play())
 
@@ -255,6 +264,27 @@ def test_a_session_that_waits_goes_on_with_the_event_that_it_waits_for(_isolated
     assert (
         "hub has sent check_run" in report and report.count("</payload>") == 1 and '"conclusion": "success"' in report
     )
+
+
+def test_an_event_that_comes_before_the_run_waits_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(post: Post, ledger: Ledger) -> None:
+        for number, sha in enumerate(("a1", "b2")):
+            body = json.dumps({"sha": sha}).encode()
+            assert "ignored" in (await post("hub", body, hub(body, f"d-{number}", "status")))[1]
+
+    async def after(door: TriggerDoor, ledger: Ledger) -> None:
+        keys = [ledger.runs.queue("service", "work", {}, {}, AT) or 0 for _ in range(2)]
+        for key in keys:
+            value = {"service": "hub", "match": ["sha=b2"]}
+            ledger.runs.wait(ledger.runs.get(key), Wait("service", "an event", value), AT)
+            await door.look(ledger)
+        assert [[one.value["payload"] for one in ledger.runs.signals(key)] for key in keys] == [[{"sha": "b2"}], []]
+        ledger.runs.wait(ledger.runs.get(keys[1]), Wait("service", "one", {"service": "hub", "match": ["sha=a1"]}), AT)
+        monkeypatch.setattr(trigger_door, "EARLY_SECONDS", 0.0)
+        await door.look(ledger)
+        assert not ledger.runs.signals(keys[1]), "it came long ago"
+
+    called(tmp_path, script, after=after)
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,7 @@ def test_a_pattern_may_name_addresses(pattern: str, address: str, allowed: bool,
     for decision, fits in (("allow", allowed), ("deny", denied)):
         rules = RuleSet((parse_rule(decision, f"wait_for({pattern})", TOOLS),))  # type: ignore[arg-type]
         assert (rules.find_for_address(tool, address) is not None) is fits, decision
-    both = RuleSet(tuple(parse_rule(one, f"wait_for({pattern})", TOOLS) for one in ("allow", "deny")))  # type: ignore[arg-type]
+    both = RuleSet(tuple(parse_rule(one, f"wait_for({pattern})", TOOLS) for one in ("allow", "deny")))
     found = both.find_for_address(tool, address)
     assert (found.decision if found else None) == ("deny" if denied else None)
 

@@ -40,7 +40,7 @@ EVENTS = (CHANGES, APPEARS, DISAPPEARS)
 LONGEST_WHY = 300
 """Most characters of `Wait.why`; the value of the wait is never cut."""
 WAYS = ("file", "process", "time", "url", "service")
-NO_PROCESS = "there is no process {}: it has ended, as background processes of a command do when that ends"
+ENDS_WITH = "background processes of a command end with it"
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -94,9 +94,9 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
 def _wait_for_process(pid: int) -> Wait | ToolResult:
     value = describe_process(pid)
     if value is None:
-        return ToolResult(error=NO_PROCESS.format(pid), ran=False)
+        return ToolResult(error=f"there is no process {pid}: it has ended ({ENDS_WITH})", ran=False)
     if owner_of(pid) != os.getuid():
-        return ToolResult(error=f"process {pid} belongs to another user", ran=False)
+        return ToolResult(error=f"process {pid} belongs to another user ({ENDS_WITH})", ran=False)
     return Wait("process", f"process {pid} ends", value)
 
 
