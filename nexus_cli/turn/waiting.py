@@ -67,9 +67,9 @@ class SessionWaits(Waits):
         if wait["until"] is None:
             from nexus_cli.core.duration import format_duration  # noqa: PLC0415  (few sessions wait)
 
-            told = f"{result.output} At most {format_duration(self.longest)}."
+            limit = "" if wait["kind"] == "reply" else f" At most {format_duration(self.longest)}."
             limited = {**wait, "until": self.now() + self.longest}
-            result = replace(result, output=told, waits={**result.waits, "wait": limited})
+            result = replace(result, output=result.output + limit, waits={**result.waits, "wait": limited})
         run = self.ledger.runs.of_session(self.log.session_id)
         if run is None or run.waits is None:
             return result
