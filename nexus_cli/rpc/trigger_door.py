@@ -109,8 +109,8 @@ class TriggerDoor:
             return problem_response(400 if error.kind == "usage" else 503, error.message)
         if "ignored" not in answer:
             return json_response(answer, 202)
-        self._early.append((time.monotonic(), service, event))
-        del self._early[:-MOST_EARLY]
+        others = [one for one in self._early if not event.key or one[1:] != (service, event)]
+        self._early = [*others, (time.monotonic(), service, event)][-MOST_EARLY:]
         return json_response(answer)
 
     async def look(self, ledger: Ledger) -> None:
@@ -129,7 +129,8 @@ class TriggerDoor:
             return False
         if service.name not in self._seen:
             known = self._ledger.runs.list_runs(limit=NEWEST, type="service", title=service.name)[::-1]
-            self._seen[service.name] = dict(one.options[DELIVERY] for one in known if DELIVERY in one.options)
+            pairs = (one.options.get(DELIVERY) for one in known)
+            self._seen[service.name] = {str(one[0]): str(one[1]) for one in pairs if isinstance(one, list) and one[1:]}
         seen = self._seen[service.name]
         if len(seen) >= MOST_SEEN:
             del seen[next(iter(seen))]

@@ -243,6 +243,8 @@ def test_only_a_service_of_the_settings_is_waited_for(tmp_path: Path) -> None:
     assert "the services are ci" in call(tmp_path, service="cd").error
     assert "FIELD=VALUE" in call(tmp_path, service="ci", match=["x"]).error
     wait = wait_of(call(tmp_path, service="ci", match=["action=completed"]))
+    places().settings.write_text("[services\n")
+    assert "TOML" in call(tmp_path, service="ci").error
     assert wait["value"] == {"service": "ci", "match": ["action=completed"]} and wait["why"].startswith(
         "an event of ci"
     )

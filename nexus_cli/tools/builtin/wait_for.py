@@ -52,7 +52,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if waits is None or (why := waits.refusal()):
         return ToolResult(error=why if waits else "nothing can be waited for here", ran=False)
     now = waits.now()
-    made = await asyncio.to_thread(_make_wait, arguments, context, now)
+    try:
+        made = await asyncio.to_thread(_make_wait, arguments, context, now)
+    except NexusError as error:  # the settings cannot be read
+        return ToolResult(error=error.message, ran=False)
     if isinstance(made, ToolResult):
         return made
     made = replace(made, why=made.why if len(made.why) <= LONGEST_WHY else f"{made.why[:LONGEST_WHY]}...")
