@@ -114,7 +114,7 @@ def _read_secret(values: Mapping[str, Any]) -> str:
     if values.get("sender") and values.get("token_header"):
         raise NexusError("config", "sender and token_header", "a sender has headers of its own", "Omit one of them")
     if name and not (secret := read_secret(name)):
-        raise NexusError("config", name, f"it is not set, nor stored with `nexus login {name}`")
+        raise NexusError("config", name, f"it is neither set nor stored (nexus login {name})")
     return secret if name else ""
 
 
