@@ -6,6 +6,7 @@ Rules and sandbox are loaded by the first call that needs them: a session withou
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -302,6 +303,8 @@ class CallPermission:
         reads = tool.reads_content or tool.finds_files
         is_outside = isinstance(verdict, ApprovalNeed) and verdict.kind == "outside" and reads
         offers = folder_rules((targets or {}).values(), self._project) if is_outside and self._settings else ()
+        if isinstance(verdict, ApprovalNeed) and verdict.kind == "network" and self._settings:
+            offers = _address_rules(tool, str(arguments[tool.reaches]))
         if rule is None or level == "all":
             return Permission(verdict, offers=offers)
         if rule.decision == "ask" and isinstance(verdict, Grant):
@@ -483,6 +486,12 @@ class CallPermission:
         if self._temp is not None:
             self._temp.close()
             self._temp = None
+
+
+def _address_rules(tool: Tool, address: str) -> tuple[str, ...]:
+    """Return the allow rule for the host of an address, () for what is no plain address."""
+    found = re.match(r"([a-z]+)://([\w.-]+(?::\d+)?)(?=[/?]|\Z)", address, re.ASCII)
+    return (f"{tool.name}({found[0]})",) if found else ()
 
 
 @lru_cache(64)

@@ -71,7 +71,7 @@ VALUES: tuple[SettingValue, ...] = (
     "github",
     "X-Api-Key",
     "HOOK_SECRET",
-    ["event=push"],
+    ("event=push",),
 )
 """Of these every setting accepts one at least."""
 MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})
