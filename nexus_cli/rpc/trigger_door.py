@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from aiohttp import web
 
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
@@ -58,8 +60,8 @@ class TriggerDoor:
         """Triggers are queued one at a time, so that a flood cannot exceed the bound."""
         self._seen: dict[str, dict[str, str]] = {}
         """By service: the key of each signature."""
-        self._early: list[tuple[float, Service, ServiceEvent]] = []
-        """Events that no run waited for, by the monotonic clock."""
+        self._early: list[tuple[datetime, Service, ServiceEvent]] = []
+        """Events that no run waited for, and when they came."""
 
     def admits(self, request: web.Request) -> bool:
         """Return False if it is known before the body that a request shows no token of a service.
@@ -109,18 +111,18 @@ class TriggerDoor:
             return problem_response(400 if error.kind == "usage" else 503, error.message)
         if "ignored" not in answer:
             return json_response(answer, 202)
-        others = [one for one in self._early if not event.key or one[1:] != (service, event)]
-        self._early = [*others, (time.monotonic(), service, event)][-MOST_EARLY:]
+        if not event.key or (service, event) not in (one[1:] for one in self._early):
+            self._early = [*self._early, (local_now(), service, event)][-MOST_EARLY:]
         return json_response(answer)
 
     async def look(self, ledger: Ledger) -> None:
         """Resume the runs that wait for an event which came a moment before they began to."""
-        since = time.monotonic() - EARLY_SECONDS
+        since = local_now() - timedelta(seconds=EARLY_SECONDS)
         self._early = [one for one in self._early if one[0] > since]
-        for one in list(self._early):
+        for came, service, event in list(self._early):
             async with self._lock:
-                if await asyncio.to_thread(resume_waiting, ledger, one[1], one[2]):
-                    self._early.remove(one)
+                if await asyncio.to_thread(resume_waiting, ledger, service, event, format_utc(came)):
+                    self._early.remove((came, service, event))
 
     def _is_replayed(self, service: Service, event: ServiceEvent) -> bool:
         """Return True if a signature has come before with another id of the delivery, which the signature does not

@@ -183,7 +183,7 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[st
     mark = {"service": service.name, "delivery": event.key}
     if event.key and (earlier_ones := ledger.runs.signalled("service", mark)):
         return {"resumed": [f"run-{key}" for key in earlier_ones]}
-    if resumed := resume_waiting(ledger, service, event):
+    if resumed := resume_waiting(ledger, service, event, format_utc(local_now())):
         return {"resumed": resumed}
     unmet = _find_unmet(service.filter, event)
     if unmet:
@@ -191,12 +191,22 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[st
     return {"run": f"run-{_queue(ledger, service, event, cause)}"}
 
 
-def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent) -> list[str]:
-    """Signal the runs that wait for an event; return their ids."""
+def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: str) -> list[str]:
+    """Signal the runs that wait for an event, which came `at` this time; return their ids.
+
+    A run that had not begun then does not wait for it.
+    """
     value = {"service": service.name, "delivery": event.key, "event": event.event, "payload": event.payload}
-    waiting = [run for run in ledger.runs.waiting() if _awaits(run, service, event)]
-    at = format_utc(local_now())
-    return [run.id for run in waiting if ledger.runs.signal_wait(run, "service", value, at)]
+    waiting = [run for run in ledger.runs.waiting() if _awaits(run, service, event) and _began(ledger, run) <= at]
+    now = format_utc(local_now())
+    return [run.id for run in waiting if ledger.runs.signal_wait(run, "service", value, now)]
+
+
+def _began(ledger: Ledger, run: Run) -> str:
+    """Return when the work of a run began; the run of a person's session exists only since that waits."""
+    with suppress(NexusError):
+        return ledger.session(run.session).created if run.session else run.created
+    return run.created
 
 
 def _find_unmet(conditions: Iterable[str], event: ServiceEvent) -> str:

@@ -273,16 +273,18 @@ def test_an_event_that_comes_before_the_run_waits_is_not_lost(tmp_path: Path, mo
             assert "ignored" in (await post("hub", body, hub(body, f"d-{number}", "status")))[1]
 
     async def after(door: TriggerDoor, ledger: Ledger) -> None:
-        keys = [ledger.runs.queue("service", "work", {}, {}, AT) or 0 for _ in range(2)]
+        later = "2200-01-01T00:00:00.000Z"
+        keys = [ledger.runs.queue("service", "work", {}, {}, at) or 0 for at in (later, AT, AT)]
         for key in keys:
             value = {"service": "hub", "match": ["sha=b2"]}
             ledger.runs.wait(ledger.runs.get(key), Wait("service", "an event", value), AT)
             await door.look(ledger)
-        assert [[one.value["payload"] for one in ledger.runs.signals(key)] for key in keys] == [[{"sha": "b2"}], []]
-        ledger.runs.wait(ledger.runs.get(keys[1]), Wait("service", "one", {"service": "hub", "match": ["sha=a1"]}), AT)
+        came = [[one.value["payload"] for one in ledger.runs.signals(key)] for key in keys]
+        assert came == [[], [{"sha": "b2"}], []], "once, and not to a run that had not begun"
+        ledger.runs.wait(ledger.runs.get(keys[2]), Wait("service", "one", {"service": "hub", "match": ["sha=a1"]}), AT)
         monkeypatch.setattr(trigger_door, "EARLY_SECONDS", 0.0)
         await door.look(ledger)
-        assert not ledger.runs.signals(keys[1]), "it came long ago"
+        assert not ledger.runs.signals(keys[2]), "it came long ago"
 
     called(tmp_path, script, after=after)
 
