@@ -25,7 +25,8 @@ TOPICS: Mapping[str, str] = {
     "recipes": "which sections and limits a kind of run has",
     "tools": "what the model can call, and how to add a tool",
     "plugins": "what can be added without changing nexus",
-    "runs": "scheduled and waiting work, services, spaces, the server",
+    "runs": "scheduled and waiting work, spaces, the server",
+    "services": "webhooks that start work, and what a run may wait for",
     "glossary": "the words of nexus, each in a line or two",
 }
 """Every page and its line in the list."""

@@ -18,12 +18,13 @@ from nexus_cli.cli.print_report import print_text
 from nexus_cli.cli.terminal_line import read_hidden_line
 from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.settings import load_settings
 from nexus_cli.config.stored_keys import store_key, stored_names
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.lane.available_models import keys_to_choose_from, unnamed_model
-from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable, read_env_key, resolve_endpoint
+from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, key_variable, read_env_key, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
 from nexus_cli.provider.model_table import provider_of
 from nexus_cli.reports.text.lines import filled
@@ -50,7 +51,7 @@ def login(
     """Store the key of PROVIDER: pasted at a prompt that does not show it, or from stdin.
 
     It goes into the system's keyring where there is one, else into a file that only you can read. A key in the
-    environment wins over it.
+    environment wins over it. PROVIDER may be a name such as HOOK_SECRET that settings of services and hosts use.
     """
     if context.args or looks_like_key(provider):
         why = "a key must not be an argument: it would stay in the shell's history and show in the process list"
@@ -59,6 +60,8 @@ def login(
     if not provider:
         hint = f"nexus login PROVIDER, one of {', '.join(SHAPES)}"
         raise NexusError("usage", "wrong usage", "no provider is named", hint)
+    if is_key_name(provider) and not is_provider_key(provider):
+        return _store_named(provider)
     name = find_provider(provider)
     if os.isatty(0):
         key = ask_key(name, os.environ, QuietStream(Stream(2)), read_hidden_line)
@@ -68,6 +71,15 @@ def login(
         key = clean_key(name, _piped(), os.environ)
     place = store_key(key_variable(name), key)
     print_text(f"The {SHAPES[name].title} key is stored in {place}.{_what_next(name)}")
+    return 0
+
+
+def _store_named(name: str) -> int:
+    """Store a key that settings name, which may have any form."""
+    key = (read_hidden_line(f"{name} (not shown): ") if os.isatty(0) else _piped()).strip()
+    if not key or not key.isprintable():
+        raise NexusError("usage", "nothing was stored", "no key was given", f"Run `nexus login {name}` again")
+    print_text(f"{name} is stored in {store_key(name, key)}.")
     return 0
 
 

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.print_report import print_text
+from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import remove_key, stored_names
 from nexus_cli.core.errors import NexusError
-from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable
+from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, key_variable
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -21,6 +22,11 @@ def logout(
     provider: Annotated[str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(SHAPES)}.")],
 ) -> int:
     """Remove the stored key of PROVIDER. One in the environment is not touched."""
+    if is_key_name(provider) and not is_provider_key(provider):
+        if not (place := remove_key(provider)):
+            raise NexusError("usage", f"no key {provider} is stored", "there is nothing to remove")
+        print_text(f"{provider} was removed from {place}.")
+        return 0
     name = find_provider(provider)
     title = SHAPES[name].title
     place = remove_key(key_variable(name))

@@ -104,7 +104,7 @@ class _Work:
         self.services = services
         self.door = TriggerDoor(ledger, services)
         self._ledger, self._warn = ledger, warn
-        self._runner, self._stop = make_runner(ledger, settings, warn, provider), asyncio.Event()
+        self._runner, self._stop = make_runner(ledger, settings, warn, provider, [self.door]), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
@@ -231,7 +231,8 @@ class _Run:
         text = json_text(value, escaped=True) if json else f"nexus serves {url} (token: {path})"
         Stream(1).write(f"{text}\n")
         for one in [] if json else listed:
-            write_stderr_line(f"nexus: POST {one['url']} starts {one['name']} (token: {one['token_file']})")
+            token = f" (token: {one['token_file']})" if one["token_file"] else ""
+            write_stderr_line(f"nexus: POST {one['url']} starts {one['name']}{token}")
 
     def _print_running(self) -> None:
         """Print the agents that the shutdown waits for."""

@@ -19,6 +19,7 @@ from nexus_cli.reports.runs import describe_run
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ServeOnceReport
     from nexus_cli.core.request import Provider
+    from nexus_cli.runs.run_kind import RunProducer
     from nexus_cli.runs.runner import Runner
 
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -91,11 +92,16 @@ def _drive(
 
 
 def make_runner(
-    ledger: Ledger, settings: Settings, warn: Callable[[str], None], provider: Provider | None = None, **more: Any
+    ledger: Ledger,
+    settings: Settings,
+    warn: Callable[[str], None],
+    provider: Provider | None = None,
+    producers: Sequence[RunProducer] = (),
+    **more: Any,
 ) -> Runner:
     """Return a runner for everything that may be due; `warn` gets lines for the person, possibly repeated ones.
 
-    `more` is passed to the `Runner`.
+    `producers` are asked besides the plans. `more` is passed to the `Runner`.
     """
     from nexus_cli.runs.fire_plans import PlanProducer  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
@@ -111,7 +117,7 @@ def make_runner(
 
     return Runner(
         ledger,
-        producers=[PlanProducer(warn)],
+        producers=[PlanProducer(warn), *producers],
         holds_back=holds_back,
         provider=provider,
         **more,

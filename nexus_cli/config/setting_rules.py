@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ SettingValue = str | int | float | bool | tuple[str, ...]
 BACKENDS = ("auto", "bwrap", "landlock", "seatbelt", "off", "required")
 THEMES = ("auto", "dark", "light")
 KEYS = ("emacs", "vi")
+SENDERS = ("github", "gitlab", "slack")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ def _one_of(words: tuple[str, ...]) -> Rule:
     return Rule(str, "one of " + ", ".join(f'"{word}"' for word in words), lambda value: value in words)
 
 
+def is_key_name(text: str) -> bool:
+    """Return True for the name of a variable, such as `HOOK_SECRET`, in the form that no secret has."""
+    return len(text) <= 64 and re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", text) is not None
+
+
 LEVEL = Rule(str, _one_of(LEVEL_NAMES).expected, lambda value: value in LEVELS, parse_level, name_level)
 TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
@@ -69,6 +76,19 @@ YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
 DOLLARS = Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf"))
 FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda value: value.startswith(("/", "~/")))
+KEY_NAME = Rule(
+    str,
+    'the name of a variable or stored key, such as "HOOK_SECRET"; never the secret itself',
+    is_key_name,
+)
+HEADER = Rule(
+    str, 'the name of a header, such as "X-Api-Key"', lambda value: bool(re.fullmatch(r"[A-Za-z0-9-]{1,64}", value))
+)
+CONDITIONS = Rule(
+    tuple,
+    'a list of conditions FIELD=VALUE, such as ["action=completed"]',
+    lambda value: all("=" in one.lstrip("!=") for one in value),
+)
 
 
 LEDGER_URL = "ledger.url"
@@ -122,6 +142,7 @@ RULES: Mapping[str, Rule] = {
     "runs.allow": LEVEL,
     "runs.max_cost": DOLLARS,
     "runs.max_cost_day": DOLLARS,
+    "runs.max_wait": SECONDS,
     "rules.allow": TEXTS,
     "rules.ask": TEXTS,
     "rules.deny": TEXTS,
@@ -160,13 +181,21 @@ SERVICE_RULES: Mapping[str, Rule] = {
     "max_steps": COUNT,
     "ask": Rule(bool, "true or false"),
     "rules": TEXTS,
+    "sender": _one_of(SENDERS),
+    "token_header": HEADER,
+    "secret": KEY_NAME,
+    "filter": CONDITIONS,
 }
 """Keys of `[services.NAME]`."""
+
+HOST_RULES: Mapping[str, Rule] = {"key": KEY_NAME, "header": HEADER, "prefix": TEXT}
+"""Keys of `[hosts."HOST"]`."""
 
 NAMED_TABLES: Mapping[str, Mapping[str, Rule]] = {
     "models": MODEL_RULES,
     "agents": AGENT_RULES,
     "services": SERVICE_RULES,
+    "hosts": HOST_RULES,
 }
 """Tables of tables with names that the person chooses."""
 OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME, "rule_examples": TEXTS}
@@ -177,6 +206,6 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 TABLES = tuple(
     """
     limits compact truncation provider ui sandbox warm assess ledger spaces runs rules alias models agents
-    services default_models rule_examples
+    services hosts default_models rule_examples
     """.split()
 )

@@ -125,6 +125,8 @@ class RunSettings:
     """Cap in US dollars of a run without its own."""
     max_cost_day: float = 5.0
     """Cap in US dollars of all unattended runs of one day."""
+    max_wait: float = 604_800.0
+    """Seconds after which a run ends a wait that has no other limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,9 @@ class Settings:
     agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By name of an agent in spaces: the options of its runs, and its `topics`."""
     services: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By name of a service: its `instruction`, and the options of its runs."""
+    """By name of a service: its `instruction`, the options of its runs, and how its events are checked."""
+    hosts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By host, or HOST:PORT: the name of the `key` that `wait_for` sends there, its `header` and `prefix`."""
     default_models: Mapping[str, str] = field(default_factory=dict)
     """By environment variable of a key: the model to use with it."""
     project: Limits = UNLIMITED

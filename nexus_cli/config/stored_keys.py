@@ -42,6 +42,13 @@ def stored_key(variable: str) -> str:
     return _protect(_from_keyring(variable))
 
 
+def read_secret(name: str) -> str:
+    """Return the environment variable `name`, else the stored key of that name, "" if there is neither; see
+    `stored_key`."""
+    text = os.environ.get(name, "").strip()
+    return _protect(text) if text else stored_key(name)
+
+
 def key_place(variable: str) -> str:
     """Return the place of the stored key for a message, "" if none is stored."""
     text = _in_file(variable)

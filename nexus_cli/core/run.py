@@ -167,8 +167,8 @@ class Signal:
     run: int
     at: str
     kind: str
-    """`reply`, `file`, `process`, `time`, `url`, `approval`, `timeout`, `person` (somebody resumed the run), or
-    `unanswered` (an agent that was asked has ended its run without a reply)."""
+    """`reply`, `file`, `process`, `time`, `url`, `service`, `approval`, `timeout`, `person` (somebody resumed the run),
+    or `unanswered` (an agent that was asked has ended its run without a reply)."""
     value: Mapping[str, Any] = field(default_factory=dict)
     """Plain JSON; for a reply `message` (key), for `unanswered` the `entity`, its `name` and its `run` (keys)."""
 

@@ -276,6 +276,12 @@ class RunTable:
         rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND taken = ? ORDER BY key", key, int(taken))
         return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
+    def signalled(self, kind: str, start: Mapping[str, Any]) -> list[int]:
+        """Return the keys of the runs with a signal of a kind whose value begins with the fields of `start`."""
+        text = _json(start)[:-1]
+        found = "SELECT DISTINCT run FROM signals WHERE kind = ? AND substr(value, 1, ?) = ? ORDER BY run"
+        return [int(key) for (key,) in self._db.all(found, kind, len(text), text)]
+
     def spent_since(self, at: str, **where: Any) -> float:
         """Return the dollars that unattended runs have cost since a time, open runs included; `where` as in
         `list_runs`."""

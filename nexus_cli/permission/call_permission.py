@@ -6,6 +6,7 @@ Rules and sandbox are loaded by the first call that needs them: a session withou
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -283,7 +284,7 @@ class CallPermission:
         targets: Mapping[str, Path] | None,
         extra: tuple[PermissionRule, ...],
     ) -> Permission:
-        rule = self._find_rule(tool, targets, extra)
+        rule = self._find_rule(tool, targets, extra, str(arguments.get(tool.reaches, "")))
         named = (f"{rule.decision} {rule.text}", rule.origin) if rule else ("", "")
         if rule is not None and rule.decision == "deny":
             return Permission(Denial("{} ({})".format(*named)), None, *named)
@@ -302,6 +303,8 @@ class CallPermission:
         reads = tool.reads_content or tool.finds_files
         is_outside = isinstance(verdict, ApprovalNeed) and verdict.kind == "outside" and reads
         offers = folder_rules((targets or {}).values(), self._project) if is_outside and self._settings else ()
+        if isinstance(verdict, ApprovalNeed) and verdict.kind == "network" and self._settings:
+            offers = _address_rules(tool, str(arguments[tool.reaches]))
         if rule is None or level == "all":
             return Permission(verdict, offers=offers)
         if rule.decision == "ask" and isinstance(verdict, Grant):
@@ -311,14 +314,16 @@ class CallPermission:
         return Permission(verdict, None, *named) if isinstance(verdict, Grant) else Permission(verdict, offers=offers)
 
     def _find_rule(
-        self, tool: Tool, targets: Mapping[str, Path] | None, extra: tuple[PermissionRule, ...]
+        self, tool: Tool, targets: Mapping[str, Path] | None, extra: tuple[PermissionRule, ...], address: str
     ) -> PermissionRule | None:
-        """Return the rule that decides on a call with these paths, None if no rule does."""
+        """Return the rule that decides on a call with these paths, or to this network address; None if no rule does."""
         if self._settings is None or not (extra or self._has_rules()):
             return None
         from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
 
         rules = RuleSet((*(self._read_rules().rules if self._has_rules() else ()), *extra))
+        if address:
+            return rules.find_for_address(tool, address)
         return rules.find_for_path(tool, list((targets or {}).values()), self._project)
 
     def find_refused(self, tool: Tool) -> Callable[[Path], bool] | None:
@@ -485,6 +490,12 @@ class CallPermission:
         if self._temp is not None:
             self._temp.close()
             self._temp = None
+
+
+def _address_rules(tool: Tool, address: str) -> tuple[str, ...]:
+    """Return the allow rule for the host of an address, () for what is no plain address."""
+    found = re.match(r"([a-z]+)://([\w.-]+(?::\d+)?)(?=[/?]|\Z)", address, re.ASCII)
+    return (f"{tool.name}({found[0]})",) if found else ()
 
 
 @lru_cache(64)

@@ -84,6 +84,11 @@ def describe_bad_key(text: str) -> str:
     return "" if key.isascii() and key.isprintable() else NOT_A_KEY
 
 
+def is_provider_key(name: str) -> bool:
+    """Return True for the variable of a provider's key."""
+    return any(name in names for names in KEY_VARIABLES.values())
+
+
 def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
     """Return the key that litellm would find for `provider`, else the stored one; None without any. Raises
     `ProviderError` of kind `auth` if it cannot be sent."""

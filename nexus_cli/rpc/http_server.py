@@ -8,7 +8,6 @@ does not read them is cut off.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
 import logging
 import socket
@@ -35,6 +34,7 @@ from nexus_cli.rpc.jsonrpc import (
 )
 from nexus_cli.rpc.methods import PoolMethods, openrpc_document
 from nexus_cli.rpc.trigger_door import BODY_SECONDS, SERVICE, TriggerDoor, json_response, problem_response
+from nexus_cli.runs.webhook_senders import refuse_unsigned
 from nexus_cli.session.crash_report import report_bug
 
 MOST_BODY = 8 << 20
@@ -70,7 +70,7 @@ class RpcServer:
         gets one line for each bug."""
         self._methods = methods
         self._triggers = triggers
-        self._token = token.encode()
+        self._token = token
         self._is_open = _is_wildcard(host)
         """True if it listens on every address of this machine."""
         self._hosts = LOOPBACK | {socket.gethostname().lower() if self._is_open else host.lower()}
@@ -138,7 +138,7 @@ class RpcServer:
         """Refuse requests without access, turn every failure into an answer, and do not wait for slow readers."""
         try:
             refusal = self._refusal(request)
-            if refusal is None and request.transport is not None:
+            if refusal is None and request.transport is not None and not self._is_from_outside(request):
                 self._known.add(request.transport)
             response = refusal if refusal is not None else await handler(request)
         except web.HTTPException as error:
@@ -154,16 +154,21 @@ class RpcServer:
         return response
 
     def _refusal(self, request: web.Request) -> web.Response | None:
-        if not self._is_own_host(request.headers.get("Host", "")):
+        checked = not self._is_from_outside(request)
+        if checked and not self._is_own_host(request.headers.get("Host", "")):
             return problem_response(403, "this Host is not served here")
         origin = request.headers.get("Origin")
-        if origin is not None and not self._is_own_host(origin.partition("://")[2]):
+        if checked and origin is not None and not self._is_own_host(origin.partition("://")[2]):
             return problem_response(403, "pages of this Origin are not served here")
         if not self._may_enter(request):
             return problem_response(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             return problem_response(415, "a compressed body is not taken")
         return None
+
+    def _is_from_outside(self, request: web.Request) -> bool:
+        """True for a service whose sender comes through a proxy. No web page has its secret."""
+        return self._triggers is not None and self._triggers.is_from_outside(request)
 
     def _is_own_host(self, host: str) -> bool:
         """True if the host is one that a foreign web page cannot have made a browser ask for. DNS rebinding can point a
@@ -176,13 +181,9 @@ class RpcServer:
 
     def _may_enter(self, request: web.Request) -> bool:
         """True if the token matches the path: a service has its own, which opens nothing else."""
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer":
-            return False
-        if self._triggers is not None and (name := request.match_info.get(SERVICE)) is not None:
-            return self._triggers.knows(name, token)
-        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
+        if self._triggers is not None and SERVICE in request.match_info:
+            return self._triggers.admits(request)
+        return not refuse_unsigned("", "", self._token, request.headers, b"", 0.0)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 

@@ -1,23 +1,35 @@
-"""`POST /trigger/NAME`: another program starts a run of a service. The answers of the server as JSON are here too."""
+"""`POST /trigger/NAME`: another program starts or resumes a run. The answers of the server as JSON are here too."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from aiohttp import web
 
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.service_triggers import (
+    DELIVERY,
     Service,
     TooManyRuns,
-    is_token,
     parse_payload,
-    queue_service,
     refuse_bad_key,
+    resume_waiting,
+    take_event,
+)
+from nexus_cli.runs.webhook_senders import (
+    FORM,
+    SIGNING,
+    ServiceEvent,
+    form_payload,
+    read_event,
+    refuse_unsigned,
 )
 
 SERVICE = "service"
@@ -31,37 +43,65 @@ RETRY_SECONDS = 60
 NO_TEXT = ("multipart", "image", "audio", "video")
 """Content types that cannot be a payload. All others are accepted: many libraries send
 `application/x-www-form-urlencoded`."""
+MOST_SEEN = 10_000
+"""Most signatures of a service that are remembered."""
+MOST_EARLY, EARLY_SECONDS = 20, 120.0
+"""Events that are kept for runs which begin to wait for them, and for how long: CI may be faster than a model."""
+NEWEST = 1000
+"""Most runs of an earlier server whose signatures are."""
 
 
 class TriggerDoor:
-    """The services of one server."""
+    """The services of one server. Implements `RunProducer`, for events that come before a run waits for them."""
 
     def __init__(self, ledger: Ledger, services: Mapping[str, Service]) -> None:
         self._ledger, self._services = ledger, services
         self._lock = asyncio.Lock()
         """Triggers are queued one at a time, so that a flood cannot exceed the bound."""
+        self._seen: dict[str, dict[str, str]] = {}
+        """By service: the key of each signature."""
+        self._early: list[tuple[datetime, Service, ServiceEvent]] = []
+        """Events that no run waited for, and when they came."""
 
-    def knows(self, name: str, token: str) -> bool:
-        """True if the token is that of the service or, for an unknown service, of any service."""
-        service = self._services.get(name)
-        others = [service] if service else list(self._services.values())
-        return any(is_token(token, one) for one in others)
+    def admits(self, request: web.Request) -> bool:
+        """Return False if it is known before the body that a request shows no token of a service.
+
+        For an unknown service any token counts, so that only who has one learns that it does not exist.
+        """
+        service = self._find(request)
+        if service is not None and service.sender in SIGNING:
+            return True
+        services = [service] if service else [one for one in self._services.values() if not one.is_from_outside]
+        return any(not _refuse(one, request, b"") for one in services)
+
+    def is_from_outside(self, request: web.Request) -> bool:
+        """True for a service whose sender comes through a proxy, with the name of that in Host."""
+        service = self._find(request)
+        return service is not None and service.is_from_outside
+
+    def _find(self, request: web.Request) -> Service | None:
+        return self._services.get(request.match_info.get(SERVICE, ""))
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Queue a run and return its id as the answer."""
-        service = self._services.get(request.match_info[SERVICE])
+        """Resume or queue a run and return its id as the answer."""
+        service = self._find(request)
         if service is None:
             return problem_response(404, "no such service")
         given = request.content_type if "Content-Type" in request.headers else ""
         if given.partition("/")[0] in NO_TEXT:
             return problem_response(415, "the body is JSON or text")
-        key = request.headers.get("Idempotency-Key", "").strip()
         try:
-            refuse_bad_key(key)
+            refuse_bad_key(request.headers.get("Idempotency-Key", "").strip())
             body = await _read_body(request)
-            payload = await asyncio.to_thread(parse_payload, body, given)
+            if why := _refuse(service, request, body):
+                return problem_response(401, why)
+            event = await asyncio.to_thread(_read_event, service, request, body, given)
+            if event.challenge:
+                return json_response({"challenge": event.challenge})
             async with self._lock:
-                queued = await asyncio.to_thread(queue_service, self._ledger, service, payload, key)
+                if await asyncio.to_thread(self._is_replayed, service, event):
+                    return problem_response(401, "the signature is replayed: it came with another delivery")
+                answer = await asyncio.to_thread(take_event, self._ledger, service, event)
         except ValueError as error:
             return problem_response(400, str(error))
         except TooManyRuns:
@@ -69,7 +109,51 @@ class TriggerDoor:
             return problem_response(429, why, {"Retry-After": str(RETRY_SECONDS)})
         except NexusError as error:
             return problem_response(400 if error.kind == "usage" else 503, error.message)
-        return json_response({"run": f"run-{queued}"}, 202)
+        if "ignored" not in answer:
+            return json_response(answer, 202)
+        if not event.key or (service, event) not in (one[1:] for one in self._early):
+            self._early = [*self._early, (local_now(), service, event)][-MOST_EARLY:]
+        return json_response(answer)
+
+    async def look(self, ledger: Ledger) -> None:
+        """Resume the runs that wait for an event which came a moment before they began to."""
+        since = local_now() - timedelta(seconds=EARLY_SECONDS)
+        self._early = [one for one in self._early if one[0] > since]
+        for came, service, event in list(self._early):
+            async with self._lock:
+                if await asyncio.to_thread(resume_waiting, ledger, service, event, format_utc(came)):
+                    self._early.remove((came, service, event))
+
+    def _is_replayed(self, service: Service, event: ServiceEvent) -> bool:
+        """Return True if a signature has come before with another id of the delivery, which the signature does not
+        cover. Earlier servers' are known by the runs that they queued. Blocks."""
+        if not event.signature:
+            return False
+        if service.name not in self._seen:
+            known = self._ledger.runs.list_runs(limit=NEWEST, type="service", title=service.name)[::-1]
+            pairs = (one.options.get(DELIVERY) for one in known)
+            self._seen[service.name] = {str(one[0]): str(one[1]) for one in pairs if isinstance(one, list) and one[1:]}
+        seen = self._seen[service.name]
+        if len(seen) >= MOST_SEEN:
+            del seen[next(iter(seen))]
+        return seen.setdefault(event.signature, event.key) != event.key
+
+
+def _refuse(service: Service, request: web.Request, body: bytes) -> str:
+    """Return why a request is not from the sender of a service, "" if it is."""
+    return refuse_unsigned(service.sender, service.token_header, service.token, request.headers, body, time.time())
+
+
+def _read_event(service: Service, request: web.Request, body: bytes, media_type: str) -> ServiceEvent:
+    """Parse the event of a request. Blocks; raise `ValueError` or `NexusError` for an invalid one."""
+    found = form_payload(body) if service.sender and media_type == FORM else body
+    if isinstance(found, dict):
+        payload: Any = found
+    else:
+        payload = parse_payload(found, "application/json" if found is not body else media_type)
+    event = read_event(service.sender, request.headers, payload)
+    refuse_bad_key(event.key)
+    return event
 
 
 async def _read_body(request: web.Request) -> bytes:

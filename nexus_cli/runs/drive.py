@@ -38,7 +38,9 @@ from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
 from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
+from nexus_cli.lane.spending import BUDGET
 from nexus_cli.ledger import RUN, TAKEN, Ledger
+from nexus_cli.permission.approvals import DECISION
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_kind import RunHooks
@@ -190,7 +192,9 @@ class RunDriver:
             if self.was_cut:
                 said = f"stopped at its limit: {error['message'] if error is not None else f'limits.{ending}'}"
             state = FAILED if said else DONE
-            self._finish(state, report=_report(outcome), error=said, cost=session.state.costs()[0])
+            self._finish(
+                state, report=_report(_with_earlier(session, outcome)), error=said, cost=session.state.costs()[0]
+            )
 
     def _can_ask(self, approver: RunApprover) -> bool:
         """Return False for the runs that must end without a person: those of plans and services without `ask`."""
@@ -315,6 +319,20 @@ class RunDriver:
 
 def _error_text(message: str, hint: str) -> str:
     return f"{message.rstrip('.')}. {hint}".rstrip(". ")
+
+
+def _with_earlier(session: Session, outcome: Outcome) -> Outcome:
+    """Add the calls that were refused before the run waited to those of its last turn."""
+    told = {(row["tool"], row["subject"]) for row in outcome.denied}
+    found = [memo.value for memo in session.record.memos(DECISION)] if session.record is not None else []
+    earlier = [
+        {"tool": str(one["tool"]), "subject": str(one["subject"]), "why": str(one["why"]), "by": "rules"}
+        for one in found
+        if not one["ran"] and one["decision"] != "allow" and one.get("answer") != "no"
+        if str(one["from"]).removeprefix("limit ") not in BUDGET
+    ]
+    new = [row for row in earlier if (row["tool"], row["subject"]) not in told]
+    return replace(outcome, denied=(*new, *outcome.denied))
 
 
 def _report(outcome: Outcome) -> str:

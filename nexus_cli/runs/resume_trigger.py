@@ -13,6 +13,7 @@ from nexus_cli.core.duration import format_duration
 from nexus_cli.core.run import Run, Signal, Wait
 from nexus_cli.lane.recap import stamp
 from nexus_cli.ledger import WAIT
+from nexus_cli.runs.service_triggers import payload_block
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.spaces.space_history import load_replies
@@ -36,7 +37,9 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
         "timestamp": format_utc(local_now()),
     }
     text = f"You waited for this: {run.waits.why}. After {format_duration(waited)}: {what}. Continue from here."
-    return Trigger(text, source="resume", actor="nexus", facts=facts, fresh=True, came=tuple(came))
+    payloads = tuple(payload_block(one.value["payload"]) for one in signals if one.kind == "service")
+    text = "\n\n".join((text, *payloads))
+    return Trigger(text, "resume", pasted=payloads, actor="nexus", facts=facts, fresh=True, came=tuple(came))
 
 
 def describe_signal(wait: Wait, signal: Signal) -> str:

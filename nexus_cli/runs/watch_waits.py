@@ -86,7 +86,7 @@ class WaitWatch:
 
     def _end_wait(self, ledger: Ledger, run: Run, wait: Wait) -> None:
         """Signal that the time-out of a wait has passed."""
-        kind = "time" if wait.kind == "time" else "timeout"
+        kind = "time" if wait.kind == "time" and wait.until == wait.value.get("at", wait.until) else "timeout"
         ledger.runs.signal_wait(run, kind, {"at": wait.until}, _now())
 
     def _is_due(self, run: Run, wait: Wait) -> bool:

@@ -57,7 +57,8 @@ def _facts(session: Session) -> SessionFacts:
 def _waits(session: Session) -> SessionWaits:
     ledger, options = session.ledger, session.state.options
     assert ledger is not None and options is not None, "a session of the factory has both"
-    return SessionWaits(ledger, _log(session), bool(options.spawner), lambda: _describe_run(session))
+    longest = session.state.lane_state.settings.runs.max_wait
+    return SessionWaits(ledger, _log(session), bool(options.spawner), lambda: _describe_run(session), longest)
 
 
 def _describe_run(session: Session) -> dict[str, object]:

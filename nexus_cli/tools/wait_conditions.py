@@ -6,20 +6,34 @@ after a reboot.
 
 from __future__ import annotations
 
+import fnmatch
+import glob
+import json
 import os
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from itertools import islice
 from pathlib import Path
 from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
 
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.stored_keys import read_secret
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.field_conditions import holds
+
 CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
 SECONDS = 10.0
 """Time limit of one request."""
+TCP = "tcp://"
+MOST_BODY = 1 << 20
+"""Most bytes of a body in which a field or text is looked for."""
+MOST_FILES = 1000
+"""Most files of a pattern."""
 POLLED = {"file": (1.0, 5.0), "process": (1.0, 5.0), "url": (15.0, 60.0)}
 """By kind: seconds between two checks, at first and later."""
 
@@ -31,10 +45,32 @@ def look(kind: str, value: Mapping[str, Any]) -> dict[str, Any] | None:
             return _look_at_file(value)
         case "process":
             return None if is_running(value) else {"process": value["process"]}
+        case "url" if value["url"].startswith(TCP):
+            return {"url": value["url"], "status": None} if is_listening(value["url"]) else None
         case "url":
-            status = request_status(value["url"])
-            return {"url": value["url"], "status": status} if status == value["status"] else None
+            return _look_at_page(value)
     return None
+
+
+def _look_at_page(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    match = value.get("match", ())
+    status, text = request_page(value["url"], MOST_BODY if match else 0)
+    if status is None or not fits_status(status, value["status"]) or not matches(match, text):
+        return None
+    return {"url": value["url"], "status": status, "match": list(match)}
+
+
+def fits_status(status: int, wanted: int | str) -> bool:
+    """Return True if a status is `wanted`: a number, or a class such as `2xx`."""
+    return fnmatch.fnmatchcase(str(status), str(wanted).lower().replace("x", "?"))
+
+
+def matches(match: Iterable[str], text: str) -> bool:
+    """Return True if a body has every field (`core.field_conditions`) or text of `match`."""
+    value = None
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text)
+    return all(holds(one, value) or one in text for one in match)
 
 
 def this_machine() -> str:
@@ -54,18 +90,40 @@ def file_state(path: Path) -> list[int] | None:
     return [found.st_mtime_ns, found.st_size, found.st_ino]
 
 
+def is_glob(path: Path) -> bool:
+    """Return True if the name of a path has `*`, `?` or `[`, and no file has that very name."""
+    return glob.has_magic(path.name) and not os.path.lexists(path)
+
+
+def glob_states(path: Path) -> dict[str, list[int] | None]:
+    """Return the states of the files whose names match that of `path`, at most `MOST_FILES`."""
+    found = glob.iglob(os.path.join(glob.escape(str(path.parent)), path.name))
+    return {one: file_state(Path(one)) for one in sorted(islice(found, MOST_FILES))}
+
+
 def _look_at_file(value: Mapping[str, Any]) -> dict[str, Any] | None:
-    now = file_state(Path(value["path"]))
+    event, before = value["event"], value["before"]
+    if not isinstance(before, dict):
+        return _compare(value["path"], event, before, file_state(Path(value["path"])))
+    after = glob_states(Path(value["path"]))
+    if event != CHANGES and bool(after) != (event == APPEARS):
+        return None
+    names = [*after, *(name for name in before if name not in after)] or [value["path"]]
+    found = (_compare(name, event, before.get(name), after.get(name)) for name in names)
+    return next((one for one in found if one is not None), None)
+
+
+def _compare(path: str, event: str, before: list[int] | None, now: list[int] | None) -> dict[str, Any] | None:
     came = {
-        CHANGES: now != value["before"],
+        CHANGES: now != before,
         APPEARS: now is not None,
         DISAPPEARS: now is None,
-    }[value["event"]]
+    }[event]
     if now is None:
-        how = "has disappeared" if value["before"] else "is not there"
+        how = "has disappeared" if before else "is not there"
     else:
-        how = "has appeared" if value["before"] is None else "is there" if value["event"] == APPEARS else "has changed"
-    return {"path": value["path"], "how": how, "size": now[1] if now else None} if came else None
+        how = "has appeared" if before is None else "is there" if event == APPEARS else "has changed"
+    return {"path": path, "how": how, "size": now[1] if now else None} if came else None
 
 
 def describe_event(kind: str, came: Mapping[str, Any]) -> str:
@@ -76,8 +134,13 @@ def describe_event(kind: str, came: Mapping[str, Any]) -> str:
             return f"{came['path']} {came['how']}{size}"
         case "process":
             return f"process {came['process']} has ended"
+        case "url" if came["status"] is None:
+            return f"{came['url']} accepts connections"
         case "url":
-            return f"{came['url']} answered {came['status']}"
+            has = came.get("match") and f" with {', '.join(came['match'])}"
+            return f"{came['url']} answered {came['status']}{has or ''}"
+        case "service":
+            return f"{came['service']} has sent {came['event'] or 'an event'}"
     return "the time has come"
 
 
@@ -138,30 +201,64 @@ def check_url(url: str) -> str:
         parts.port  # noqa: B018  (raises for an invalid port)
     except ValueError as error:
         return str(error)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        return "it must be http://HOST... or https://HOST..."
+    if parts.scheme not in ("http", "https", "tcp") or not parts.hostname:
+        return "it must be http://HOST..., https://HOST... or tcp://HOST:PORT"
+    if parts.scheme == "tcp" and (not parts.port or parts.path or parts.query):
+        return "it must be tcp://HOST:PORT"
     if parts.username or parts.password:
         return "it must not contain a user name or password"
     return "" if url.isprintable() and " " not in url else "it contains spaces or control characters"
 
 
-def request_status(url: str) -> int | None:
-    """Return the status of a GET of `url`, None without an answer within `SECONDS`. Follows no redirect."""
+def is_listening(url: str) -> bool:
+    """Return True if a connection to `tcp://HOST:PORT` succeeds within `SECONDS`."""
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 0), SECONDS).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def host_headers(url: str) -> dict[str, str]:
+    """Return the header with the key that `[hosts."HOST"]` of the person's settings names for the host of `url`.
+
+    A key is sent over TLS, or within this machine. Raises `NexusError` if it does not exist.
+    """
+    from nexus_cli.config.settings import load_settings  # noqa: PLC0415  (few waits are for addresses)
+
+    parts = urlsplit(url)
+    named = load_settings(places(), defaults_dir(), os.environ).settings.hosts.get(parts.netloc.lower(), {})
+    if not (name := named.get("key")):
+        return {}
+    if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise NexusError("config", name, "it is not sent without TLS", "Use https://")
+    if not (key := read_secret(name)):
+        raise NexusError("config", name, f"it is neither set nor stored (nexus login {name})")
+    header = named.get("header", "Authorization")
+    return {header: named.get("prefix", "Bearer " if header == "Authorization" else "") + key}
+
+
+def request_page(url: str, most: int) -> tuple[int | None, str]:
+    """Return the status of a GET of `url` and the first `most` bytes of its body; None without an answer within
+    `SECONDS`. Follows no redirect."""
     parts = urlsplit(url)
     secure, host = parts.scheme == "https", parts.hostname or ""
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
+        headers = {"User-Agent": "nexus", "Accept": "*/*", **host_headers(url)}
         with socket.create_connection((host, parts.port or (443 if secure else 80)), SECONDS) as plain, _ended(plain):
             connection = (HTTPSConnection if secure else HTTPConnection)(host, parts.port)
             context = ssl.create_default_context() if secure else None
             connection.sock = context.wrap_socket(plain, server_hostname=host) if context else plain
             try:
-                connection.request("GET", target, headers={"User-Agent": "nexus", "Accept": "*/*"})
-                return connection.getresponse().status
+                connection.request("GET", target, headers=headers)
+                answer = connection.getresponse()
+                return answer.status, answer.read(most).decode("utf-8", "replace") if most else ""
             finally:
                 connection.close()
-    except (OSError, HTTPException, ValueError):
-        return None
+    except (OSError, HTTPException, ValueError, NexusError):
+        return None, ""
 
 
 @contextmanager

@@ -39,6 +39,8 @@ class SessionWaits(Waits):
     is_worker: bool
     describe_run: Callable[[], Mapping[str, Any]]
     """Makes the record of the session's run, in case it has none yet (`run_record`)."""
+    longest: float
+    """Seconds after which a wait without a limit of its own ends."""
     _why: str = ""
     """What the run waits for after this step; "" if it does not."""
 
@@ -60,7 +62,14 @@ class SessionWaits(Waits):
         assert result.waits is not None
         if self._why:
             return replace(result, waits=None, error=f"this is not waited for: the run waits until {self._why}")
-        self._why = str(result.waits["wait"]["why"])
+        wait = result.waits["wait"]
+        self._why = str(wait["why"])
+        if wait["until"] is None:
+            from nexus_cli.core.duration import format_duration  # noqa: PLC0415  (few sessions wait)
+
+            limit = "" if wait["kind"] == "reply" else f" At most {format_duration(self.longest)}."
+            limited = {**wait, "until": self.now() + self.longest}
+            result = replace(result, output=result.output + limit, waits={**result.waits, "wait": limited})
         run = self.ledger.runs.of_session(self.log.session_id)
         if run is None or run.waits is None:
             return result

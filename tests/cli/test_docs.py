@@ -203,10 +203,11 @@ def test_the_example_of_a_recipe_is_one(tmp_path: Path) -> None:
 def test_examples_of_settings_are_accepted(nexus: Run, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "config").mkdir(parents=True)
-    texts = [block for topic in ("rules", "sandbox", "runs") for block in blocks(topic, "toml")]
-    assert len(texts) == 3
+    texts = [block for topic in ("rules", "sandbox", "services") for block in blocks(topic, "toml")]
+    assert len(texts) == 4
     (home / "config" / "config.toml").write_text("\n".join(texts))
     done = nexus("config", "show", "--json", env={"NEXUS_HOME": str(home)})
     assert done.returncode == 0, done.stderr
     shown = json.dumps(json.loads(done.stdout))
-    assert "git push" in shown and "NPM_TOKEN" in shown and "ci-failed" in shown
+    assert "git push" in shown and "NPM_TOKEN" in shown
+    assert "services.ci.secret" in shown and "api.github.com" in shown

@@ -69,6 +69,16 @@ def test_what_cannot_be_stored_or_removed_is_refused_in_one_line(
     assert KEY.encode() not in done.stderr and not (Path(os.environ[HOME]) / "data" / "keys").exists()
 
 
+def test_a_key_that_settings_name_is_stored_by_its_name_and_hidden_everywhere(nexus: Run) -> None:
+    secret = "8f742231b10e8888abcd99yyyzzz85a5"
+    done = nexus("login", "HOOK_SECRET", stdin=f"{secret}\n".encode())
+    assert done.returncode == 0 and b"HOOK_SECRET is stored" in done.stdout and secret.encode() not in done.stdout
+    assert nexus("login", "HOOK_SECRET", stdin=b"\n").returncode == 2
+    assert nexus("config", "set", "services.ci.secret", secret).returncode == 2
+    assert nexus("config", "set", "services.ci.secret", "HOOK_SECRET").returncode == 0
+    assert nexus("logout", "HOOK_SECRET").returncode == 0 and nexus("logout", "HOOK_SECRET").returncode == 2
+
+
 def test_no_other_key_is_asked_for_while_the_keyring_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     assert lacks_key("openai/m", {}) and not lacks_key("openai/m", {"OPENAI_API_KEY": KEY})

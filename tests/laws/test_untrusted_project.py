@@ -68,6 +68,10 @@ VALUES: tuple[SettingValue, ...] = (
     99.5,
     10_000.0,
     "postgresql://theirs@127.0.0.1/theirs",
+    "github",
+    "X-Api-Key",
+    "HOOK_SECRET",
+    ("event=push",),
 )
 """Of these every setting accepts one at least."""
 MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})

@@ -252,3 +252,14 @@ def test_a_message_to_people_asks_at_the_lowest_level_and_is_shown_whole(project
         told = results(say(nobody, "go")[0])[0]
         assert told.denied == (level == "read" and not options), "a run in a space answers without asking"
     assert say(planning(project, call, person=Person(), services=services, allow=PLAN), "go")[1].denied
+
+
+def test_an_address_may_be_allowed_with_all_of_its_host(project: Path) -> None:
+    person = Person(STORED)
+    urls = ("http://127.0.0.1:9/a", "http://127.0.0.1:9/b", "http://127.0.0.1:8/", "https://*/", "http://[::1]:9/")
+    asked: list[Call] = [("wait_for", {"url": url, "status": "none: it goes on"}) for url in urls]
+    say(opened(project, *asked, person=person), "go")
+    rules = ["wait_for(http://127.0.0.1:9)", "wait_for(http://127.0.0.1:8)"]
+    assert [one.stores for one in person.asked] == [(rules[0],), (rules[1],), (), ()]
+    text = places().settings.read_text()
+    assert all(rule in text for rule in rules) and "*" not in text

@@ -197,7 +197,7 @@ def test_tokens_are_kept_and_only_the_person_can_read_them(tmp_path: Path) -> No
     again, _ = load_services(TABLES, tmp_path)
     assert {name: one.token for name, one in first.items()} == {name: one.token for name, one in again.items()}
     file = first["ci"].token_file
-    assert file.is_relative_to(places().data) and file.stat().st_mode & 0o777 == 0o600
+    assert file is not None and file.is_relative_to(places().data) and file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700 and first["ci"].token != first["jira"].token
     file.write_text("short\n")
     assert load_services(TABLES, tmp_path)[0]["ci"].token not in ("short", first["ci"].token)

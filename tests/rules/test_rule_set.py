@@ -254,6 +254,39 @@ def test_deny_and_ask_read_names_as_a_lenient_file_system_does_and_allow_exactly
         assert (found is not None) is (decision != "allow"), decision
 
 
+@pytest.mark.parametrize(
+    ("pattern", "address", "allowed", "denied"),
+    [
+        ("https://ci.example.org", "https://ci.example.org/any?x=1", True, True),
+        ("https://ci.example.org", "https://CI.example.org:443/", True, True),
+        ("https://ci.example.org", "https://ci.example.org./", True, True),
+        ("https://ci.example.org", "http://ci.example.org/", False, False),
+        ("https://ci.example.org", "https://ci.example.org:8443/", False, False),
+        ("https://ci.example.org", "https://ci.example.org.evil.org/", False, False),
+        ("https://ci.example.org", "https://ci.example.org@evil.org/", False, False),
+        ("https://ci.example.org", "https://ci.example.org:x/", False, False),
+        ("https://*.example.org", "https://a.example.org/x", True, True),
+        ("https://*.example.org", "https://example.org/x", False, False),
+        ("https://ci.example.org/ana/*", "https://ci.example.org/ana/runs/1", True, True),
+        ("https://ci.example.org/ana/*", "https://ci.example.org/ben/runs", False, False),
+        ("https://ci.example.org/ana/*", "https://ci.example.org/ana/../ben", False, True),
+        ("https://ci.example.org/ana/*", "https://ci.example.org/ana/%252e%252e/ben", False, True),
+        ("https://ci.example.org/ana/*", "https://ci.example.org/%61na/x", False, True),
+        ("tcp://127.0.0.1:5432", "tcp://127.0.0.1:5432", True, True),
+        ("tcp://127.0.0.1:5432", "tcp://127.0.0.1:5433", False, False),
+        ("src/**", "https://ci.example.org/src/x", False, False),
+    ],
+)
+def test_a_pattern_may_name_addresses(pattern: str, address: str, allowed: bool, denied: bool) -> None:
+    tool = TOOLS["wait_for"]
+    for decision, fits in (("allow", allowed), ("deny", denied)):
+        rules = RuleSet((parse_rule(decision, f"wait_for({pattern})", TOOLS),))  # type: ignore[arg-type]
+        assert (rules.find_for_address(tool, address) is not None) is fits, decision
+    both = RuleSet(tuple(parse_rule(one, f"wait_for({pattern})", TOOLS) for one in ("allow", "deny")))
+    found = both.find_for_address(tool, address)
+    assert (found.decision if found else None) == ("deny" if denied else None)
+
+
 def test_deny_looks_at_any_path_and_allow_at_all(tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("allow", "edit_file(src/**)", TOOLS), parse_rule("deny", "edit_file(*.lock)", TOOLS)))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ledger.postgres import Server
-from runs.stage import AT, SETTINGS, Played, last, opened, say, sent
+from runs.stage import AT, MODEL, SETTINGS, Played, last, opened, run_due, say, sent, stored
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.run import DONE, Run, Wait
@@ -51,7 +51,7 @@ def server_that_never_ends() -> Iterator[str]:
 def test_a_server_that_sends_without_end_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait_conditions, "SECONDS", 0.2)
     with server_that_never_ends() as url:
-        assert wait_conditions.request_status(url) == 200, "the first line had come"
+        assert wait_conditions.request_page(url, 0) == (200, ""), "the first line had come"
 
 
 def test_a_look_that_takes_long_holds_up_no_other_run(_isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +91,54 @@ def test_a_look_that_takes_long_holds_up_no_other_run(_isolated: Path, monkeypat
             await runner.aclose()
 
     asyncio.run(both())
+
+
+def queue_plan(provider: Played, folder: Path, **options: Any) -> Run:
+    """A run of a plan, driven until it ends or waits."""
+    folder.mkdir(exist_ok=True)
+    with closing(Ledger.open(places().ledger)) as ledger:
+        given = {"folder": str(folder), "model": MODEL, **options}
+        key = ledger.runs.queue("plan", "wait", {"type": "plan", "instruction": "wait"}, given, AT)
+    run_due(provider)
+    return stored(key or 0)
+
+
+def test_a_rule_of_the_work_lets_exactly_its_addresses_be_waited_for(_isolated: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    allowed, other = f"tcp://127.0.0.1:{port}", f"http://127.0.0.1:{port}/"
+
+    def reply(request: Any) -> Any:
+        if "not permitted" in sent(request):
+            return [("wait_for", {"url": allowed, "timeout": "1 hour"})]
+        return [("wait_for", {"url": other})]
+
+    run = queue_plan(Played(reply), _isolated / "project", allow="run", rules=[f"wait_for({allowed})"])
+    assert run.state == "waiting_reply" and run.waits and run.waits.value == {"url": allowed}, run
+    gives_up = Played(lambda request: "Refused." if "not permitted" in sent(request) else reply(request))
+    refused = queue_plan(gives_up, _isolated / "project", allow="run", rules=["wait_for(**)", "wait_for"])
+    assert refused.state == "done", refused
+    assert "it uses the network" in refused.report
+
+
+def test_the_time_has_come_only_when_it_has(_isolated: Path) -> None:
+    def reply(request: Any) -> Any:
+        return sent(request).partition("You waited")[2] or [("wait_for", {"time": "1 hour", "timeout": "1 seconds"})]
+
+    provider = Played(reply)
+    run = queue_plan(provider, _isolated / "project")
+    assert run.state == "waiting_reply"
+    time.sleep(1.1)
+    run_due(provider)
+    report = stored(run.key).report
+    assert "the time-out has passed" in report and "the time has come" not in report
+
+
+def test_a_wait_without_a_limit_has_that_of_the_settings(_isolated: Path) -> None:
+    provider = Played(lambda request: [("wait_for", {"file": "never"})])
+    run = queue_plan(provider, _isolated / "project")
+    assert run.waits and run.waits.until and 604_700 < run.waits.until - time.time() < 604_900
+    assert stored(run.key).state == "waiting_reply"
 
 
 def test_what_waits_on_another_machine_is_left_to_it(postgres: Server, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.duration import MOST_SECONDS, format_duration, parse_duration
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
@@ -22,7 +25,15 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.permission.permission import ApprovalNeed, Grant, decide
 from nexus_cli.tools.builtin.wait_for import LONGEST_WHY
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.tools.wait_conditions import POLLED, check_url, describe_process, file_state, is_running, look
+from nexus_cli.tools.wait_conditions import (
+    POLLED,
+    check_url,
+    describe_process,
+    file_state,
+    host_headers,
+    is_running,
+    look,
+)
 
 TOOL = discover_tools()["wait_for"]
 NOW = 1_800_000_000.0
@@ -95,7 +106,8 @@ def test_a_process_is_told_from_a_later_one_of_its_number(tmp_path: Path) -> Non
         child.wait()
     assert look("process", wait["value"]) == {"process": child.pid}
     assert not is_running({"process": os.getpid(), "started": "another boot 17"}), "after a reboot it has ended"
-    assert "has ended" in call(tmp_path, process=child.pid).text
+    gone = call(tmp_path, process=child.pid)
+    assert gone.waits is None and not gone.ran and "background processes of a command" in gone.error
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root owns process 1")
@@ -122,14 +134,135 @@ def test_an_address_is_waited_for_until_it_answers_so_and_no_redirect_is_followe
         assert call(tmp_path, url=f"{url}/200").text == f"no need to wait: {url}/200 answered 200"
         for path in ("503", "302"):
             assert wait_of(call(tmp_path, url=f"{url}/{path}"))["value"]["status"] == 200
-        assert call(tmp_path, url=f"{url}/503", status=503).waits is None
+        assert call(tmp_path, url=f"{url}/503", status="503").waits is None
         server.shutdown()
     assert look("url", {"url": f"{url}/200", "status": 200}) is None, "nobody answers"
     assert POLLED["url"][0] >= 15
 
 
+class Telling(BaseHTTPRequestHandler):
+    """Answers 201 with a body, to whoever shows the key."""
+
+    def do_GET(self) -> None:
+        self.send_response(201 if self.headers.get(self.path.strip("/")) == "Bearer s3cr3t-of-ana" else 401)
+        self.end_headers()
+        self.wfile.write(b'{"runs": [{"state": "completed", "attempt": 2}]}')
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Print nothing."""
+
+
+def test_a_body_is_looked_into_and_the_key_of_its_host_is_sent_and_recorded_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), Telling) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        host = f"127.0.0.1:{server.server_port}"
+        url, state = f"http://{host}/Authorization", ["/runs/0/state=completed|failed"]
+        waits = call(tmp_path, url=url, status="2xx", match=state)
+        assert wait_of(waits)["why"] == f"{url} answers 2xx with {state[0]}"
+        value = wait_of(waits)["value"]
+        places().settings.parent.mkdir(parents=True, exist_ok=True)
+        places().settings.write_text(f'[hosts."{host}"]\nkey = "CI_TOKEN"\n')
+        assert "CI_TOKEN" in call(tmp_path, url=url).error and "nexus login" in call(tmp_path, url=url).error
+        assert look("url", value) is None
+        monkeypatch.setenv("CI_TOKEN", "s3cr3t-of-ana")
+        assert look("url", value) == {"url": url, "status": 201, "match": state}
+        assert "s3cr3t" not in repr((value, look("url", value)))
+        for match, fits in (
+            (["runs.0.attempt=2", "/runs/0/state=completed"], True),
+            (['"attempt": 2'], True),
+            (["/runs/0/state=failed"], False),
+            (["runs.1.state!=failed"], True),
+            (["no such text"], False),
+        ):
+            assert (look("url", {**value, "match": match}) is not None) is fits, match
+        for status, fits in (("201", True), (201, True), ("2XX", True), ("4xx", False)):
+            assert (look("url", {**value, "status": status}) is not None) is fits
+        places().settings.write_text(f'[hosts."{host}"]\nkey = "CI_TOKEN"\nheader = "X-Key"\nprefix = "Bearer "\n')
+        assert "answered 201" in call(tmp_path, url=f"http://{host}/X-Key", status="2xx").text
+        server.shutdown()
+    assert call(tmp_path, url="http://a/", status="ok").error and call(tmp_path, url="http://a/", status="6xx").error
+
+
+def test_a_key_leaves_the_machine_over_tls_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI_TOKEN", "s3cr3t-of-ana")
+    places().settings.parent.mkdir(parents=True, exist_ok=True)
+    places().settings.write_text('[hosts."ci.example.org"]\nkey = "CI_TOKEN"\n')
+    assert host_headers("https://ci.example.org/x") == {"Authorization": "Bearer s3cr3t-of-ana"}
+    assert host_headers("https://CI.example.org/x") and not host_headers("https://ci.example.org:8443/x")
+    assert not host_headers("https://ci.example.org@evil.example/") and not host_headers("https://example.org/")
+    assert "TLS" in call(tmp_path, url="http://ci.example.org/x").error
+
+
+def test_a_port_is_waited_for_until_somebody_listens(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        url = f"tcp://127.0.0.1:{door.getsockname()[1]}"
+        assert call(tmp_path, url=url).text == f"no need to wait: {url} accepts connections"
+    wait = wait_of(call(tmp_path, url=url))
+    assert wait["why"] == f"{url} accepts connections" and look("url", wait["value"]) is None
+    assert call(tmp_path, url=url, match=["x"]).error
+
+
 @pytest.mark.parametrize(
-    "url", ["file:///etc/passwd", "http://", "http://a:b@c/", "http://a b/", "http://a:x/", "ftp://a", "http://a/\n"]
+    ("event", "change", "how"),
+    [
+        ("changes", lambda at: (at / "c.whl").write_text("x"), "c.whl has appeared"),
+        ("changes", lambda at: (at / "a.whl").write_text("longer"), "a.whl has changed"),
+        ("changes", lambda at: (at / "a.whl").unlink(), "a.whl has disappeared"),
+        ("disappears", lambda at: (at / "a.whl").unlink(), "a.whl has disappeared"),
+    ],
+)
+def test_a_pattern_names_files(tmp_path: Path, event: str, change: Any, how: str) -> None:
+    (tmp_path / "a.whl").write_text("x")
+    (tmp_path / "b.txt").write_text("x")
+    wait = wait_of(call(tmp_path, file="*.whl", event=event))
+    (tmp_path / "b.txt").unlink()
+    value = json.loads(json.dumps(wait["value"]))  # as the ledger has it
+    assert look("file", value) is None
+    change(tmp_path)
+    came = look("file", value)
+    assert came is not None and f"{Path(came['path']).name} {came['how']}" == how
+
+
+def test_a_pattern_that_names_no_file_waits_for_the_first(tmp_path: Path) -> None:
+    wait = wait_of(call(tmp_path, file="*.whl", event="appears"))
+    assert look("file", wait["value"]) is None
+    (tmp_path / "[x].whl").touch()
+    came = look("file", wait["value"])
+    assert came is not None and came["path"].endswith("[x].whl")
+    assert "is there" in call(tmp_path, file="*.whl", event="appears").text
+    (tmp_path / "*.y").write_text("a file of that very name")
+    assert wait_of(call(tmp_path, file="*.y"))["value"]["before"] == file_state(tmp_path / "*.y")
+
+
+def test_only_a_service_of_the_settings_is_waited_for(tmp_path: Path) -> None:
+    assert "no service" in call(tmp_path, service="ci").error
+    places().settings.parent.mkdir(parents=True, exist_ok=True)
+    places().settings.write_text('[services.ci]\ninstruction = "x"\n')
+    assert "the services are ci" in call(tmp_path, service="cd").error
+    assert "FIELD=VALUE" in call(tmp_path, service="ci", match=["x"]).error
+    wait = wait_of(call(tmp_path, service="ci", match=["action=completed"]))
+    places().settings.write_text("[services\n")
+    assert "TOML" in call(tmp_path, service="ci").error
+    assert wait["value"] == {"service": "ci", "match": ["action=completed"]} and wait["why"].startswith(
+        "an event of ci"
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "tcp://a",
+        "tcp://a:1/x",
+        "file:///etc/passwd",
+        "http://",
+        "http://a:b@c/",
+        "http://a b/",
+        "http://a:x/",
+        "ftp://a",
+        "http://a/\n",
+    ],
 )
 def test_what_is_no_address_is_refused(url: str, tmp_path: Path) -> None:
     assert check_url(url) and call(tmp_path, url=url).error and not call(tmp_path, url=url).ran

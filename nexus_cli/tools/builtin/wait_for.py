@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import load_settings
 from nexus_cli.core.duration import format_duration, parse_duration
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.field_conditions import is_condition
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import Wait
 from nexus_cli.core.services import Waits
@@ -18,10 +23,14 @@ from nexus_cli.tools.wait_conditions import (
     APPEARS,
     CHANGES,
     DISAPPEARS,
+    TCP,
     check_url,
     describe_event,
     describe_process,
     file_state,
+    glob_states,
+    host_headers,
+    is_glob,
     look,
     owner_of,
     this_machine,
@@ -30,7 +39,8 @@ from nexus_cli.tools.wait_conditions import (
 EVENTS = (CHANGES, APPEARS, DISAPPEARS)
 LONGEST_WHY = 300
 """Most characters of `Wait.why`; the value of the wait is never cut."""
-WAYS = ("file", "process", "time", "url")
+WAYS = ("file", "process", "time", "url", "service")
+ENDS_WITH = "background processes of a command end with it"
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -42,7 +52,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if waits is None or (why := waits.refusal()):
         return ToolResult(error=why if waits else "nothing can be waited for here", ran=False)
     now = waits.now()
-    made = _make_wait(arguments, context, now)
+    try:
+        made = await asyncio.to_thread(_make_wait, arguments, context, now)
+    except NexusError as error:  # the settings cannot be read
+        return ToolResult(error=error.message, ran=False)
     if isinstance(made, ToolResult):
         return made
     made = replace(made, why=made.why if len(made.why) <= LONGEST_WHY else f"{made.why[:LONGEST_WHY]}...")
@@ -52,9 +65,9 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if seconds is None:
             return ToolResult(error=f"timeout {arguments['timeout'][:80]!r} is not a duration (`2 hours`)", ran=False)
         until = min(now + seconds, until or now + seconds)
-    if made.kind != "time" and (came := await asyncio.to_thread(look, made.kind, made.value)) is not None:
+    if (came := await asyncio.to_thread(look, made.kind, made.value)) is not None:
         return ToolResult(f"no need to wait: {describe_event(made.kind, came)}")
-    return _begin(Wait(made.kind, made.why, made.value, until), now)
+    return _begin(replace(made, until=until), now)
 
 
 def _begin(wait: Wait, now: float) -> ToolResult:
@@ -69,28 +82,55 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
         if event not in EVENTS:
             return ToolResult(error=f"event {event[:80]!r} must be one of {', '.join(EVENTS)}", ran=False)
         path = context.targets[name]
-        value = {"path": str(path), "event": event, "before": file_state(path), "machine": this_machine()}
+        before = glob_states(path) if is_glob(path) else file_state(path)
+        value = {"path": str(path), "event": event, "before": before, "machine": this_machine()}
         return Wait("file", f"{name} {event}", value)
     if "process" in arguments:
         return _wait_for_process(arguments["process"])
     if "url" in arguments:
-        url, status = arguments["url"], arguments.get("status", 200)
-        why = check_url(url)
-        return (
-            ToolResult(error=f"url: {why}", ran=False)
-            if why
-            else Wait("url", f"{url} answers {status}", {"url": url, "status": status})
-        )
+        return _wait_for_url(arguments["url"], str(arguments.get("status", "200")), arguments.get("match", []))
+    if "service" in arguments:
+        return _wait_for_service(arguments["service"], arguments.get("match", []))
     return _wait_for_time(arguments["time"], now)
 
 
 def _wait_for_process(pid: int) -> Wait | ToolResult:
     value = describe_process(pid)
     if value is None:
-        return ToolResult(f"no need to wait: {describe_event('process', {'process': pid})}")
+        return ToolResult(error=f"there is no process {pid}: it has ended ({ENDS_WITH})", ran=False)
     if owner_of(pid) != os.getuid():
-        return ToolResult(error=f"process {pid} belongs to another user", ran=False)
+        return ToolResult(error=f"process {pid} belongs to another user ({ENDS_WITH})", ran=False)
     return Wait("process", f"process {pid} ends", value)
+
+
+def _wait_for_url(url: str, status: str, match: list[str]) -> Wait | ToolResult:
+    why = check_url(url)
+    if url.startswith(TCP) and match:
+        why = "a port has no body to match"
+    if not re.fullmatch(r"[1-5](\d\d|xx)", status):
+        why = why or f"status {status[:20]!r} must be a number or a class such as 2xx"
+    try:
+        host_headers(url) if not why else None
+    except NexusError as error:
+        why = error.message
+    if why:
+        return ToolResult(error=f"url: {why}", ran=False)
+    if url.startswith(TCP):
+        return Wait("url", f"{url} accepts connections", {"url": url})
+    has = f" with {', '.join(match)}" if match else ""
+    value = {"url": url, "status": int(status) if status.isdigit() else status, "match": match}
+    return Wait("url", f"{url} answers {status}{has}", value)
+
+
+def _wait_for_service(name: str, match: list[str]) -> Wait | ToolResult:
+    known = load_settings(places(), defaults_dir(), os.environ).settings.services
+    if name not in known:
+        named = f"the services are {', '.join(sorted(known))}" if known else "the person's settings have no service"
+        return ToolResult(error=f"there is no service {name[:80]!r}; {named}", ran=False)
+    if wrong := [one for one in match if not is_condition(one)]:
+        return ToolResult(error=f"match {wrong[0][:80]!r} is not of the form FIELD=VALUE", ran=False)
+    has = f" with {', '.join(match)}" if match else ""
+    return Wait("service", f"an event of {name}{has}", {"service": name, "match": match})
 
 
 def _wait_for_time(text: str, now: float) -> Wait | ToolResult:
@@ -101,7 +141,7 @@ def _wait_for_time(text: str, now: float) -> Wait | ToolResult:
     if until <= now:
         return ToolResult("no need to wait: that time has passed")
     moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Wait("time", f"it is {moment}", {"time": moment}, until)
+    return Wait("time", f"it is {moment}", {"time": moment, "at": until}, until)
 
 
 def _parse_time(text: str) -> float | None:

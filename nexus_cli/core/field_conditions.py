@@ -1,0 +1,49 @@
+"""Conditions on a field of a JSON value: `action=completed`, `/check_run/head_sha=4b2*`, `sender.type!=Bot`."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+from typing import Any
+
+_FORM = re.compile(r"([^=!]+)(!?)=(.*)", re.DOTALL)
+_ABSENT = object()
+
+
+def is_condition(text: str) -> bool:
+    """Return True for text of the form `FIELD=VALUE` or `FIELD!=VALUE`."""
+    return _FORM.fullmatch(text) is not None
+
+
+def holds(condition: str, value: Any, event: str = "") -> bool:
+    """Return True if a condition holds for `value`; False for text that is no condition.
+
+    FIELD is a JSON pointer or a dotted path; `event` is the kind of event, if the sender names it apart from the value.
+    VALUE is one or more patterns with `*`, separated by `|`.
+    """
+    match = _FORM.fullmatch(condition)
+    if match is None:
+        return False
+    field = match[1].strip()
+    text = event if field == "event" and event else _field_text(field, value)
+    patterns = [one.strip().replace("[", "[[]") for one in match[3].split("|")]
+    fits = text is not None and any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)
+    return fits != bool(match[2])
+
+
+def _field_text(path: str, value: Any) -> str | None:
+    """Return the text of a field, as JSON unless it is a string; None if it does not exist."""
+    if path.startswith("/"):
+        parts = [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
+    else:
+        parts = path.split(".")
+    for part in parts:
+        if isinstance(value, dict):
+            value = value.get(part, _ABSENT)
+        else:
+            is_index = isinstance(value, list) and part.isascii() and part.isdigit() and len(part) < 10
+            value = value[int(part)] if is_index and int(part) < len(value) else _ABSENT
+    if value is _ABSENT:
+        return None
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,99 @@
+"""Check and read the webhooks of GitHub, GitLab and Slack, and of programs that send a token in a header of their own.
+
+Each sender proves itself, names its events and numbers its deliveries in its own way. What is not signed (the headers
+of GitHub) cannot make an old delivery a new one: `ServiceEvent.signature` tells them apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+BEARER = "Authorization"
+SIGNING = ("github", "slack")
+"""Senders that sign the body, which shows no token."""
+MOST_AGE = 300.0
+"""Seconds that a timestamp of Slack may differ from our clock."""
+MOST_FIELDS = 1000
+"""Most fields of a form."""
+FORM = "application/x-www-form-urlencoded"
+_TOKEN_HEADERS = {"gitlab": "X-Gitlab-Token"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceEvent:
+    """One delivery of an event, checked and read."""
+
+    payload: Any
+    event: str = ""
+    """The kind of event by the sender's name for it, "" if it names none."""
+    key: str = ""
+    """Idempotency key: equal for repeated deliveries of one event; "" if unknown."""
+    signature: str = ""
+    """The signature, if it covers the body; "" for a token."""
+    challenge: str = ""
+    """A text that the sender wants back, to prove that we listen; "" in an ordinary event."""
+
+
+def refuse_unsigned(
+    sender: str, token_header: str, secret: str, headers: Mapping[str, str], body: bytes, now: float
+) -> str:
+    """Return why a request does not prove that it comes from its sender, "" if it does. `now` is in seconds since the
+    epoch."""
+    if sender == "github":
+        given, form = headers.get("X-Hub-Signature-256", ""), "sha256="
+        signed = body
+    elif sender == "slack":
+        given, form, at = headers.get("X-Slack-Signature", ""), "v0=", headers.get("X-Slack-Request-Timestamp", "")
+        if not (at.isascii() and at.isdigit() and len(at) < 16):
+            return "the header X-Slack-Request-Timestamp is missing or wrong"
+        if abs(now - int(at)) > MOST_AGE:
+            return f"the signature is replayed, or a clock is wrong: its time is more than {MOST_AGE:g} s away"
+        signed = b"v0:" + at.encode() + b":" + body
+    else:
+        name = token_header or _TOKEN_HEADERS.get(sender, BEARER)
+        given = headers.get(name, "")
+        if name == BEARER:
+            scheme, _, given = given.partition(" ")
+            given = given.strip() if scheme.lower() == "bearer" else ""
+        return "" if is_equal(given, secret) else f"the token in the header {name} is missing or wrong"
+    expected = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+    return "" if is_equal(given, form + expected) else "the signature is missing or wrong"
+
+
+def is_equal(given: str, secret: str) -> bool:
+    """Compare in a time that does not depend on the content."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode())
+
+
+def form_payload(body: bytes) -> bytes | dict[str, str]:
+    """Return the JSON in the field `payload` of a form, as GitHub and Slack may send it, else the fields.
+
+    Raises `ValueError` for more than `MOST_FIELDS`.
+    """
+    parsed = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+    fields = {name: values[-1] for name, values in parsed.items()}
+    return fields["payload"].encode() if "payload" in fields else fields
+
+
+def read_event(sender: str, headers: Mapping[str, str], payload: Any) -> ServiceEvent:
+    """Return the event of a request that `refuse_unsigned` does not refuse."""
+    own = headers.get("Idempotency-Key", "").strip()
+    if sender == "github":
+        signature = headers["X-Hub-Signature-256"]
+        key = headers.get("X-GitHub-Delivery", "").strip() or own or signature
+        return ServiceEvent(payload, headers.get("X-GitHub-Event", ""), key, signature)
+    if sender == "gitlab":
+        return ServiceEvent(payload, headers.get("X-Gitlab-Event", ""), headers.get("X-Gitlab-Event-UUID", own).strip())
+    if sender == "slack":
+        fields = payload if isinstance(payload, dict) else {}
+        inner = fields.get("event")
+        event = str((inner if isinstance(inner, dict) else fields).get("type") or fields.get("command") or "")
+        challenge = str(fields.get("challenge") or "") if event == "url_verification" else ""
+        signature = headers["X-Slack-Signature"]
+        return ServiceEvent(payload, event, str(fields.get("event_id") or signature), signature, challenge)
+    return ServiceEvent(payload, key=own)
