@@ -20,6 +20,7 @@ from nexus_cli.ui.print.stream import Stream, write_stderr_line
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.render.unified_diff import diff_lines
 from nexus_cli.worktrees.apply_worktree import apply_worktree
+from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.worktrees import (
     describe_worktree,
     diff_worktree,
@@ -53,7 +54,10 @@ def diff(
     In a pipe it is a patch that git apply takes, with binary files.
     """
     stream = Stream(1)
-    data = diff_worktree(_find(name), stat=stat, binary=not stat and not stream.terminal)
+    record = _find(name)
+    data = diff_worktree(record, stat=stat, binary=not stat and not stream.terminal)
+    if stream.terminal and (carried := read_carried(record.home)):
+        write_stderr_line(f"nexus: copied from the project, not part of the diff: {', '.join(carried)}.")
     if not stream.terminal:
         stream.write_bytes(data)
         return 0

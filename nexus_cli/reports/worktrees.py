@@ -27,6 +27,7 @@ def _changes(one: Value) -> str:
     parts = [f"{plural(one['files'], 'file')} +{one['added']} -{one['removed']}"] if one["files"] else []
     parts += [plural(one["commits"], "commit")] if one["commits"] else []
     parts += [f"also {', '.join(one['kept'][:3])}"] if one["kept"] else []
+    parts += [f"not part of it: {', '.join(one['carried'][:3])}"] if one["carried"] and parts else []
     return ", ".join(parts) or "-"
 
 

@@ -9,7 +9,9 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
+from pathlib import Path
 
+from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.redact_secrets import protected_secrets, redact
 from nexus_cli.sandbox.git_settings import read_git_settings
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
@@ -29,6 +31,9 @@ _GIT_SETTING = re.compile(r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_\d+)")
 SHORTEST_SECRET = 8
 """Least characters of a masked value: shorter ones may be ordinary words."""
 
+_PATHS = ("PATH", "VIRTUAL_ENV", "PYTHONPATH", "NODE_PATH")
+"""Variables with paths that may lead into a project."""
+
 _OFFLINE = {
     "npm_config_offline": "true",
     "CARGO_NET_OFFLINE": "true",
@@ -46,7 +51,7 @@ def sandbox_environment(
     Secrets are removed in every profile, `none` too, except those in `passed` (`sandbox.env_pass`).
     """
     taken = _secret_names(environ, passed)
-    env = {name: value for name, value in environ.items() if name not in taken}
+    env = _move_paths({name: value for name, value in environ.items() if name not in taken}, profile.project)
     if profile.temp is not None:
         env |= {"TMPDIR": str(profile.temp), "TMP": str(profile.temp), "TEMP": str(profile.temp)}
         # npm fails if it cannot read its settings, which are hidden because they have registry tokens.
@@ -72,6 +77,21 @@ def sandbox_environment(
             for place, folder in enumerate(settings.safe_directories):
                 env |= {f"GIT_CONFIG_KEY_{place}": "safe.directory", f"GIT_CONFIG_VALUE_{place}": folder}
     return env, taken
+
+
+def _move_paths(env: dict[str, str], project: Path) -> dict[str, str]:
+    """Return `env` for commands in `project`: if that is a worktree, an activated environment of its source project is
+    replaced by the copy in the worktree. The original would run the original's code."""
+    record = find_worktree(project)
+    if record is None:
+        return env
+    root = f"{record.source}{os.sep}"
+    for name in _PATHS:
+        entries = env.get(name, "").split(os.pathsep)
+        if any(entry.startswith(root) for entry in entries):
+            moved = (str(record.folder / one[len(root) :]) if one.startswith(root) else one for one in entries)
+            env[name] = os.pathsep.join(moved)
+    return env
 
 
 def _path_outside(path: str, profile: SandboxProfile) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
 from nexus_cli.core.elide import plural
+from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
 from nexus_cli.worktrees.git_commands import Git, GitError
 from nexus_cli.worktrees.make_worktree import STAGED, START_REF, ProjectFiles, find_git, list_files
 from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
@@ -67,14 +68,14 @@ def save_state(record: WorktreeRecord) -> str:
     store, git, files = open_store(record), _git_of(record), None
     with suppress(GitError):
         files = None if git is None else list_files(git)
-    return store.save_state(_listed(store, files))
+    return store.save_state(_listed(record, store, files))
 
 
 def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     """Return the state of a worktree whose folder exists. Raises `GitError`."""
     store, git = open_store(record), _git_of(record)
     files = None if git is None else list_files(git)
-    tree = store.save_state(_listed(store, files))
+    tree = store.save_state(_listed(record, store, files))
     counts = store.count_changes(record.base, tree) if tree != record.base else ChangeCounts(0, 0, 0)
     kept = list(_find_ignored(record, store, git))
     kept += [f"worktree {one.name}" for one in read_records(worktrees_of(record.folder))]
@@ -97,11 +98,16 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     return WorktreeState(tree, counts, commits, has_moved, tuple(kept), unreachable)
 
 
-def _listed(store: SnapshotStore, files: ProjectFiles | None) -> list[bytes]:
-    """Return the paths to compare in addition to those of the base: from git's list `files`, else from the store."""
+def _listed(record: WorktreeRecord, store: SnapshotStore, files: ProjectFiles | None) -> list[bytes]:
+    """Return the paths to compare in addition to those of the base: from git's list `files`, else from the store.
+
+    Copies of ignored files are no part of the changes, even if the worktree has other ignore rules.
+    """
     if files is not None:
-        return [*files.tracked, *files.others]
-    return [path for path in store.list_others() if not path.endswith(b"/")]
+        found = [*files.tracked, *files.others]
+    else:
+        found = [path for path in store.list_others() if not path.endswith(b"/")]
+    return drop_carried(found, read_carried(record.home))
 
 
 def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None) -> Iterator[str]:
@@ -110,17 +116,23 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
         return
     query = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
     base = store.list_base()
-    for path in git.run(*query).split(b"\0")[:-1]:
+    carried = ((path, stamp) for path, stamp in read_carried(record.home).items() if not _is_cache(os.fsencode(path)))
+    same = [path for path, stamp in carried if stamp == stamp_path(record.folder / path)]
+    for path in drop_carried(git.run(*query).split(b"\0")[:-1], same):
         # A cache with a `.gitignore` of its own is listed file by file.
-        if path in base or not CACHES.isdisjoint(path.split(b"/")):
+        if path in base or _is_cache(path):
             continue
-        if path.endswith(b"/") and any(one.startswith(path) for one in base):
+        if path.endswith(b"/") and any(one.startswith(path) for one in (*base, *map(os.fsencode, same))):
             root = os.fsencode(record.folder)
             walked = os.walk(os.path.join(root, path))
             files = (os.path.relpath(os.path.join(folder, name), root) for folder, _, names in walked for name in names)
-            yield from (os.fsdecode(one) for one in files if one not in base)
+            yield from (os.fsdecode(one) for one in drop_carried(files, same) if one not in base)
         elif not path.endswith(b"/") or _has_entries(record.folder, path):
             yield os.fsdecode(path)
+
+
+def _is_cache(path: bytes) -> bool:
+    return not CACHES.isdisjoint(path.split(b"/"))
 
 
 def _find_staged(record: WorktreeRecord, git: Git, files: ProjectFiles) -> list[bytes]:

@@ -26,6 +26,7 @@ from nexus_cli.config.worktree_record import (
     worktrees_of,
 )
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
@@ -48,6 +49,8 @@ class WorktreeStay:
     notices: list[str] = field(default_factory=list)
     review: str = "See nexus worktree diff {name}, nexus worktree apply {name}"
     """The way to its changes, in the line of `leave`."""
+    is_new: bool = False
+    """True if the worktree was created for this stay."""
     _lock: FileLock | None = None
 
     def leave(self) -> str:
@@ -116,8 +119,10 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
     what = f"worktree {name} cannot be made"
     try:
         with _change_worktrees(folder):
-            record, notices = _find_or_make(folder, project_root, name)
-            return WorktreeStay(record, notices, _lock=FileLock.wait(record.lock, shared=True))
+            record = _find_whole(folder / name)
+            found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
+            lock = FileLock.wait(found.lock, shared=True)
+            return WorktreeStay(found, notices, is_new=record is None, _lock=lock)
     except (GitError, OSError) as error:
         raise failure(what, error) from error
 
@@ -131,11 +136,15 @@ def stay_in(record: WorktreeRecord) -> WorktreeStay:
         raise failure(f"worktree {record.name} cannot be entered", error) from error
 
 
-def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, list[str]]:
+def _find_whole(place: Path) -> WorktreeRecord | None:
+    """Return the record of the worktree at `place` if it is complete and its folder exists."""
+    record = read_record(place)
+    return record if record is not None and record.base and place.is_dir() else None
+
+
+def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, list[str]]:
     place, notices = folder / name, list[str]()
     record = read_record(place)
-    if record is not None and record.base and place.is_dir():
-        return record, notices
     if record is None and os.path.lexists(place):
         why = f"{place} exists, but its record does not"
         raise NexusError("usage", f"no worktree {name}", why, "Move it away, or choose another name")
@@ -264,6 +273,7 @@ def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
         "removed": 0,
         "commits": 0,
         "kept": [],
+        "carried": list(read_carried(record.home)),
         "problem": "",
     }
     if not record.folder.is_dir():
