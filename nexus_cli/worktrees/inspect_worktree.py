@@ -12,7 +12,8 @@ from nexus_cli.config.worktree_record import WorktreeRecord, read_records, workt
 from nexus_cli.core.elide import plural
 from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
 from nexus_cli.worktrees.git_commands import Git, GitError
-from nexus_cli.worktrees.make_worktree import STAGED, START_REF, ProjectFiles, find_git, list_files
+from nexus_cli.worktrees.make_worktree import STAGED, ProjectFiles, find_git, list_files
+from nexus_cli.worktrees.own_repository import OWN_REFERENCES, has_own_repository, list_own_references
 from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
 
 CACHES = frozenset(
@@ -20,6 +21,8 @@ CACHES = frozenset(
     b".parcel-cache .gradle .eggs".split()
 )
 """Names of ignored folders that tools can fill again, so that they may be lost."""
+_FORMER_HOLD = f"{OWN_REFERENCES}nexus-start"
+"""Reference of a linked worktree, as earlier versions made them, that keeps its first commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,12 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
     kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
     kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
-    listed = git.line(
-        "for-each-ref", "--format=%(refname) %(objectname)", f"refs/heads/{record.branch}", "refs/worktree"
-    )
-    refs = dict(line.rsplit(" ", 1) for line in listed.splitlines())
-    kept += [f"the reference {name}" for name in refs if name.startswith("refs/worktree/") and name != START_REF]
-    tip = refs.get(f"refs/heads/{record.branch}", "")
+    if has_own_repository(record):
+        kept += [f"the reference {name}" for name in list_own_references(record, git.program)]
+    else:
+        named = git.line("for-each-ref", "--format=%(refname)", OWN_REFERENCES).splitlines()
+        kept += [f"the reference {name}" for name in named if name != _FORMER_HOLD]
+    tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
     head = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1].decode().strip()
     tips = [one for one in (head, tip) if one]
     commits = int(git.line("rev-list", "--count", *tips, f"^{record.start}", "--")) if tips else 0
@@ -154,8 +157,10 @@ def _has_entries(folder: Path, path: bytes) -> bool:
 
 
 def _git_folder(record: WorktreeRecord) -> Path | None:
-    """Return the git folder of a worktree in its repository; None if its link leads elsewhere."""
-    try:
+    """Return the git folder of a worktree; None if it was replaced, or its link leads elsewhere."""
+    if has_own_repository(record):
+        return record.folder / ".git"
+    try:  # a linked worktree, as earlier versions made them
         kind, _, named = (record.folder / ".git").read_text().strip().partition(": ")
         folder = Path(os.path.realpath(record.folder / named))
     except (OSError, ValueError):

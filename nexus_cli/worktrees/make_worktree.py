@@ -25,11 +25,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
+from nexus_cli.worktrees.own_repository import create_branch, create_repository
 from nexus_cli.worktrees.snapshot_store import SnapshotStore, split_present
 
 SUBMODULE = b"160000"
-START_REF = "refs/worktree/nexus-start"
-"""Reference that keeps the first commit from garbage collection; only the worktree sees it."""
 STAGED = "staged"
 """File of a record folder with the index entries that were carried over."""
 _OPEN_WORK = {
@@ -39,10 +38,6 @@ _OPEN_WORK = {
     "CHERRY_PICK_HEAD": "cherry-pick",
     "REVERT_HEAD": "revert",
 }
-_LOCK = ("--lock", "--reason", "in use by nexus; `nexus worktree remove` ends it")
-"""Without a lock, git prunes a worktree whose folder it cannot see, for example inside a command's sandbox."""
-_BRANCHES = 100
-"""Most names that are tried for the branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +137,10 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     Raises `GitError` and `OSError` with the worktree half made.
     """
     files = list_files(source.git)
-    record = replace(record, branch=_add_worktree(record, source))
-    record.save()
+    main = Git(source.git.program, source.root, {"GIT_DIR": str(source.repository)})
+    record = create_branch(record, main)
+    record.folder.mkdir()
+    create_repository(record, main, source.git_dir, files.staged)
     carried = _carried(source.root, files)
     copied = _copy_files(source.root, record.folder, carried)
     for path in map(os.fsdecode, files.submodules):
@@ -159,7 +156,6 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
         )
     # Exits with an error if a file differs from the index.
     git.try_run(*git.without_filters(), "update-index", "-q", "--refresh")
-    git.run("update-ref", START_REF, record.start)
     objects = source.repository / "objects"
     store = SnapshotStore.create(git.program, record.store, record.folder, objects, source.object_format)
     base = store.save_base(copied)
@@ -168,20 +164,6 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     record = replace(record, base=base, applied=base, created=format_utc(local_now()))
     record.save()
     return record, [*notices, *_describe_left_out(source, files)]
-
-
-def _add_worktree(record: WorktreeRecord, source: SourceProject) -> str:
-    """Let git create the worktree without files, on a new branch; return the branch."""
-    plain = f"worktree-{record.name}"
-    for branch in (plain, *(f"{plain}-{number}" for number in range(2, _BRANCHES))):
-        # Forced: an entry with the same path, whose folder is gone, is a leftover of a deleted data folder.
-        command = ("worktree", "add", "-f", "-f", "--no-checkout", "--no-track", *_LOCK, "-b", branch)
-        status, _, errors = source.git.try_run(*command, str(record.folder), record.start)
-        if status == 0:
-            return branch
-        if not (b"exists" in errors and os.fsencode(branch) in errors) or os.path.lexists(record.folder):
-            raise GitError(os.fsdecode(errors).strip().split("\n")[-1].removeprefix("fatal: "))
-    raise GitError(f"too many branches begin with {plain}")
 
 
 def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:

@@ -30,6 +30,7 @@ from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
+from nexus_cli.worktrees.own_repository import hold_reference, publish_branch, refresh_references
 from nexus_cli.worktrees.snapshot_store import LINK
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class WorktreeStay:
         if state.is_empty(record):
             _delete(record, with_branch=True)
             return ""
+        publish_branch(record, find_git(record.source))
         name = record.name
         what = f"worktree {name} in {record.folder}: {state.describe()}"
         if state.is_applied(record) and state.counts.files:
@@ -95,6 +97,8 @@ class WorktreeStay:
         """End the stay and leave the worktree unchanged."""
         lock, self._lock = self._lock, None
         if lock is not None:
+            with suppress(GitError, NexusError, OSError):
+                publish_branch(self.record, find_git(self.record.source))
             lock.release()
 
 
@@ -121,6 +125,9 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
         with _change_worktrees(folder):
             record = _find_whole(folder / name)
             found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
+            if record is not None:
+                with suppress(GitError):
+                    refresh_references(record, find_git(record.source))
             lock = FileLock.wait(found.lock, shared=True)
             return WorktreeStay(found, notices, is_new=record is None, _lock=lock)
     except (GitError, OSError) as error:
@@ -335,7 +342,8 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             hint = f"nexus worktree apply {record.name} brings its changes over, remove --force deletes them"
             raise NexusError("usage", f"kept worktree {record.name}", why, hint)
     tip = ""
-    with suppress(GitError, NexusError):
+    with suppress(GitError, NexusError, OSError):
+        publish_branch(record, find_git(record.source))
         tip = _repository_git(record).line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
     kept = _delete(record, with_branch=True)
     if kept:
@@ -373,12 +381,16 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> str:
     branch = ""
     with suppress(GitError, NexusError):
         git = _repository_git(record)
-        git.try_run("worktree", "remove", "--force", "--force", str(record.folder))
-        if record.branch:
+        git.try_run("worktree", "remove", "--force", "--force", str(record.folder))  # made by an earlier version
+        hold = hold_reference(record)
+        is_held = bool(git.line("for-each-ref", hold))
+        if record.branch and (record.base or is_held):
             tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
             deletes = with_branch or tip == record.start
             if tip and (not deletes or git.try_run("branch", "-q", "-D", record.branch)[0]):
                 branch = record.branch
+        if is_held:
+            git.try_run("update-ref", "-d", hold)
     _delete_tree(record_folder(record.folder))
     return branch
 
