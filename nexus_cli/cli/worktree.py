@@ -19,7 +19,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.render.unified_diff import diff_lines
-from nexus_cli.worktrees.apply_worktree import apply_worktree
+from nexus_cli.worktrees.apply_worktree import apply_worktree, clean_killed_apply
 from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.worktrees import (
     describe_worktree,
@@ -40,7 +40,10 @@ def list_command(
 ) -> int:
     """List the worktrees of this project, and what is in them."""
     project = None if everywhere else _project()
-    worktrees = [describe_worktree(record) for record in list_worktrees(project)]
+    records = list_worktrees(project)
+    for record in records:
+        clean_killed_apply(record)
+    worktrees = [describe_worktree(record) for record in records]
     value = {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
     return print_report(value, worktrees_text, json=json, whole=True)
 
@@ -99,7 +102,9 @@ def remove(
     name: Name, force: Annotated[bool, typer.Option("--force", help="Discard what is not applied.")] = False
 ) -> int:
     """Remove a worktree with its branch. One in which something is not applied is removed with --force alone."""
-    more = remove_worktree(_find(name), force=force)
+    record = _find(name)
+    clean_killed_apply(record)
+    more = remove_worktree(record, force=force)
     write_stderr_line(f"nexus: worktree {name} is removed{f'; {more}' if more else ''}.")
     return 0
 

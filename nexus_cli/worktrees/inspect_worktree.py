@@ -81,6 +81,7 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     tree = store.save_state(_listed(record, store, files))
     counts = store.count_changes(record.base, tree) if tree != record.base else ChangeCounts(0, 0, 0)
     kept = list(_find_ignored(record, store, git))
+    kept += _find_special(record.folder)
     kept += [f"worktree {one.name}" for one in read_records(worktrees_of(record.folder))]
     if git is None or files is None:
         return WorktreeState(tree, counts, 0, True, (*kept, "its link to the repository is broken"), False)
@@ -132,6 +133,19 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
             yield from (os.fsdecode(one) for one in drop_carried(files, same) if one not in base)
         elif not path.endswith(b"/") or _has_entries(record.folder, path):
             yield os.fsdecode(path)
+
+
+def _find_special(folder: Path) -> Iterator[str]:
+    """Yield pipes, sockets and devices in a worktree, which git does not list; caches are not searched."""
+    waiting = [folder]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != ".git" and os.fsencode(entry.name) not in CACHES:
+                        waiting.append(Path(entry.path))
+                elif not entry.is_symlink() and not entry.is_file(follow_symlinks=False):
+                    yield f"{os.path.relpath(entry.path, folder)} (no regular file)"
 
 
 def _is_cache(path: bytes) -> bool:

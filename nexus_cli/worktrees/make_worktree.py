@@ -119,7 +119,7 @@ def list_files(git: Git) -> ProjectFiles:
     if odd := next((path for _, path in entries if not {b"", b".", b".."}.isdisjoint(path.split(b"/"))), b""):
         # Git does not write such an index, but reads one that came with a downloaded folder.
         raise GitError(f"the index names a file outside the project: {os.fsdecode(odd)}")
-    others = git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
+    others = git.run(*_tell_cases_apart(git.cwd), "ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
     return ProjectFiles(
         tuple(staged),
         tuple(entry.partition(b"\t")[2] for entry in tagged if entry.startswith(b"S ")),
@@ -128,6 +128,15 @@ def list_files(git: Git) -> ProjectFiles:
         tuple(path for head, path in entries if head.startswith(SUBMODULE)),
         tuple(path.rstrip(b"/") for path in others if path.endswith(b"/")),
     )
+
+
+def _tell_cases_apart(root: Path) -> tuple[str, ...]:
+    """Return options that make git tell `a` from `A` if the disk does, whatever a copied configuration says."""
+    try:
+        is_one = os.path.samefile(root / ".git", root / ".GIT")
+    except OSError:
+        is_one = False
+    return () if is_one else ("-c", "core.ignorecase=false")
 
 
 def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[WorktreeRecord, list[str]]:

@@ -5,7 +5,6 @@ The content of a worktree is its difference from the carried-over state. `apply_
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
@@ -31,13 +30,14 @@ from nexus_cli.worktrees.git_commands import Git, GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
 from nexus_cli.worktrees.own_repository import hold_reference, publish_branch, refresh_references
-from nexus_cli.worktrees.snapshot_store import LINK
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import WorktreeCondition, WorktreeObject
 
 LONGEST = 60
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+STAY = "stay"
+"""File of a record folder from the beginning of a stay to its end; a killed process leaves it."""
 WAIT = 60.0
 """Seconds that one process waits while another makes or removes a worktree of the same project."""
 
@@ -63,6 +63,7 @@ class WorktreeStay:
         try:
             with _change_worktrees(self.record.folder.parent):
                 lock.release()
+                (self.record.home / STAY).unlink(missing_ok=True)
                 if not self.record.home.is_dir():
                     return f"worktree {self.record.name} was removed meanwhile"
                 alone = FileLock.take(self.record.lock)
@@ -98,6 +99,7 @@ class WorktreeStay:
         lock, self._lock = self._lock, None
         if lock is not None:
             with suppress(GitError, NexusError, OSError):
+                (self.record.home / STAY).unlink(missing_ok=True)
                 publish_branch(self.record, find_git(self.record.source))
             lock.release()
 
@@ -129,6 +131,7 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
                 with suppress(GitError):
                     refresh_references(record, find_git(record.source))
             lock = FileLock.wait(found.lock, shared=True)
+            (found.home / STAY).touch()
             return WorktreeStay(found, notices, is_new=record is None, _lock=lock)
     except (GitError, OSError) as error:
         raise failure(what, error) from error
@@ -138,7 +141,9 @@ def stay_in(record: WorktreeRecord) -> WorktreeStay:
     """Enter an existing worktree. Raises `NexusError`."""
     try:
         with _change_worktrees(record.folder.parent):
-            return WorktreeStay(record, [], _lock=FileLock.wait(record.lock, shared=True))
+            lock = FileLock.wait(record.lock, shared=True)
+            (record.home / STAY).touch()
+            return WorktreeStay(record, [], _lock=lock)
     except OSError as error:
         raise failure(f"worktree {record.name} cannot be entered", error) from error
 
@@ -158,6 +163,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
     source = read_source(project_root)
     if record is None:  # left over from a removal that was killed
         _delete_tree(record_folder(place))
+    _remove_abandoned(folder)
     for half in (one for one in read_records(folder) if not one.base):  # its process was killed
         _discard(half.folder)
     if record is not None and record.base:
@@ -171,6 +177,20 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
             _discard(place)
         raise
     return record, notices + more
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the empty worktrees whose processes were killed."""
+    for record in [one for one in read_records(folder) if one.base and (one.home / STAY).exists()]:
+        alone = FileLock.take(record.lock)
+        if alone is None:
+            continue
+        with suppress(GitError, NexusError, OSError):
+            if record.folder.is_dir() and inspect_worktree(record).is_empty(record):
+                _delete(record, with_branch=True)
+            else:
+                (record.home / STAY).unlink()
+        alone.release()
 
 
 def _discard(place: Path) -> None:
@@ -210,18 +230,6 @@ def is_in_use(record: WorktreeRecord) -> bool:
     return alone is None
 
 
-@dataclass(frozen=True, slots=True)
-class UnappliedChanges:
-    """The changes that applying a worktree would make in its project."""
-
-    tree: str
-    """The state of the worktree."""
-    paths: list[str]
-    """The paths that would be written or deleted, relative to the project."""
-    links: dict[str, str]
-    """The targets of the links among them."""
-
-
 def require_folder(record: WorktreeRecord) -> None:
     """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted or its repository is missing."""
     if not record.folder.is_dir():
@@ -243,26 +251,6 @@ def diff_worktree(
         return open_store(record).diff(record.base, tree or save_state(record), *options, paths=paths)
     except GitError as error:
         raise failure(f"worktree {record.name} cannot be compared", error) from error
-
-
-def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
-    """Return the changes that applying a worktree would make. Raises `NexusError`."""
-    require_folder(record)
-    links = {}
-    try:
-        store, tree = open_store(record), save_state(record)
-        changes = store.changes(record.applied, tree)
-        with store.open_blobs() as blobs:
-            for one in changes:
-                if one.new_mode == LINK:
-                    target = io.BytesIO()
-                    blobs.copy(one.new, target)
-                    links[os.fsdecode(one.path)] = os.fsdecode(target.getvalue())
-    except GitError as error:
-        raise failure(f"worktree {record.name} cannot be compared", error) from error
-    return UnappliedChanges(
-        tree, sorted({os.fsdecode(path) for one in changes for path in (one.path, one.before)}), links
-    )
 
 
 def describe_worktree(record: WorktreeRecord) -> WorktreeObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -151,3 +152,34 @@ def test_a_making_that_was_killed_leaves_nothing_and_takes_no_branch_of_the_pers
     assert other.leave() == "" and git(project, "for-each-ref") == before
     record, _ = make_worktree(project, "fix")
     assert record.branch == ("worktree-fix-2" if is_taken else "worktree-fix") and diff_worktree(record) == b""
+
+
+def test_an_empty_worktree_of_a_killed_process_is_removed_with_the_next_making(project: Path) -> None:
+    before = git(project, "for-each-ref")
+    for name, text in (("empty", ""), ("full", "x")):
+        stay = enter_worktree(project, name)
+        if text:
+            (stay.record.folder / "made").write_text(text)
+        assert stay._lock is not None
+        stay._lock.release()  # as the end of its process does
+    own = enter_worktree(project, "own")
+    own.end()
+    enter_worktree(project, "next").leave()
+    assert [one.name for one in list_worktrees(project)] == ["full", "own"]
+    for record in list_worktrees(project):
+        remove_worktree(record, force=True)
+    assert git(project, "for-each-ref") == before
+
+
+def test_a_pipe_in_a_worktree_is_told_and_not_lost(project: Path) -> None:
+    stay = enter_worktree(project, "fix")
+    os.mkfifo(stay.record.folder / "sub/pipe")
+    assert "sub/pipe (no regular file)" in stay.leave() and stay.record.folder.is_dir()
+
+
+def test_a_name_that_git_refuses_is_told_with_a_way_out(project: Path) -> None:
+    record, _ = make_worktree(project, "fix")
+    (record.folder / ".GIT").mkdir()
+    (record.folder / ".GIT/x").write_text("x")
+    with pytest.raises(NexusError, match="rename or delete it"):
+        apply_worktree(record)
