@@ -81,23 +81,32 @@ def sandbox_environment(
 
 def _move_paths(env: dict[str, str], project: Path) -> dict[str, str]:
     """Return `env` for commands in `project`: if that is a worktree, an activated environment of its source project is
-    replaced by the copy in the worktree. The original would run the original's code."""
+    replaced by the copy in the worktree. An environment without a copy is given the worktree's modules first: those of
+    an editable install would be the original's."""
     record = find_worktree(project)
     if record is None:
         return env
     root = f"{record.source}{os.sep}"
+    active = env.get("VIRTUAL_ENV", "") or env.get("CONDA_PREFIX", "")
+    if active and not (active.startswith(root) and (record.folder / active[len(root) :]).is_dir()):
+        modules = [str(path) for path in (record.folder / "src", record.folder) if path.is_dir()]
+        env["PYTHONPATH"] = os.pathsep.join([*modules, *filter(None, [env.get("PYTHONPATH", "")])])
     for name in _PATHS:
         entries = env.get(name, "").split(os.pathsep)
-        if any(entry.startswith(root) for entry in entries):
-            moved = (str(record.folder / one[len(root) :]) if one.startswith(root) else one for one in entries)
+        copies = ((one, record.folder / one[len(root) :]) for one in entries)
+        moved = [str(copy) if one.startswith(root) and copy.is_dir() else one for one, copy in copies]
+        if moved != entries:
             env[name] = os.pathsep.join(moved)
     return env
 
 
 def _path_outside(path: str, profile: SandboxProfile) -> str:
-    """Remove relative entries and those in the project from a `PATH`: read-only commands must run the system's git."""
+    """Remove relative entries from a `PATH`, and those in the project or the source project of a worktree: read-only
+    commands must run the system's git."""
     # If the project is `/`, it contains the system's programs, which stay.
-    within = [str(folder) for folder in (profile.project, profile.cwd) if folder.parent != folder]
+    record = find_worktree(profile.project)
+    folders = (profile.project, profile.cwd, *([record.source] if record else []))
+    within = [str(folder) for folder in folders if folder.parent != folder]
     entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
     kept = [entry for entry in entries if not is_below(os.path.realpath(entry), within)]
     return os.pathsep.join(kept) or os.defpath

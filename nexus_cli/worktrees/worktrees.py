@@ -38,8 +38,8 @@ LONGEST = 60
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 STAY = "stay"
 """File of a record folder from the beginning of a stay to its end; a killed process leaves it."""
-WAIT = 60.0
-"""Seconds that one process waits while another makes or removes a worktree of the same project."""
+WAIT = 600.0
+"""Seconds to wait while others make or remove worktrees of the same project: copies of dependencies take their time."""
 
 
 @dataclass

@@ -238,3 +238,16 @@ def test_the_tests_of_a_python_project_run_in_a_worktree_and_test_its_code(place
     assert MOST in (place.folder / "src/shop/__init__.py").read_text()
     done = subprocess.run([environment / "bin/python", "-m", "pytest", "-q"], cwd=place.folder, capture_output=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_an_environment_that_is_not_copied_tests_the_code_of_the_worktree(place: Stage) -> None:
+    """Too large to copy, or outside of the project: it is read as it is, with the worktree's modules first."""
+    make_python_project(place.folder)
+    place.settings(QUICK + PRICED + '[worktree]\ninclude = ["!.venv/"]\n')
+    environment = place.folder / ".venv"
+    path = f"{environment}/bin{os.pathsep}{place.environment['PATH']}"
+    story = Story(PYTHON_RED, PYTHON_GREEN, ["pip --version; echo x > $VIRTUAL_ENV/made; rm -rf $VIRTUAL_ENV"])
+    live(place, story, "auto", PATH=path, VIRTUAL_ENV=str(environment))
+    message, before, _, red, _, green, *_ = story.seen
+    assert ".venv" not in message.partition("# Task")[0].partition("In it: ")[2], message
+    assert "1 passed" in before and red.count("1 failed, 1 passed") == 2 and green.count("2 passed") == 2, story.seen
