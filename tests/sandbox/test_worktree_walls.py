@@ -157,7 +157,8 @@ git -C $P config user.name evil; git -C $P worktree add -q $P/evil; git --git-di
 rm -f $P/.git/index; rm -f $P/.git/packed-refs; echo x > $P/.git/packed-refs; echo x > $P/.git/HEAD
 echo x > $P/.git/index; echo x > $P/.git/refs/heads/feature; rm -rf $P/.git/refs; rm -rf $P/.git/logs
 rm -rf $P/.git/objects; echo x > $P/.git/objects/x; mv $P/.git $P/.gone; chmod -R 777 $P/.git; rm -rf $P/.git
-ln -sf $P/.git/refs .git/refs2; rm -rf .git/refs2/heads
+ln -sf $P/.git/refs .git/refs2; rm -rf .git/refs2/heads; echo x > $P/.git/hooks/pre-commit
+rm -rf .git/hooks; mkdir .git/hooks; echo x > .git/hooks/pre-commit; echo '[alias]' >> .git/config
 """
 """What a command in a worktree tries against the repository of the project `$P`."""
 
@@ -207,6 +208,7 @@ def test_from_a_worktree_only_its_own_repository_is_written(ground: Ground) -> N
                 "changed": sorted(name for name in {*before, *after} if before.get(name) != after.get(name)),
                 "plain": plain,
                 "told": told,
+                "own": (mine / ".git/hooks").is_symlink() and "alias" not in (mine / ".git/config").read_text(),
                 "stash": scene.git("stash", "list").count("\n"),
                 "refs": scene.git("for-each-ref", "--format=%(refname)").split(),
                 "log": scene.git("log", "--format=%s", "main..worktree-fix").split(),
@@ -216,6 +218,7 @@ def test_from_a_worktree_only_its_own_repository_is_written(ground: Ground) -> N
     load_settings_in(Path("/"), places(), defaults_dir(), {})  # a stranger cannot import what this loads
     seen = in_user(ground.user, act)
     assert str(seen["text"]).split() == ["1", "2"], seen["text"]
+    assert seen["own"], "hooks and settings of its repository are guarded as those of a project"
     assert seen["changed"] == [] and seen["stash"] == 1, seen
     assert "more" in str(seen["plain"]) and "tracked" in str(seen["plain"]), seen["plain"]
     assert "2 commits" in str(seen["told"]) and seen["log"] == ["more", "work"], seen

@@ -10,6 +10,7 @@ import pytest
 from worktrees.repository import git, make_project, make_worktree
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.rules.git_repository import NotPlain, check_repository
 from nexus_cli.worktrees import worktrees
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
@@ -183,3 +184,17 @@ def test_a_name_that_git_refuses_is_told_with_a_way_out(project: Path) -> None:
     (record.folder / ".GIT/x").write_text("x")
     with pytest.raises(NexusError, match="rename or delete it"):
         apply_worktree(record)
+
+
+def test_git_that_only_reads_runs_unasked_in_a_worktree_and_not_with_objects_of_others(
+    project: Path, tmp_path: Path
+) -> None:
+    record, _ = make_worktree(project, "fix")
+    inner, _ = make_worktree(record.folder, "inner")
+    for one in (record, inner):
+        assert check_repository(str(one.folder / "sub"), str(one.folder))
+    other = make_project(tmp_path / "other")
+    (record.folder / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n")
+    with pytest.raises(NotPlain, match="objects of another"):
+        check_repository(str(record.folder), str(record.folder))
+    assert "link to the repository is broken" in inspect_worktree(record).describe()
