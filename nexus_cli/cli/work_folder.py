@@ -67,12 +67,13 @@ def open_work_folder(folder: Path, worktree: str, *, quiet: bool = False) -> Wor
     here = find_worktree(folder)
     if not worktree and here is None:
         return WorkFolder(folder)
-    from nexus_cli.worktrees.worktrees import enter_worktree, stay_in  # noqa: PLC0415  (few runs are in a worktree)
+    from nexus_cli.workers.prepare_worktree import enter_prepared  # noqa: PLC0415  (few runs are in a worktree)
+    from nexus_cli.worktrees.worktrees import stay_in  # noqa: PLC0415  (as above)
 
     if here is not None and worktree in ("", here.name):
         return WorkFolder(folder, stay_in(here))
     root = here.folder if here else project_root(folder)
-    stay = enter_worktree(find_source(root), worktree)
+    stay = enter_prepared(find_source(root), worktree)
     return WorkFolder(_place_in(stay.record, folder, root), stay, removes=True, quiet=quiet)
 
 

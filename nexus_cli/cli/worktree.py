@@ -17,7 +17,8 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.render.unified_diff import diff_lines
-from nexus_cli.worktrees.apply_worktree import apply_worktree
+from nexus_cli.worktrees.apply_worktree import apply_worktree, clean_killed_apply
+from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.worktrees import (
     diff_worktree,
     find_worktree_of,
@@ -47,7 +48,10 @@ def diff(
     In a pipe it is a patch that git apply takes, with binary files.
     """
     stream = Stream(1)
-    data = diff_worktree(_find(name), stat=stat, binary=not stat and not stream.terminal)
+    record = _find(name)
+    data = diff_worktree(record, stat=stat, binary=not stat and not stream.terminal)
+    if stream.terminal and (carried := read_carried(record.home)):
+        write_stderr_line(f"nexus: copied from the project, not part of the diff: {', '.join(carried)}.")
     if not stream.terminal:
         stream.write_bytes(data)
         return 0
@@ -89,7 +93,9 @@ def remove(
     name: Name, force: Annotated[bool, typer.Option("--force", help="Discard what is not applied.")] = False
 ) -> int:
     """Remove a worktree with its branch. One in which something is not applied is removed with --force alone."""
-    more = remove_worktree(_find(name), force=force)
+    record = _find(name)
+    clean_killed_apply(record)
+    more = remove_worktree(record, force=force)
     write_stderr_line(f"nexus: worktree {name} is removed{f'; {more}' if more else ''}.")
     return 0
 

@@ -1,6 +1,7 @@
 """Apply the settings of a trusted project (`.nexus/config.toml`): they only tighten those of the person (law 7).
 
-Of `allow` and each limit the stricter value wins; compaction and truncation may be set, since they permit nothing. A
+Of `allow` and each limit the stricter value wins; compaction and truncation may be set, since they permit nothing, and
+for worktrees the ignored files to copy and, if the person has none, the set-up command, which runs in the sandbox. A
 project cannot set an endpoint, model, key, hook or permission: such keys are reported and have no effect.
 """
 
@@ -27,12 +28,12 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
 FOLDER, FILE = ".nexus", "config.toml"
-NESTED = ("compact", "limits", "rules", "truncation")
+NESTED = ("compact", "limits", "rules", "truncation", "worktree")
 """Tables with keys that a project may set."""
 WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
 """Keys that can contradict each other."""
-NOT_FOR_PROJECTS = frozenset({"compact.model", "rules.allow"})
-"""Keys of these tables that a project may not set: they select a model or widen permissions."""
+NOT_FOR_PROJECTS = frozenset({"compact.model", "rules.allow", "worktree.include_mb"})
+"""Keys of these tables that a project may not set: they select a model, widen permissions or fill the disk."""
 MOST_BYTES = 64 * 1024
 MOST_PROBLEMS = 3
 """Most problems listed one by one."""
@@ -171,6 +172,8 @@ def _meet(key: str, mine: SettingValue | None, theirs: SettingValue) -> SettingV
     """Combine the person's value `mine` with the project's."""
     if key == "compact.extract":
         return bool(mine) and bool(theirs)
+    if key == "worktree.setup":
+        return mine or theirs
     if isinstance(mine, tuple) and isinstance(theirs, tuple):
         return mine + tuple(one for one in theirs if one not in mine)
     if mine is None or not (key == "allow" or key.startswith("limits.")):

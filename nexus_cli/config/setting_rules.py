@@ -143,6 +143,9 @@ RULES: Mapping[str, Rule] = {
     "runs.max_cost": DOLLARS,
     "runs.max_cost_day": DOLLARS,
     "runs.max_wait": SECONDS,
+    "worktree.include": TEXTS,
+    "worktree.include_mb": Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6),
+    "worktree.setup": TEXT,
     "rules.allow": TEXTS,
     "rules.ask": TEXTS,
     "rules.deny": TEXTS,
@@ -205,7 +208,7 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 
 TABLES = tuple(
     """
-    limits compact truncation provider ui sandbox warm assess ledger spaces runs rules alias models agents
-    services hosts default_models rule_examples
+    limits compact truncation provider ui sandbox warm assess ledger spaces runs worktree rules alias models
+    agents services hosts default_models rule_examples
     """.split()
 )

@@ -116,6 +116,18 @@ class SpaceSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WorktreeSettings:
+    """`[worktree]`: ignored files that come along, and the preparation of a new worktree."""
+
+    include: tuple[str, ...] = ()
+    """Patterns of ignored files, as in `.gitignore`, besides dependencies and `.env` files."""
+    include_mb: int = 1024
+    """Most megabytes copied into one worktree; 0 for none."""
+    setup: str = ""
+    """A command that runs in each new worktree, in the sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunSettings:
     """`[runs]`: caps of unattended runs: plans, services, agents of spaces."""
 
@@ -146,6 +158,7 @@ class Settings:
     assess: AssessSettings = AssessSettings()
     spaces: SpaceSettings = SpaceSettings()
     runs: RunSettings = RunSettings()
+    worktree: WorktreeSettings = WorktreeSettings()
     alias: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
     """By model name: window, caps and prices (US dollars per million tokens), see `MODEL_RULES`."""
@@ -388,6 +401,7 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
         "assess": AssessSettings,
         "spaces": SpaceSettings,
         "runs": RunSettings,
+        "worktree": WorktreeSettings,
     }
     for f in fields(Settings):
         if f.name in tree:

@@ -9,6 +9,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.reports.text.lines import Value, filled, folded, plural, table
+from nexus_cli.worktrees.apply_worktree import clean_killed_apply
 from nexus_cli.worktrees.worktrees import describe_worktree, list_worktrees
 
 if TYPE_CHECKING:
@@ -22,8 +23,11 @@ def find_project(folder: Path) -> Path:
 
 
 def worktrees_report(project: Path | None) -> WorktreesReport:
-    """Return the worktrees of a project, or of all, and what is in them."""
-    worktrees = [describe_worktree(record) for record in list_worktrees(project)]
+    """Return the worktrees of a project, or of all, and what is in them; first remove the draft of a killed apply."""
+    records = list_worktrees(project)
+    for record in records:
+        clean_killed_apply(record)
+    worktrees = [describe_worktree(record) for record in records]
     return {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
 
 
@@ -48,6 +52,7 @@ def _changes(one: Value) -> str:
     parts = [f"{plural(one['files'], 'file')} +{one['added']} -{one['removed']}"] if one["files"] else []
     parts += [plural(one["commits"], "commit")] if one["commits"] else []
     parts += [f"also {', '.join(one['kept'][:3])}"] if one["kept"] else []
+    parts += [f"not part of it: {', '.join(one['carried'][:3])}"] if one["carried"] and parts else []
     return ", ".join(parts) or "-"
 
 

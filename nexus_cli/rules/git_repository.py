@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
+from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.real_files import read_beginning
 
 MOST_CONFIGURATION = 1 << 20
@@ -106,7 +108,7 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
                 _check_configuration(_read_text(os.path.join(folder, name)), git, work)
         for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads"):
             _check_links(os.path.join(folder, name))
-        if os.path.lexists(os.path.join(folder, "objects/info/alternates")):
+        if os.path.lexists(os.path.join(folder, "objects/info/alternates")) and not _is_of_worktree(folder):
             raise NotPlain("the repository reads objects of another one")
     if git == common and os.path.lexists(os.path.join(git, "commondir")):
         raise NotPlain("the repository lies elsewhere")
@@ -117,6 +119,15 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
         if depth == DEEPEST or os.path.realpath(nested) != nested:
             raise NotPlain(f"the repository in {os.path.basename(nested)} is not looked into")
         _check_nested(nested, common, depth + 1)
+
+
+def _is_of_worktree(git: str) -> bool:
+    """Return True for the repository of a worktree of nexus that borrows objects from its project's alone."""
+    record = find_worktree(Path(git))
+    if record is None or git != str(record.folder / ".git"):
+        return False
+    lines = _read_text(os.path.join(git, "objects/info/alternates"))
+    return lines == f"{record.repository}/objects\n"
 
 
 def _check_nested(nested: str, common: str, depth: int) -> None:

@@ -54,6 +54,8 @@ _CACHES = (
 )
 """Caches of build tools: the variable that moves the cache, its default place in the home folder, and whether the tool
 fails if it cannot write there."""
+_NESTED = 8
+"""Most nested worktrees."""
 _MOST_OF_GIT = 8192
 """Most bytes read of a file that names a git folder."""
 
@@ -138,7 +140,9 @@ def make_profile(
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
         # The whole git folder, as in the main worktree: `rebase` and `stash` create `packed-refs.lock` in it.
         writable.append(git_folder.parent.parent)
-    folder = _cache_folder(own, git_folder.parent.parent if git_folder else project / ".git", make_caches)
+    worktree = find_worktree(project, own)
+    repository = worktree.repository if worktree else project / ".git"
+    folder = _cache_folder(own, git_folder.parent.parent if git_folder else repository, make_caches)
     inside = cwd.relative_to(project).parts if cwd.is_relative_to(project) else ()
     guarded = tuple(project.joinpath(*inside[:depth]) for depth in range(len(inside) + 1))
     return SandboxProfile(
@@ -193,8 +197,15 @@ def _has_above(path: str, folders: Collection[str]) -> bool:
 def _find_shown(project: Path, own: Places) -> tuple[Path, ...]:
     found = [Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path)]
     worktree = find_worktree(project, own)
-    # The worktree's record names the project whose trust applies to it.
-    return (*found, worktree.home / RECORD, project) if worktree else tuple(found)
+    if worktree is None:
+        return tuple(found)
+    # The worktree's record names the project whose trust applies to it; its repository borrows objects of that one's.
+    lenders: list[Path] = []
+    while worktree is not None and len(lenders) < _NESTED:
+        lenders.append(worktree.repository)
+        found.append(worktree.home / RECORD)
+        worktree = find_worktree(worktree.source, own)
+    return (*found, project, *lenders)
 
 
 def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:

@@ -9,7 +9,9 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
+from pathlib import Path
 
+from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.redact_secrets import protected_secrets, redact
 from nexus_cli.sandbox.git_settings import read_git_settings
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
@@ -29,6 +31,9 @@ _GIT_SETTING = re.compile(r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_\d+)")
 SHORTEST_SECRET = 8
 """Least characters of a masked value: shorter ones may be ordinary words."""
 
+_PATHS = ("PATH", "VIRTUAL_ENV", "PYTHONPATH", "NODE_PATH")
+"""Variables with paths that may lead into a project."""
+
 _OFFLINE = {
     "npm_config_offline": "true",
     "CARGO_NET_OFFLINE": "true",
@@ -46,7 +51,7 @@ def sandbox_environment(
     Secrets are removed in every profile, `none` too, except those in `passed` (`sandbox.env_pass`).
     """
     taken = _secret_names(environ, passed)
-    env = {name: value for name, value in environ.items() if name not in taken}
+    env = _move_paths({name: value for name, value in environ.items() if name not in taken}, profile.project)
     if profile.temp is not None:
         env |= {"TMPDIR": str(profile.temp), "TMP": str(profile.temp), "TEMP": str(profile.temp)}
         # npm fails if it cannot read its settings, which are hidden because they have registry tokens.
@@ -74,10 +79,34 @@ def sandbox_environment(
     return env, taken
 
 
+def _move_paths(env: dict[str, str], project: Path) -> dict[str, str]:
+    """Return `env` for commands in `project`: if that is a worktree, an activated environment of its source project is
+    replaced by the copy in the worktree. An environment without a copy is given the worktree's modules first: those of
+    an editable install would be the original's."""
+    record = find_worktree(project)
+    if record is None:
+        return env
+    root = f"{record.source}{os.sep}"
+    active = env.get("VIRTUAL_ENV", "") or env.get("CONDA_PREFIX", "")
+    if active and not (active.startswith(root) and (record.folder / active[len(root) :]).is_dir()):
+        modules = [str(path) for path in (record.folder / "src", record.folder) if path.is_dir()]
+        env["PYTHONPATH"] = os.pathsep.join([*modules, *filter(None, [env.get("PYTHONPATH", "")])])
+    for name in _PATHS:
+        entries = env.get(name, "").split(os.pathsep)
+        copies = ((one, record.folder / one[len(root) :]) for one in entries)
+        moved = [str(copy) if one.startswith(root) and copy.is_dir() else one for one, copy in copies]
+        if moved != entries:
+            env[name] = os.pathsep.join(moved)
+    return env
+
+
 def _path_outside(path: str, profile: SandboxProfile) -> str:
-    """Remove relative entries and those in the project from a `PATH`: read-only commands must run the system's git."""
+    """Remove relative entries from a `PATH`, and those in the project or the source project of a worktree: read-only
+    commands must run the system's git."""
     # If the project is `/`, it contains the system's programs, which stay.
-    within = [str(folder) for folder in (profile.project, profile.cwd) if folder.parent != folder]
+    record = find_worktree(profile.project)
+    folders = (profile.project, profile.cwd, *([record.source] if record else []))
+    within = [str(folder) for folder in folders if folder.parent != folder]
     entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
     kept = [entry for entry in entries if not is_below(os.path.realpath(entry), within)]
     return os.pathsep.join(kept) or os.defpath

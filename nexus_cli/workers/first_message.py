@@ -29,6 +29,7 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
     lines = []
     if worker.worktree:
         lines.append(f"- Your working folder is {session.folder}, a copy of the project, not the one named above.")
+        lines += [f"- In it: {notice}." for notice in worker.notices]
     if tools := worker.scope.tools:
         lines.append(f"- For this task you may use: {', '.join(sorted(tools))}. Other calls are refused.")
     if budget := _budget_text(worker.scope):

@@ -15,8 +15,8 @@ from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.turn.dispatch import Dispatcher
 from nexus_cli.workers.worker import Worker
-from nexus_cli.worktrees.apply_worktree import apply_worktree
-from nexus_cli.worktrees.worktrees import UnappliedChanges, diff_worktree, find_worktree_of, list_unapplied
+from nexus_cli.worktrees.apply_worktree import UnappliedChanges, apply_worktree, list_unapplied
+from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of
 
 MOST_REASONS = 5
 
@@ -48,7 +48,9 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
     lines = [f"applied {path}" for path in result.written if path not in marked]
     lines += [f"the same in the project: {path}" for path in result.there]
     for one in result.conflicts:
-        where = "marked in the file" if one.is_marked else "not written"
+        sides = f"marked in the file: `yours` is the project's side, `worktree {record.name}` that of {worker.id}"
+        other = f"not written: the file is the project's side, `diff` with this path shows that of {worker.id}"
+        where = sides if one.is_marked else other
         lines.append(f"conflict in {one.path}: {one.why}; {where}")
     return ToolResult("\n".join(lines), changed=tuple(result.written))
 

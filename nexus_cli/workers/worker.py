@@ -41,6 +41,8 @@ class Worker:
     """Its working folder; None: that of its session."""
     worktree: str = ""
     """Name of its worktree."""
+    notices: tuple[str, ...] = ()
+    """Lines about its new worktree: files that came along, and the outcome of the set-up command."""
     left: str = ""
     """A summary of the worktree's changes, and the commands to review and apply them."""
     to_review: bool = False

@@ -148,10 +148,11 @@ class SessionWorkers(RunningWorkers[Session]):
     async def _enter_worktree(self, worker: Worker, stays: list[WorktreeStay]) -> None:
         """Let a worker work in its worktree, made from the session's project in its current state. Nobody can remove it
         until `stays` ends."""
-        from nexus_cli.worktrees.worktrees import enter_worktree  # noqa: PLC0415
+        from nexus_cli.workers.prepare_worktree import enter_prepared  # noqa: PLC0415
 
         dispatcher = self.session.state.dispatcher
-        stays.append(stay := await asyncio.to_thread(enter_worktree, dispatcher.project, worker.worktree))
+        stays.append(stay := await asyncio.to_thread(enter_prepared, dispatcher.project, worker.worktree))
+        worker.notices = tuple(stay.notices)
         inside = stay.record.folder / dispatcher.cwd.relative_to(dispatcher.project)
         worker.folder = inside if inside.is_dir() else stay.record.folder
 

@@ -43,6 +43,8 @@ from nexus_cli.worktrees.worktrees import require_folder
 FOLDER, BLOCKED, SPECIAL = "folder", "blocked", "special"
 """Modes of a path that holds something other than a file; `blocked`: its folder is a link or a file."""
 PLAIN = "100644"
+DRAFT, _DRAFTS = "draft", b".nexus-"
+"""File of a record folder that names the draft being written in the project, and the beginning of such names."""
 _PIECE = 1 << 20
 _FORMATS = {40: "sha1", 64: "sha256"}
 _FAILED = 128
@@ -111,6 +113,52 @@ class _Step:
         return not self.is_there and (not self.conflict or self.is_marked)
 
 
+@dataclass(frozen=True, slots=True)
+class UnappliedChanges:
+    """The changes that applying a worktree would make in its project."""
+
+    tree: str
+    """The state of the worktree."""
+    paths: list[str]
+    """The paths that would be written or deleted, relative to the project."""
+    links: dict[str, str]
+    """The targets of the links among them."""
+
+
+def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
+    """Return the changes that applying a worktree would make. Raises `NexusError`."""
+    require_folder(record)
+    links = {}
+    try:
+        store, tree = open_store(record), save_state(record)
+        changes = _list_changes(record, store, tree)
+        with store.open_blobs() as blobs:
+            for one in changes:
+                if one.new_mode == LINK:
+                    target = io.BytesIO()
+                    blobs.copy(one.new, target)
+                    links[os.fsdecode(one.path)] = os.fsdecode(target.getvalue())
+    except GitError as error:
+        raise failure(f"worktree {record.name} cannot be compared", error) from error
+    paths = {os.fsdecode(path) for one in changes for path in (one.path, one.before)}
+    return UnappliedChanges(tree, sorted(paths), links)
+
+
+def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[FileChange]:
+    """Return the changes since the last apply; if there are none, the applied ones that the project took back."""
+    if tree != record.applied:
+        return store.changes(record.applied, tree)
+    return [one for one in store.changes(record.base, tree) if _is_undone(record, one)]
+
+
+def _is_undone(record: WorktreeRecord, change: FileChange) -> bool:
+    """True if the project has a path again as it was before the change, and nothing at the path of a new file."""
+    kind = _FORMATS.get(len(record.base), "sha1")
+    before = _look_at(record.source, change.before, kind)
+    is_there = change.before != change.path and _look_at(record.source, change.path, kind) != _NOTHING
+    return before == _side(change.old_mode, change.old) and not is_there
+
+
 def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult:
     """Apply the new changes of a worktree to its source project, and record them. Raises `NexusError`, also if the
     worktree is no longer in the `reviewed` state, or other changes of it were applied since `record` was read.
@@ -143,11 +191,12 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     if os.listdir(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"nexus worktree remove {record.name} --force forgets it"
         raise NexusError("usage", what, "its folder is empty: every file of the project would be deleted", hint)
-    result = ApplyResult(nothing_new=tree == record.applied)
+    _remove_draft(record)
+    changes = _list_changes(record, store, tree)
+    result = ApplyResult(nothing_new=tree == record.applied and not changes)
     if result.nothing_new:
         return result
     store.hold(tree, record.start)
-    changes = store.changes(record.applied, tree)
     done: list[FileChange] = []
     with tempfile.TemporaryDirectory(dir=record.home) as folder, store.open_blobs() as blobs:
         planner = _Planner(record, blobs, Path(folder))
@@ -159,7 +208,9 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
                 if _take_step(planner, step, blobs, result):
                     done.append(step.change)
         finally:
-            _record_applied(record, store, tree, done, is_whole=len(done) == len(steps))
+            if tree != record.applied:
+                _record_applied(record, store, tree, done, is_whole=len(done) == len(steps))
+    _remove_draft(record)
     result.written.sort()
     result.conflicts.sort(key=lambda one: one.path)
     return result
@@ -188,6 +239,7 @@ class _Planner:
 
     def __init__(self, record: WorktreeRecord, blobs: BlobReader, folder: Path) -> None:
         self.root = record.source
+        self.record = record
         self._blobs, self._folder = blobs, folder
         self._label = f"worktree {record.name}"
         self._format = _FORMATS.get(len(record.base), "sha1")
@@ -314,7 +366,7 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
             conflict = "it changed in the project meanwhile"
         elif now.mode in (FOLDER, BLOCKED):
             conflict = _describe_clash(now, _NOTHING, step.result)
-        elif not _write_result(planner.root, step, now, blobs):
+        elif not _write_result(planner.record, step, now, blobs):
             conflict = "it changed in the project meanwhile"
         else:
             result.written.append(name)
@@ -328,14 +380,42 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
     return False
 
 
-def _write_result(root: Path, step: _Step, now: _File, blobs: BlobReader) -> bool:
+def clean_killed_apply(record: WorktreeRecord) -> None:
+    """Remove the file that a killed apply left in the project."""
+    if (record.home / DRAFT).exists() and (lock := FileLock.take(record.home / "apply.lock")) is not None:
+        _remove_draft(record)
+        lock.release()
+
+
+def _remove_draft(record: WorktreeRecord) -> None:
+    try:
+        folder, _, name = (record.home / DRAFT).read_bytes().rpartition(b"/")
+    except OSError:
+        return
+    with suppress(OSError), open_folder(record.source / os.fsdecode(folder)) as place:
+        if name.startswith(_DRAFTS):
+            os.unlink(name, dir_fd=place)
+    (record.home / DRAFT).unlink(missing_ok=True)
+
+
+def _mode_of_new(record: WorktreeRecord, path: bytes, *, is_program: bool) -> int:
+    """Return the most rights of a new file: the usual ones that its file in the worktree has too, as a key has few."""
+    mode = 0o777 if is_program else 0o666
+    with suppress(OSError):
+        about = os.lstat(os.path.join(os.fsencode(record.folder), path))
+        mode &= about.st_mode if stat.S_ISREG(about.st_mode) else mode
+    return mode | stat.S_IRUSR | stat.S_IWUSR
+
+
+def _write_result(record: WorktreeRecord, step: _Step, now: _File, blobs: BlobReader) -> bool:
     """Write, link, delete or change the mode of one file, atomically. Return False without a change unless it is still
     as `now`."""
-    path, new = step.change.path, step.result
+    path, new, root = step.change.path, step.result, record.source
     if new.mode == MISSING:
         return _delete_file(root, path, now)
     parent, _, name = os.fsdecode(path).rpartition("/")
-    draft = f".nexus-{secrets.token_hex(8)}"
+    draft = f"{os.fsdecode(_DRAFTS)}{secrets.token_hex(8)}"
+    (record.home / DRAFT).write_bytes(os.fsencode(f"{parent}/{draft}"))
     with open_folder(root / parent, create=True) as folder:
         old = os.stat(name, dir_fd=folder, follow_symlinks=False) if now.mode in (PLAIN, EXECUTABLE) else None
         try:
@@ -345,7 +425,8 @@ def _write_result(root: Path, step: _Step, now: _File, blobs: BlobReader) -> boo
                 os.symlink(os.fsdecode(target.getvalue()), draft, dir_fd=folder)
             else:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                mode = 0o600 if old is not None else 0o777 if new.mode == EXECUTABLE else 0o666
+                usual = _mode_of_new(record, path, is_program=new.mode == EXECUTABLE)
+                mode = 0o600 if old is not None else usual
                 with open(os.open(draft, flags, mode, dir_fd=folder), "wb") as file:
                     _fill_file(file, root, step, blobs)
                     if old is not None:

@@ -37,7 +37,8 @@ class Git:
         """Return the output of a run. Raises `GitError` if it fails, cannot be started or takes too long."""
         status, output, errors = self.try_run(*arguments, stdin=stdin)
         if status or any(words in errors for words in _UNSEEN):
-            raise GitError(_reason(errors) or f"git {arguments[0]} ended with status {status}")
+            hint = "; git takes no such name: rename or delete it" if b"Ignoring path" in errors else ""
+            raise GitError(_reason(errors) + hint or f"git {arguments[0]} ended with status {status}")
         return output
 
     def line(self, *arguments: str) -> str:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
 from nexus_cli.core.elide import plural
+from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
 from nexus_cli.worktrees.git_commands import Git, GitError
-from nexus_cli.worktrees.make_worktree import STAGED, START_REF, ProjectFiles, find_git, list_files
+from nexus_cli.worktrees.make_worktree import STAGED, ProjectFiles, find_git, list_files
+from nexus_cli.worktrees.own_repository import OWN_REFERENCES, has_own_repository, list_own_references
 from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
 
 CACHES = frozenset(
@@ -19,6 +21,8 @@ CACHES = frozenset(
     b".parcel-cache .gradle .eggs".split()
 )
 """Names of ignored folders that tools can fill again, so that they may be lost."""
+_FORMER_HOLD = f"{OWN_REFERENCES}nexus-start"
+"""Reference of a linked worktree, as earlier versions made them, that keeps its first commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +71,29 @@ def save_state(record: WorktreeRecord) -> str:
     store, git, files = open_store(record), _git_of(record), None
     with suppress(GitError):
         files = None if git is None else list_files(git)
-    return store.save_state(_listed(store, files))
+    return store.save_state(_listed(record, store, files))
 
 
 def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     """Return the state of a worktree whose folder exists. Raises `GitError`."""
     store, git = open_store(record), _git_of(record)
     files = None if git is None else list_files(git)
-    tree = store.save_state(_listed(store, files))
+    tree = store.save_state(_listed(record, store, files))
     counts = store.count_changes(record.base, tree) if tree != record.base else ChangeCounts(0, 0, 0)
     kept = list(_find_ignored(record, store, git))
+    kept += _find_special(record.folder)
     kept += [f"worktree {one.name}" for one in read_records(worktrees_of(record.folder))]
     if git is None or files is None:
         return WorktreeState(tree, counts, 0, True, (*kept, "its link to the repository is broken"), False)
     kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
     kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
     kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
-    listed = git.line(
-        "for-each-ref", "--format=%(refname) %(objectname)", f"refs/heads/{record.branch}", "refs/worktree"
-    )
-    refs = dict(line.rsplit(" ", 1) for line in listed.splitlines())
-    kept += [f"the reference {name}" for name in refs if name.startswith("refs/worktree/") and name != START_REF]
-    tip = refs.get(f"refs/heads/{record.branch}", "")
+    if has_own_repository(record):
+        kept += [f"the reference {name}" for name in list_own_references(record, git.program)]
+    else:
+        named = git.line("for-each-ref", "--format=%(refname)", OWN_REFERENCES).splitlines()
+        kept += [f"the reference {name}" for name in named if name != _FORMER_HOLD]
+    tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
     head = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1].decode().strip()
     tips = [one for one in (head, tip) if one]
     commits = int(git.line("rev-list", "--count", *tips, f"^{record.start}", "--")) if tips else 0
@@ -97,11 +102,16 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     return WorktreeState(tree, counts, commits, has_moved, tuple(kept), unreachable)
 
 
-def _listed(store: SnapshotStore, files: ProjectFiles | None) -> list[bytes]:
-    """Return the paths to compare in addition to those of the base: from git's list `files`, else from the store."""
+def _listed(record: WorktreeRecord, store: SnapshotStore, files: ProjectFiles | None) -> list[bytes]:
+    """Return the paths to compare in addition to those of the base: from git's list `files`, else from the store.
+
+    Copies of ignored files are no part of the changes, even if the worktree has other ignore rules.
+    """
     if files is not None:
-        return [*files.tracked, *files.others]
-    return [path for path in store.list_others() if not path.endswith(b"/")]
+        found = [*files.tracked, *files.others]
+    else:
+        found = [path for path in store.list_others() if not path.endswith(b"/")]
+    return drop_carried(found, read_carried(record.home))
 
 
 def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None) -> Iterator[str]:
@@ -110,17 +120,36 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
         return
     query = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
     base = store.list_base()
-    for path in git.run(*query).split(b"\0")[:-1]:
+    carried = ((path, stamp) for path, stamp in read_carried(record.home).items() if not _is_cache(os.fsencode(path)))
+    same = [path for path, stamp in carried if stamp == stamp_path(record.folder / path)]
+    for path in drop_carried(git.run(*query).split(b"\0")[:-1], same):
         # A cache with a `.gitignore` of its own is listed file by file.
-        if path in base or not CACHES.isdisjoint(path.split(b"/")):
+        if path in base or _is_cache(path):
             continue
-        if path.endswith(b"/") and any(one.startswith(path) for one in base):
+        if path.endswith(b"/") and any(one.startswith(path) for one in (*base, *map(os.fsencode, same))):
             root = os.fsencode(record.folder)
             walked = os.walk(os.path.join(root, path))
             files = (os.path.relpath(os.path.join(folder, name), root) for folder, _, names in walked for name in names)
-            yield from (os.fsdecode(one) for one in files if one not in base)
+            yield from (os.fsdecode(one) for one in drop_carried(files, same) if one not in base)
         elif not path.endswith(b"/") or _has_entries(record.folder, path):
             yield os.fsdecode(path)
+
+
+def _find_special(folder: Path) -> Iterator[str]:
+    """Yield pipes, sockets and devices in a worktree, which git does not list; caches are not searched."""
+    waiting = [folder]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != ".git" and os.fsencode(entry.name) not in CACHES:
+                        waiting.append(Path(entry.path))
+                elif not entry.is_symlink() and not entry.is_file(follow_symlinks=False):
+                    yield f"{os.path.relpath(entry.path, folder)} (no regular file)"
+
+
+def _is_cache(path: bytes) -> bool:
+    return not CACHES.isdisjoint(path.split(b"/"))
 
 
 def _find_staged(record: WorktreeRecord, git: Git, files: ProjectFiles) -> list[bytes]:
@@ -142,8 +171,10 @@ def _has_entries(folder: Path, path: bytes) -> bool:
 
 
 def _git_folder(record: WorktreeRecord) -> Path | None:
-    """Return the git folder of a worktree in its repository; None if its link leads elsewhere."""
-    try:
+    """Return the git folder of a worktree; None if it was replaced, or its link leads elsewhere."""
+    if has_own_repository(record):
+        return record.folder / ".git"
+    try:  # a linked worktree, as earlier versions made them
         kind, _, named = (record.folder / ".git").read_text().strip().partition(": ")
         folder = Path(os.path.realpath(record.folder / named))
     except (OSError, ValueError):

@@ -7,27 +7,28 @@ links. No program that a repository names is run. The project's index and files 
 from __future__ import annotations
 
 import errno
+import json
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nexus_cli.config.paths import places, private_dir
+from nexus_cli.config.paths import defaults_dir, places, private_dir
 from nexus_cli.config.programs import find_program
+from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import open_at, open_folder
+from nexus_cli.core.real_files import open_folder
+from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
+from nexus_cli.worktrees.own_repository import create_branch, create_repository
 from nexus_cli.worktrees.snapshot_store import SnapshotStore, split_present
 
 SUBMODULE = b"160000"
-START_REF = "refs/worktree/nexus-start"
-"""Reference that keeps the first commit from garbage collection; only the worktree sees it."""
 STAGED = "staged"
 """File of a record folder with the index entries that were carried over."""
 _OPEN_WORK = {
@@ -37,11 +38,6 @@ _OPEN_WORK = {
     "CHERRY_PICK_HEAD": "cherry-pick",
     "REVERT_HEAD": "revert",
 }
-_LOCK = ("--lock", "--reason", "in use by nexus; `nexus worktree remove` ends it")
-"""Without a lock, git prunes a worktree whose folder it cannot see, for example inside a command's sandbox."""
-_PIECE = 1 << 20
-_BRANCHES = 100
-"""Most names that are tried for the branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +119,7 @@ def list_files(git: Git) -> ProjectFiles:
     if odd := next((path for _, path in entries if not {b"", b".", b".."}.isdisjoint(path.split(b"/"))), b""):
         # Git does not write such an index, but reads one that came with a downloaded folder.
         raise GitError(f"the index names a file outside the project: {os.fsdecode(odd)}")
-    others = git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
+    others = git.run(*_tell_cases_apart(git.cwd), "ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
     return ProjectFiles(
         tuple(staged),
         tuple(entry.partition(b"\t")[2] for entry in tagged if entry.startswith(b"S ")),
@@ -134,6 +130,15 @@ def list_files(git: Git) -> ProjectFiles:
     )
 
 
+def _tell_cases_apart(root: Path) -> tuple[str, ...]:
+    """Return options that make git tell `a` from `A` if the disk does, whatever a copied configuration says."""
+    try:
+        is_one = os.path.samefile(root / ".git", root / ".GIT")
+    except OSError:
+        is_one = False
+    return () if is_one else ("-c", "core.ignorecase=false")
+
+
 def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[WorktreeRecord, list[str]]:
     """Create the worktree of `record` in its existing record folder. Return the completed record and the notes for a
     person.
@@ -141,8 +146,10 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     Raises `GitError` and `OSError` with the worktree half made.
     """
     files = list_files(source.git)
-    record = replace(record, branch=_add_worktree(record, source))
-    record.save()
+    main = Git(source.git.program, source.root, {"GIT_DIR": str(source.repository)})
+    record = create_branch(record, main)
+    record.folder.mkdir()
+    create_repository(record, main, source.git_dir, files.staged)
     carried = _carried(source.root, files)
     copied = _copy_files(source.root, record.folder, carried)
     for path in map(os.fsdecode, files.submodules):
@@ -158,28 +165,14 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
         )
     # Exits with an error if a file differs from the index.
     git.try_run(*git.without_filters(), "update-index", "-q", "--refresh")
-    git.run("update-ref", START_REF, record.start)
     objects = source.repository / "objects"
     store = SnapshotStore.create(git.program, record.store, record.folder, objects, source.object_format)
     base = store.save_base(copied)
     store.hold(base, record.start)
+    notices = _carry_ignored(record, source)
     record = replace(record, base=base, applied=base, created=format_utc(local_now()))
     record.save()
-    return record, _describe_left_out(source, files)
-
-
-def _add_worktree(record: WorktreeRecord, source: SourceProject) -> str:
-    """Let git create the worktree without files, on a new branch; return the branch."""
-    plain = f"worktree-{record.name}"
-    for branch in (plain, *(f"{plain}-{number}" for number in range(2, _BRANCHES))):
-        # Forced: an entry with the same path, whose folder is gone, is a leftover of a deleted data folder.
-        command = ("worktree", "add", "-f", "-f", "--no-checkout", "--no-track", *_LOCK, "-b", branch)
-        status, _, errors = source.git.try_run(*command, str(record.folder), record.start)
-        if status == 0:
-            return branch
-        if not (b"exists" in errors and os.fsencode(branch) in errors) or os.path.lexists(record.folder):
-            raise GitError(os.fsdecode(errors).strip().split("\n")[-1].removeprefix("fatal: "))
-    raise GitError(f"too many branches begin with {plain}")
+    return record, [*notices, *_describe_left_out(source, files)]
 
 
 def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:
@@ -187,11 +180,18 @@ def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:
 
     Nexus's own folders in the project are left out.
     """
+    found = {*files.tracked, *files.others, *_instructions(root)}
+    own = _own_folders(root)
+    return [path for path in found if not path.startswith(own)]
+
+
+def _own_folders(root: Path) -> tuple[bytes, ...]:
+    """Return nexus's own folders below `root`, relative to it, with a slash at the end."""
     own = places()
     hidden = [os.path.realpath(path) + os.sep for path in (own.config, own.data, own.cache, own.log)]
-    inside = [os.fsencode(os.path.relpath(path, root)) + b"/" for path in hidden if path.startswith(f"{root}{os.sep}")]
-    found = {*files.tracked, *files.others, *_instructions(root)}
-    return [path for path in found if not path.startswith(tuple(inside))]
+    return tuple(
+        os.fsencode(path.removeprefix(f"{root}{os.sep}")) for path in hidden if path.startswith(f"{root}{os.sep}")
+    )
 
 
 def _instructions(root: Path) -> Iterator[bytes]:
@@ -228,18 +228,23 @@ def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[byte
 
 
 def _copy_file(folder: int, name: str, target: bytes) -> None:
-    about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if stat.S_ISLNK(about.st_mode):
+    if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         os.symlink(os.fsencode(os.readlink(name, dir_fd=folder)), target)
-        return
-    with open(open_at(folder, name), "rb") as source, open(target, "xb") as file:
-        about = os.fstat(source.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.ENOENT, "is no file any more", name)
-        shutil.copyfileobj(source, file, _PIECE)
-        file.flush()
-        os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))
-        os.utime(file.fileno(), ns=(about.st_atime_ns, about.st_mtime_ns))
+    else:
+        copy_file(folder, name, target)
+
+
+def _carry_ignored(record: WorktreeRecord, source: SourceProject) -> tuple[str, ...]:
+    """Copy the ignored files that the settings name; return lines for the person and the model."""
+    settings = load_settings_in(source.root, places(), defaults_dir(), os.environ).settings.worktree
+    if not settings.include_mb:
+        return ()
+    found = find_needed(source.git, source.root, record.home / "include", settings.include)
+    own = _own_folders(source.root)
+    paths = [path for path in found if not os.fsencode(path).startswith(own)]
+    carried = carry_files(source.root, record.folder, paths, settings.include_mb * 1_000_000)
+    (record.home / CARRIED).write_text(json.dumps(carried.stamps))
+    return carried.notices
 
 
 def _describe_left_out(source: SourceProject, files: ProjectFiles) -> list[str]:

@@ -72,7 +72,7 @@ class SnapshotStore:
             "HEAD": b"ref: refs/heads/none\n",
             "config": config.encode(),
             "info/attributes": _ATTRIBUTES.encode(),
-            "objects/info/alternates": os.fsencode(_quote_alternate(objects)) + b"\n",
+            "objects/info/alternates": os.fsencode(quote_alternate(objects)) + b"\n",
         }
         for name, data in files.items():
             (folder / name).write_bytes(data)
@@ -249,9 +249,9 @@ def _update(git: Git, present: Sequence[bytes], absent: Sequence[bytes]) -> None
         git.run("update-index", "--add", "--replace", "-z", "--stdin", stdin=added)
 
 
-def _quote_alternate(path: Path) -> str:
+def quote_alternate(path: Path, *, always: bool = False) -> str:
     """Return a path as a line of `alternates`; unusual characters are quoted as in a C string."""
     text = str(path)
-    if not text.startswith('"') and "\n" not in text and not text.startswith("#"):
+    if not always and not text.startswith('"') and "\n" not in text and not text.startswith("#"):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

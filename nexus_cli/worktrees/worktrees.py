@@ -5,7 +5,6 @@ The content of a worktree is its difference from the carried-over state. `apply_
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
@@ -26,18 +25,21 @@ from nexus_cli.config.worktree_record import (
     worktrees_of,
 )
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
-from nexus_cli.worktrees.snapshot_store import LINK
+from nexus_cli.worktrees.own_repository import hold_reference, publish_branch, refresh_references
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import WorktreeCondition, WorktreeObject
 
 LONGEST = 60
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-WAIT = 60.0
-"""Seconds that one process waits while another makes or removes a worktree of the same project."""
+STAY = "stay"
+"""File of a record folder from the beginning of a stay to its end; a killed process leaves it."""
+WAIT = 600.0
+"""Seconds to wait while others make or remove worktrees of the same project: copies of dependencies take their time."""
 
 
 @dataclass
@@ -48,6 +50,8 @@ class WorktreeStay:
     notices: list[str] = field(default_factory=list)
     review: str = "See nexus worktree diff {name}, nexus worktree apply {name}"
     """The way to its changes, in the line of `leave`."""
+    is_new: bool = False
+    """True if the worktree was created for this stay."""
     _lock: FileLock | None = None
 
     def leave(self) -> str:
@@ -59,6 +63,7 @@ class WorktreeStay:
         try:
             with _change_worktrees(self.record.folder.parent):
                 lock.release()
+                (self.record.home / STAY).unlink(missing_ok=True)
                 if not self.record.home.is_dir():
                     return f"worktree {self.record.name} was removed meanwhile"
                 alone = FileLock.take(self.record.lock)
@@ -82,6 +87,7 @@ class WorktreeStay:
         if state.is_empty(record):
             _delete(record, with_branch=True)
             return ""
+        publish_branch(record, find_git(record.source))
         name = record.name
         what = f"worktree {name} in {record.folder}: {state.describe()}"
         if state.is_applied(record) and state.counts.files:
@@ -92,6 +98,9 @@ class WorktreeStay:
         """End the stay and leave the worktree unchanged."""
         lock, self._lock = self._lock, None
         if lock is not None:
+            with suppress(GitError, NexusError, OSError):
+                (self.record.home / STAY).unlink(missing_ok=True)
+                publish_branch(self.record, find_git(self.record.source))
             lock.release()
 
 
@@ -116,8 +125,14 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
     what = f"worktree {name} cannot be made"
     try:
         with _change_worktrees(folder):
-            record, notices = _find_or_make(folder, project_root, name)
-            return WorktreeStay(record, notices, _lock=FileLock.wait(record.lock, shared=True))
+            record = _find_whole(folder / name)
+            found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
+            if record is not None:
+                with suppress(GitError):
+                    refresh_references(record, find_git(record.source))
+            lock = FileLock.wait(found.lock, shared=True)
+            (found.home / STAY).touch()
+            return WorktreeStay(found, notices, is_new=record is None, _lock=lock)
     except (GitError, OSError) as error:
         raise failure(what, error) from error
 
@@ -126,22 +141,29 @@ def stay_in(record: WorktreeRecord) -> WorktreeStay:
     """Enter an existing worktree. Raises `NexusError`."""
     try:
         with _change_worktrees(record.folder.parent):
-            return WorktreeStay(record, [], _lock=FileLock.wait(record.lock, shared=True))
+            lock = FileLock.wait(record.lock, shared=True)
+            (record.home / STAY).touch()
+            return WorktreeStay(record, [], _lock=lock)
     except OSError as error:
         raise failure(f"worktree {record.name} cannot be entered", error) from error
 
 
-def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, list[str]]:
+def _find_whole(place: Path) -> WorktreeRecord | None:
+    """Return the record of the worktree at `place` if it is complete and its folder exists."""
+    record = read_record(place)
+    return record if record is not None and record.base and place.is_dir() else None
+
+
+def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, list[str]]:
     place, notices = folder / name, list[str]()
     record = read_record(place)
-    if record is not None and record.base and place.is_dir():
-        return record, notices
     if record is None and os.path.lexists(place):
         why = f"{place} exists, but its record does not"
         raise NexusError("usage", f"no worktree {name}", why, "Move it away, or choose another name")
     source = read_source(project_root)
     if record is None:  # left over from a removal that was killed
         _delete_tree(record_folder(place))
+    _remove_abandoned(folder)
     for half in (one for one in read_records(folder) if not one.base):  # its process was killed
         _discard(half.folder)
     if record is not None and record.base:
@@ -155,6 +177,20 @@ def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[Worktree
             _discard(place)
         raise
     return record, notices + more
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the empty worktrees whose processes were killed."""
+    for record in [one for one in read_records(folder) if one.base and (one.home / STAY).exists()]:
+        alone = FileLock.take(record.lock)
+        if alone is None:
+            continue
+        with suppress(GitError, NexusError, OSError):
+            if record.folder.is_dir() and inspect_worktree(record).is_empty(record):
+                _delete(record, with_branch=True)
+            else:
+                (record.home / STAY).unlink()
+        alone.release()
 
 
 def _discard(place: Path) -> None:
@@ -194,18 +230,6 @@ def is_in_use(record: WorktreeRecord) -> bool:
     return alone is None
 
 
-@dataclass(frozen=True, slots=True)
-class UnappliedChanges:
-    """The changes that applying a worktree would make in its project."""
-
-    tree: str
-    """The state of the worktree."""
-    paths: list[str]
-    """The paths that would be written or deleted, relative to the project."""
-    links: dict[str, str]
-    """The targets of the links among them."""
-
-
 def require_folder(record: WorktreeRecord) -> None:
     """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted or its repository is missing."""
     if not record.folder.is_dir():
@@ -229,26 +253,6 @@ def diff_worktree(
         raise failure(f"worktree {record.name} cannot be compared", error) from error
 
 
-def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
-    """Return the changes that applying a worktree would make. Raises `NexusError`."""
-    require_folder(record)
-    links = {}
-    try:
-        store, tree = open_store(record), save_state(record)
-        changes = store.changes(record.applied, tree)
-        with store.open_blobs() as blobs:
-            for one in changes:
-                if one.new_mode == LINK:
-                    target = io.BytesIO()
-                    blobs.copy(one.new, target)
-                    links[os.fsdecode(one.path)] = os.fsdecode(target.getvalue())
-    except GitError as error:
-        raise failure(f"worktree {record.name} cannot be compared", error) from error
-    return UnappliedChanges(
-        tree, sorted({os.fsdecode(path) for one in changes for path in (one.path, one.before)}), links
-    )
-
-
 def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
     """Return a worktree as JSON. Never raises: an error becomes its `problem`."""
     value: WorktreeObject = {
@@ -264,6 +268,7 @@ def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
         "removed": 0,
         "commits": 0,
         "kept": [],
+        "carried": list(read_carried(record.home)),
         "problem": "",
     }
     if not record.folder.is_dir():
@@ -325,7 +330,8 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             hint = f"nexus worktree apply {record.name} brings its changes over, remove --force deletes them"
             raise NexusError("usage", f"kept worktree {record.name}", why, hint)
     tip = ""
-    with suppress(GitError, NexusError):
+    with suppress(GitError, NexusError, OSError):
+        publish_branch(record, find_git(record.source))
         tip = _repository_git(record).line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
     kept = _delete(record, with_branch=True)
     if kept:
@@ -363,12 +369,16 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> str:
     branch = ""
     with suppress(GitError, NexusError):
         git = _repository_git(record)
-        git.try_run("worktree", "remove", "--force", "--force", str(record.folder))
-        if record.branch:
+        git.try_run("worktree", "remove", "--force", "--force", str(record.folder))  # made by an earlier version
+        hold = hold_reference(record)
+        is_held = bool(git.line("for-each-ref", hold))
+        if record.branch and (record.base or is_held):
             tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
             deletes = with_branch or tip == record.start
             if tip and (not deletes or git.try_run("branch", "-q", "-D", record.branch)[0]):
                 branch = record.branch
+        if is_held:
+            git.try_run("update-ref", "-d", hold)
     _delete_tree(record_folder(record.folder))
     return branch
 

@@ -75,7 +75,7 @@ VALUES: tuple[SettingValue, ...] = (
 )
 """Of these every setting accepts one at least."""
 MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})
-MAY_SET = MAY_SET - {"compact.model"} | {"rules.ask", "rules.deny"}
+MAY_SET = MAY_SET - {"compact.model"} | {"rules.ask", "rules.deny", "worktree.include", "worktree.setup"}
 """All that a project may set, once it is trusted."""
 
 

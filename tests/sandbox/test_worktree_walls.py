@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from sandbox.scene import GROUNDS, IDENTITY, Ground, Scene, in_user, open_scene
 
-from nexus_cli.config.paths import Places
+from nexus_cli.config.paths import Places, defaults_dir, places
+from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree, worktrees_of
 from nexus_cli.permission.permission import Denial, Grant, decide
 from nexus_cli.tools.registry import discover_tools
+from nexus_cli.worktrees.worktrees import enter_worktree
 
 each_ground = pytest.mark.parametrize(
     "ground", [one for one in GROUNDS if one.abi in (0, 1, 7)], ids=lambda ground: ground.name, indirect=True
@@ -142,3 +144,83 @@ def test_file_tools_reach_the_worktree_and_nothing_beside_it(tmp_path: Path, mon
             assert isinstance(verdict, Grant if is_open else Denial), (name, path, verdict)
     assert SecretPlaces(own, tmp_path / "project").find(mine / "secret") is not None
     assert not SecretPlaces(own, mine).are_below(mine)
+
+
+ATTACKS = """
+git stash drop; git stash clear; git --git-dir=$P/.git --work-tree=. stash drop; git -C $P stash clear
+git --git-dir=$P/.git branch -D feature; git -C $P branch -D feature; git branch -D feature
+git tag evil; git -C $P tag evil; git --git-dir=$P/.git update-ref refs/heads/feature HEAD~1
+git update-ref -d refs/heads/feature; git push -q $P HEAD:refs/heads/evil; git push -q $P :feature
+git pack-refs --all --prune; git -C $P pack-refs --all; git -C $P gc -q --prune=now; git gc -q --prune=now
+git -C $P reset -q --hard HEAD~1; git -C $P checkout -q feature; git -C $P commit -qm evil --allow-empty
+git -C $P config user.name evil; git -C $P worktree add -q $P/evil; git --git-dir=$P/.git fetch -q . main:evil
+rm -f $P/.git/index; rm -f $P/.git/packed-refs; echo x > $P/.git/packed-refs; echo x > $P/.git/HEAD
+echo x > $P/.git/index; echo x > $P/.git/refs/heads/feature; rm -rf $P/.git/refs; rm -rf $P/.git/logs
+rm -rf $P/.git/objects; echo x > $P/.git/objects/x; mv $P/.git $P/.gone; chmod -R 777 $P/.git; rm -rf $P/.git
+ln -sf $P/.git/refs .git/refs2; rm -rf .git/refs2/heads; echo x > $P/.git/hooks/pre-commit
+rm -rf .git/hooks; mkdir .git/hooks; echo x > .git/hooks/pre-commit; echo '[alias]' >> .git/config
+"""
+"""What a command in a worktree tries against the repository of the project `$P`."""
+
+
+def read_git(folder: Path, ground: Ground) -> dict[str, tuple[int, bytes]]:
+    """Every file of a git folder; its mode too, unless it is known that Landlock lets modes be changed."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        found[str(path.relative_to(folder))] = (0 if ground.abi else path.lstat().st_mode, data)
+    return found
+
+
+@each_ground
+def test_from_a_worktree_only_its_own_repository_is_written(ground: Ground) -> None:
+    def act() -> dict[str, object]:
+        with open_scene(ground) as scene:
+            os.environ |= {"NEXUS_HOME": str(scene.base / "nexus"), "HOME": str(scene.home)}
+            scene.git("branch", "feature")
+            (scene.project / "tracked").write_text("of the person\n")
+            scene.git("stash", "-q")
+            (scene.project / "tracked").write_text("2\n")
+            scene.git("commit", "-qam", "second")
+            (scene.project / "tracked").write_text("staged\n")
+            scene.git("add", "tracked")
+            stay = enter_worktree(scene.project, "fix")
+            mine = stay.record.folder
+            before = read_git(scene.project / ".git", ground)
+            wide = scene.profile("write", project=mine)
+            work = (
+                f"cd '{mine}'; {GIT} commit -qam work && echo more >> tracked && {GIT} stash -q && "
+                f"git stash list | wc -l && git stash pop -q && {GIT} commit -qam more && "
+                f"{GIT} rebase -q --force-rebase HEAD~2 && git tag mine && git switch -qc side && git switch -q - && "
+                "git log --oneline main.. | wc -l"
+            )
+            text = scene.text(work, wide)
+            attacks = [f"cd '{mine}'; P='{scene.project}'; {line}" for line in ATTACKS.strip().splitlines()]
+            for line in attacks:
+                scene.text(line, wide)
+            after = read_git(scene.project / ".git", ground)
+            plain = scene.text(
+                f"cd '{mine}'; git log --oneline -1; git diff --stat main", scene.profile("read", project=mine)
+            )
+            told = stay.leave()
+            return {
+                "text": text,
+                "changed": sorted(name for name in {*before, *after} if before.get(name) != after.get(name)),
+                "plain": plain,
+                "told": told,
+                "own": (mine / ".git/hooks").is_symlink() and "alias" not in (mine / ".git/config").read_text(),
+                "stash": scene.git("stash", "list").count("\n"),
+                "refs": scene.git("for-each-ref", "--format=%(refname)").split(),
+                "log": scene.git("log", "--format=%s", "main..worktree-fix").split(),
+                "whole": scene.git("fsck", "--strict", "--connectivity-only"),
+            }
+
+    load_settings_in(Path("/"), places(), defaults_dir(), {})  # a stranger cannot import what this loads
+    seen = in_user(ground.user, act)
+    assert str(seen["text"]).split() == ["1", "2"], seen["text"]
+    assert seen["own"], "hooks and settings of its repository are guarded as those of a project"
+    assert seen["changed"] == [] and seen["stash"] == 1, seen
+    assert "more" in str(seen["plain"]) and "tracked" in str(seen["plain"]), seen["plain"]
+    assert "2 commits" in str(seen["told"]) and seen["log"] == ["more", "work"], seen
+    names = [name for name in seen["refs"] if "nexus-" not in name]  # type: ignore[attr-defined]
+    assert names == ["refs/heads/feature", "refs/heads/main", "refs/heads/worktree-fix", "refs/stash"], names

@@ -16,9 +16,9 @@ from worktrees.repository import git, make_project, make_worktree, put_link, rea
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.errors import NexusError
 from nexus_cli.worktrees import apply_worktree as applying
-from nexus_cli.worktrees.apply_worktree import ApplyResult, apply_worktree
+from nexus_cli.worktrees.apply_worktree import ApplyResult, apply_worktree, clean_killed_apply, list_unapplied
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
-from nexus_cli.worktrees.worktrees import enter_worktree, list_unapplied, remove_worktree
+from nexus_cli.worktrees.worktrees import enter_worktree, remove_worktree
 
 Act = Callable[[Path], object]
 
@@ -451,3 +451,67 @@ def test_a_rename_to_another_name_of_the_same_file_deletes_nothing(project: Path
 
     result, _ = applied(project, lambda folder: (folder / "old.txt").rename(folder / "OLD.txt"), link)
     assert [one.path for one in result.conflicts] == ["OLD.txt"] and (project / "old.txt").read_text() == "old\n"
+
+
+def test_names_that_differ_in_case_alone_are_two_files_whatever_git_was_told(project: Path) -> None:
+    git(project, "config", "core.ignorecase", "true")
+    (project / "a.txt").write_text("first\n" * 30)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "a")
+    record, _ = make_worktree(project, "fix")
+    (record.folder / "a.txt").rename(record.folder / "A.txt")
+    put("A.txt", "first\n" * 30 + "w\n")(record.folder)
+    assert "A.txt" in inspect_worktree(record).describe() or inspect_worktree(record).counts.removed == 0
+    with pytest.raises(NexusError, match="not applied"):
+        remove_worktree(record)
+    assert not apply_worktree(record).conflicts
+    assert (project / "A.txt").read_text().endswith("w\n") and not (project / "a.txt").exists()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o700, 0o644, 0o755])
+def test_a_new_file_has_no_more_rights_than_in_the_worktree(project: Path, mode: int) -> None:
+    def make(folder: Path) -> None:
+        put("sub/key", "private\n")(folder)
+        (folder / "sub/key").chmod(mode)
+
+    applied(project, make)
+    assert stat.S_IMODE((project / "sub/key").stat().st_mode) == mode & ~0o022
+
+
+def test_a_draft_that_a_killed_apply_left_is_removed_by_the_next_command(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, _ = make_worktree(project, "fix")
+    all_of(put("sub/one", "1\n"), put("two", "2\n"))(record.folder)
+    (project / ".nexus-mine").write_text("of the person")
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(applying, "_fill_file", lambda *_: os._exit(9))
+        apply_worktree(record)
+    os.waitpid(child, 0)
+    (draft,) = (path for path in project.rglob(".nexus-*") if path.name != ".nexus-mine")
+    clean_killed_apply(record)
+    assert not draft.exists() and (project / ".nexus-mine").read_text() == "of the person"
+    assert apply_worktree(record).written == ["sub/one", "two"]
+    clean_killed_apply(record)
+    assert sorted(path.name for path in project.rglob(".nexus-*")) == [".nexus-mine"]
+
+
+def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) -> None:
+    def work(folder: Path) -> None:
+        all_of(edit(2, "theirs"), put("new", "new\n"), delete("old.txt"))(folder)
+        (folder / "run.sh").rename(folder / "go.sh")
+
+    _, record = applied(project, work)
+    assert apply_worktree(record).nothing_new and list_unapplied(record).paths == []
+    git(project, "checkout", "-q", "app.py", "old.txt")
+    (project / "new").write_text("new\nand more of the person\n")
+    assert list_unapplied(record).paths == ["app.py", "old.txt"]
+    assert apply_worktree(record).written == ["app.py", "old.txt"]
+    assert "theirs" in (project / "app.py").read_text() and not (project / "old.txt").exists()
+    assert (project / "new").read_text() == "new\nand more of the person\n"
+    git(project, "checkout", "-q", ".")
+    (project / "new").unlink()
+    (project / "go.sh").unlink()
+    assert apply_worktree(record).written == ["app.py", "go.sh", "new", "old.txt", "run.sh"]
+    assert apply_worktree(record).nothing_new

@@ -161,7 +161,7 @@ WORK: dict[str, Callable[[Path], object]] = {
         git(folder, "add", "old.txt"),
         (folder / "old.txt").write_text("old\n"),
     ),
-    "a broken link to the repository": lambda folder: (folder / ".git").unlink(),
+    "a broken link to the repository": lambda folder: shutil.rmtree(folder / ".git"),
     "a file that git was told to forget": lambda folder: (
         git(folder, "update-index", "--assume-unchanged", "app.py"),
         (folder / "app.py").write_text("x"),
@@ -359,6 +359,7 @@ def test_a_folder_that_was_deleted_by_hand_is_told_and_made_again(project: Path)
     record = made(project)
     (record.folder / "app.py").write_text("x\n")
     git(record.folder, "commit", "-qam", "work")
+    enter_worktree(project, "fix").leave()
     shutil.rmtree(record.folder)
     assert describe_worktree(record)["state"] == "missing"
     with pytest.raises(NexusError, match="gone"):
@@ -442,6 +443,7 @@ def test_a_link_to_another_repository_is_not_followed(project: Path, tmp_path: P
     record = made(project)
     other = make_project(tmp_path / "other")
     git(other, "config", "core.fsmonitor", f"touch {tmp_path}/sprung")
+    shutil.rmtree(record.folder / ".git")
     (record.folder / ".git").write_text(f"gitdir: {other}/.git\n")
     (record.folder / "work.txt").write_text("work\n")
     state = inspect_worktree(record)
@@ -598,8 +600,7 @@ def test_a_file_that_git_refuses_for_its_name_is_not_taken_for_nothing(project: 
 def test_a_worktree_of_which_git_has_lost_its_state_can_be_applied(project: Path) -> None:
     stay = enter_worktree(project, "fix")
     (stay.record.folder / "made").write_text("work")
-    shutil.rmtree(project / ".git/worktrees/fix")
-    (project / ".git/worktrees/fix").mkdir()
+    (stay.record.folder / ".git/HEAD").unlink()
     assert "broken" in stay.leave() and describe_worktree(stay.record)["state"] == "changed"
     assert apply_worktree(stay.record).written == ["made"]
 

@@ -311,6 +311,8 @@ class WorktreeObject(TypedDict):
     removed: int
     commits: int
     kept: list[str]
+    carried: list[str]
+    """Ignored paths that were copied from the project; they are not part of the changes."""
     problem: str
 
 

@@ -633,6 +633,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
                     "removed": 0,
                     "commits": many,
                     "kept": [text] * many,
+                    "carried": [text] * many,
                     "created": "2026-01-02T03:04:05Z",
                     "project": text,
                     "folder": text,

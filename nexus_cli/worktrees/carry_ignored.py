@@ -1,0 +1,242 @@
+"""Copy ignored files that work needs into a new worktree: installed dependencies, `.env` files, what settings name.
+
+They are copies, on every system: nothing that is done to them reaches the project. On a file system with copy-on-write
+(btrfs, XFS) the kernel shares the blocks. Scripts and path files of a Python environment name the folder of the
+environment and the project; in the copy they name those of the worktree.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.core.elide import plural
+from nexus_cli.core.real_files import open_at, open_folder, read_beginning
+from nexus_cli.worktrees.git_commands import Git
+
+USUAL = ("node_modules/", ".venv/", "venv/", "*.egg-info/", ".env", ".env.*")
+"""Patterns of ignored files that most projects need."""
+INCLUDE_FILE = ".worktreeinclude"
+"""A project's own patterns; other programs read this file too."""
+CARRIED = "carried.json"
+"""File of a record folder: the copied paths, each with a stamp of its content."""
+MOST_FILES, MOST_DEPTH = 200_000, 100
+"""Most files of one copied path, and levels below it."""
+_MOST_PATTERNS = 64 * 1024
+_MOST_TEXT = 1 << 20
+"""Most bytes of a script whose paths are changed."""
+_PIECE = 1 << 20
+_NAMING_PATHS = re.compile(r"bin/[^/]+|pyvenv\.cfg|lib/python[^/]*/site-packages/[^/]+\.(?:pth|py|egg-link)")
+"""Files of a Python environment that name its folder or the project."""
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedFiles:
+    """The outcome of a copy."""
+
+    stamps: dict[str, str]
+    """The copied paths, relative to the project; a folder ends in a slash."""
+    notices: tuple[str, ...]
+    """Lines for the person and the model."""
+
+
+def find_needed(git: Git, root: Path, scratch: Path, include: Iterable[str]) -> list[str]:
+    """Return the ignored paths of the project at `root` that match the usual patterns, `include` or its own file.
+
+    `scratch` is a file to write the patterns to. Raises `GitError` and `OSError`.
+    """
+    own = b""
+    with suppress(OSError):
+        own = read_beginning(root / INCLUDE_FILE, _MOST_PATTERNS)
+    lines = [*map(os.fsencode, USUAL), own, *map(os.fsencode, include)]
+    scratch.write_bytes(b"\n".join(lines) + b"\n")
+    # A run may fail on an ignored folder that it cannot list.
+    found = git.try_run("ls-files", "-o", "-i", "-X", str(scratch), "--directory", "-z")[1]
+    # Exits with 1 if none is ignored.
+    ignored = git.try_run("check-ignore", "-z", "--stdin", stdin=found)[1]
+    return [os.fsdecode(path) for path in ignored.split(b"\0")[:-1]]
+
+
+def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: int) -> CarriedFiles:
+    """Copy `paths` with their content, modes and times, as far as they fit into `most_bytes` and half of the free disk.
+
+    No link is followed. Raises `OSError` if the disk is full.
+    """
+    left = min(most_bytes, shutil.disk_usage(target).free // 2)
+    stamps: dict[str, str] = {}
+    told, refused = [], []
+    for path in paths:
+        name = path.rstrip("/")
+        if os.path.lexists(target / name):
+            continue
+        measured = _measure(source / name)
+        if measured is None or measured[1] > left:
+            why = "too many files" if measured is None else f"{_megabytes(measured[1])}, more than is left"
+            refused.append(f"{path} ({why})")
+            continue
+        if not _copy_path(source, target, name):
+            continue
+        left -= measured[1]
+        if (target / name / "pyvenv.cfg").is_file():
+            _relocate_environment(target / name, source, target)
+        stamps[path] = stamp_path(target / name)
+        told.append(f"{path} ({plural(measured[0], 'file')}, {_megabytes(measured[1])})" if path != name else path)
+    notices = [f"copied, and not part of the changes: {', '.join(told)}"] if told else []
+    notices += [f"not copied: {one}; the limit is worktree.include_mb" for one in refused]
+    return CarriedFiles(stamps, tuple(notices))
+
+
+def read_carried(home: Path) -> dict[str, str]:
+    """Return the copied paths of a worktree by its record folder, with their stamps."""
+    try:
+        value = json.loads((home / CARRIED).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {str(path): str(stamp) for path, stamp in value.items()}
+
+
+def drop_carried(paths: Iterable[bytes], carried: Collection[str]) -> list[bytes]:
+    """Return `paths` without those that were copied or lie in a copied folder."""
+    files = {os.fsencode(path) for path in carried if not path.endswith("/")}
+    folders = tuple(os.fsencode(path) for path in carried if path.endswith("/"))
+    return [path for path in paths if path not in files and not path.startswith(folders)]
+
+
+def stamp_path(path: Path) -> str:
+    """Return a text that changes with the content of a file or a folder: sizes and times of its files."""
+    total, newest, count = 0, 0, 0
+    for one in _list_below(path):
+        about = one if isinstance(one, os.stat_result) else one.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(about.st_mode):
+            total, newest, count = total + about.st_size, max(newest, about.st_mtime_ns), count + 1
+    return f"{count} {total} {newest}"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
+
+
+def _measure(path: Path) -> tuple[int, int] | None:
+    """Return the number of files at and below `path` and their bytes, None if there are too many or too deep ones."""
+    count = size = 0
+    try:
+        for one in _list_below(path):
+            about = one if isinstance(one, os.stat_result) else one.stat(follow_symlinks=False)
+            if not stat.S_ISDIR(about.st_mode):
+                count, size = count + 1, size + about.st_size
+            if count > MOST_FILES:
+                return None
+    except RecursionError:
+        return None
+    return count, size
+
+
+def _list_below(path: Path | str, depth: int = 0) -> Iterator[os.DirEntry[str] | os.stat_result]:
+    """Yield the status of a file, or every entry below a folder; no link is followed. Raises `RecursionError`."""
+    if depth > MOST_DEPTH:
+        raise RecursionError
+    try:
+        if not depth and not stat.S_ISDIR((about := os.lstat(path)).st_mode):
+            yield about
+            return
+        with os.scandir(path) as entries:
+            for entry in entries:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _list_below(entry.path, depth + 1)
+    except OSError:
+        return  # deleted meanwhile, or it cannot be read
+
+
+def _copy_path(source: Path, target: Path, name: str) -> bool:
+    """Copy one file or folder; return False if it is gone or no file. Raises `OSError` if it cannot be written."""
+    parent, _, last = name.rpartition("/")
+    (target / parent).mkdir(parents=True, exist_ok=True)
+    relink = _relinker(source, target)
+    try:
+        with open_folder(source / parent) as folder:
+            _copy_entry(folder, last, str(target / name), f"{source}/{parent}".rstrip("/"), relink)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
+            raise
+    return os.path.lexists(target / name)
+
+
+def _copy_entry(folder: int, name: str, target: str, place: str, relink: Callable[[str, str], str]) -> None:
+    about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISLNK(about.st_mode):
+        os.symlink(relink(place, os.readlink(name, dir_fd=folder)), target)
+    elif stat.S_ISREG(about.st_mode):
+        copy_file(folder, name, target)
+    elif stat.S_ISDIR(about.st_mode):
+        handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.mkdir(target, 0o700)
+            for entry in os.listdir(handle):
+                with suppress(FileNotFoundError):
+                    _copy_entry(handle, entry, f"{target}/{entry}", f"{place}/{name}", relink)
+            os.chmod(target, stat.S_IMODE(about.st_mode) | stat.S_IRWXU)
+        finally:
+            os.close(handle)
+
+
+def copy_file(folder: int, name: str, target: str | bytes) -> None:
+    """Copy a regular file of an open folder with mode and times, sharing blocks where the file system can.
+
+    Raises `OSError`, also if it is not a file any more.
+    """
+    with open(open_at(folder, name), "rb") as source, open(target, "xb") as file:
+        about = os.fstat(source.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.ENOENT, "is no file any more", name)
+        try:
+            while os.copy_file_range(source.fileno(), file.fileno(), 1 << 30):
+                pass
+        except (AttributeError, OSError):
+            source.seek(0)
+            file.seek(0)
+            file.truncate()
+            shutil.copyfileobj(source, file, _PIECE)
+            file.flush()
+        os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))
+        os.utime(file.fileno(), ns=(about.st_atime_ns, about.st_mtime_ns))
+
+
+def _relinker(source: Path, target: Path) -> Callable[[str, str], str]:
+    """Return a function that takes the folder and the target of a link, and returns the target for its copy: in the
+    worktree if the original is in the project, else where it was."""
+    root = f"{source}{os.sep}"
+
+    def relink(place: str, link: str) -> str:
+        whole = os.path.normpath(os.path.join(place, link))
+        if whole.startswith(root):
+            return str(target / whole[len(root) :]) if os.path.isabs(link) else link
+        return whole
+
+    return relink
+
+
+def _relocate_environment(folder: Path, source: Path, target: Path) -> None:
+    """Replace the project's path by the worktree's in the scripts and path files of a copied Python environment."""
+    old = re.compile(re.escape(os.fsencode(source)) + rb"(?![\w.-])")
+    places = [folder, folder / "bin", *folder.glob("lib/python*/site-packages")]
+    files = [Path(entry.path) for place in places if place.is_dir() for entry in os.scandir(place)]
+    for path in files:
+        is_text = _NAMING_PATHS.fullmatch(path.relative_to(folder).as_posix()) and not path.is_symlink()
+        if not is_text or not path.is_file() or path.stat().st_size > _MOST_TEXT:
+            continue
+        data = path.read_bytes()
+        changed = old.sub(lambda _: os.fsencode(target), data)
+        if changed != data and b"\0" not in data:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            path.chmod(mode | stat.S_IWUSR)
+            path.write_bytes(changed)
+            path.chmod(mode)

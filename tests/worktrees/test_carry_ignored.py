@@ -1,0 +1,163 @@
+"""Ignored files that work needs: copies of them, within a limit, no part of what was done."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from worktrees.repository import git, make_project, make_worktree
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.trust import trust
+from nexus_cli.core.errors import NexusError
+from nexus_cli.workers.prepare_worktree import enter_prepared
+from nexus_cli.worktrees import carry_ignored
+from nexus_cli.worktrees.apply_worktree import apply_worktree
+from nexus_cli.worktrees.inspect_worktree import inspect_worktree
+from nexus_cli.worktrees.worktrees import describe_worktree, diff_worktree, enter_worktree, remove_worktree
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = make_project(tmp_path / "project")
+    (folder / ".gitignore").write_text("*.log\nbuild/\nnode_modules/\n.env\ngenerated/\nsecret\n")
+    git(folder, "commit", "-qam", "ignore")
+    put(folder, {"node_modules/a/index.js": "1\n", "sub/node_modules/b/index.js": "2\n", ".env": "KEY=1\n"})
+    put(folder, {"build/large": "x" * 1000, "generated/code/one.py": "1\n", "generated/two.txt": "2\n", "secret": "s"})
+    return folder
+
+
+def put(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def set_up(text: str) -> None:
+    place = places().config / "config.toml"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(f"[worktree]\n{text}\n")
+
+
+def carried(project: Path) -> list[str]:
+    record, _ = make_worktree(project, "fix")
+    found = describe_worktree(record)["carried"]
+    assert all(os.path.lexists(record.folder / path) for path in found)
+    assert inspect_worktree(record).is_empty(record), inspect_worktree(record).describe()
+    remove_worktree(record)
+    return found
+
+
+def test_dependencies_come_along_and_patterns_choose_more_or_less(project: Path) -> None:
+    usual = [".env", "node_modules/", "sub/node_modules/"]
+    assert carried(project) == usual
+    (project / ".worktreeinclude").write_text("# as another program reads it\ngenerated/code/\n")
+    assert carried(project) == [".env", "generated/code/", *usual[1:]]
+    set_up('include = ["!node_modules/", "/build/", "app.py", "missing"]')
+    assert carried(project) == [".env", "build/", "generated/code/"]
+    set_up("include_mb = 0")
+    assert carried(project) == []
+
+
+def test_a_copy_is_changed_and_deleted_without_a_trace_in_the_project_or_the_diff(project: Path) -> None:
+    (project / "node_modules/a/index.js").chmod(0o640)
+    (project / "node_modules/link").symlink_to("../app.py")
+    (project / "node_modules/own").symlink_to(project / "app.py")
+    (project / "node_modules/elsewhere").symlink_to("../../elsewhere")
+    record, notices = make_worktree(project, "fix")
+    copy = record.folder / "node_modules"
+    (notice,) = notices
+    assert notice.startswith("copied, and not part of the changes: .env, node_modules/ (4 files, 0 kB)"), notice
+    assert stat.S_IMODE((copy / "a/index.js").stat().st_mode) == 0o640
+    assert (copy / "link").readlink() == Path("../app.py") and (copy / "own").readlink() == record.folder / "app.py"
+    assert (copy / "elsewhere").readlink() == project.parent / "elsewhere"
+    with (copy / "a/index.js").open("a") as file:
+        file.write("changed in place")
+    (record.folder / ".env").write_text("KEY=2\n")
+    (record.folder / ".gitignore").write_text("")
+    git(record.folder, "add", "-A")
+    git(record.folder, "commit", "-qm", "all of it")
+    assert (project / "node_modules/a/index.js").read_text() == "1\n"
+    assert "node_modules" not in diff_worktree(record, stat=True).decode()
+    assert apply_worktree(record).written == [".gitignore"] and (project / ".env").read_text() == "KEY=1\n"
+
+
+def test_a_changed_copy_of_a_file_keeps_a_worktree_and_dependencies_do_not(project: Path) -> None:
+    stay = enter_worktree(project, "fix")
+    (stay.record.folder / "node_modules/a/index.js").write_text("other")
+    assert stay.leave() == "" and not stay.record.folder.exists()
+    stay = enter_worktree(project, "fix")
+    (stay.record.folder / ".env").write_text("KEY=other\n")
+    assert "not in the diff: .env" in stay.leave() and stay.record.folder.is_dir()
+
+
+def test_what_is_too_large_is_left_out_and_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "node_modules/large").write_bytes(bytes(2_000_000))
+    set_up("include_mb = 1")
+    record, notices = make_worktree(project, "fix")
+    assert not (record.folder / "node_modules").exists() and (record.folder / "sub/node_modules").is_dir()
+    assert notices[1] == "not copied: node_modules/ (2 MB, more than is left); the limit is worktree.include_mb"
+    remove_worktree(record)
+    set_up("")
+    monkeypatch.setattr(carry_ignored, "MOST_FILES", 1)
+    assert "not copied: node_modules/ (too many files)" in "".join(make_worktree(project, "fix")[1])
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "unreadable", "deep"])
+def test_odd_ignored_paths_neither_stop_nor_lead_anywhere(project: Path, tmp_path: Path, kind: str) -> None:
+    put(tmp_path, {"keys/key": "SECRET"})
+    place = project / "node_modules/odd"
+    if kind == "link":
+        place.symlink_to(tmp_path / "keys")
+    elif kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "deep":
+        place.joinpath(*["d"] * 150).mkdir(parents=True)
+    else:
+        place.mkdir(mode=0)
+    record, _ = make_worktree(project, "fix")
+    copied = record.folder / "node_modules/odd"
+    assert copied.is_symlink() if kind == "link" else not copied.is_file()
+    assert (record.folder / "app.py").is_file()
+    if kind == "unreadable":
+        place.chmod(0o700)
+
+
+def test_a_set_up_command_runs_once_in_the_sandbox_and_its_failure_is_told(project: Path) -> None:
+    set_up(f'''setup = "echo made > made.log; echo x > {project}/outside; exit 0"''')
+    stay = enter_prepared(project, "fix")
+    assert (stay.record.folder / "made.log").read_text() == "made\n" and not (project / "outside").exists()
+    assert stay.notices[-1].startswith("worktree.setup has run: echo made")
+    (stay.record.folder / "made.log").write_text("mine")
+    again = enter_prepared(project, "fix")
+    assert again.notices == [] and (stay.record.folder / "made.log").read_text() == "mine"
+    again.end()
+    stay.end()
+    remove_worktree(stay.record, force=True)
+    set_up('setup = "echo one; echo no rule to make it >&2; exit 3"')
+    stay = enter_prepared(project, "fix")
+    assert stay.notices[-1].endswith("exit 3: exit status 3: no rule to make it"), stay.notices
+    stay.leave()
+    set_up('setup = "true"\n[sandbox]\nbackend = "off"')
+    stay = enter_prepared(project, "fix")
+    assert "in a sandbox alone, and there is none" in stay.notices[-1]
+    stay.leave()
+
+
+def test_a_projects_own_set_up_command_waits_for_trust(project: Path) -> None:
+    put(project, {".nexus/config.toml": '[worktree]\nsetup = "touch made.log"\ninclude = ["secret"]\n'})
+    stay = enter_prepared(project, "fix")
+    assert not (stay.record.folder / "made.log").exists() and not (stay.record.folder / "secret").exists()
+    stay.leave()
+    trust(project)
+    stay = enter_prepared(project, "fix")
+    assert (stay.record.folder / "made.log").exists() and (stay.record.folder / "secret").exists()
+    stay.end()
+    remove_worktree(stay.record, force=True)
+    set_up('setup = "touch own.log"')
+    stay = enter_prepared(project, "fix")
+    assert (stay.record.folder / "own.log").exists() and not (stay.record.folder / "made.log").exists()
+    with pytest.raises(NexusError):
+        remove_worktree(stay.record)
