@@ -236,6 +236,16 @@ class RunTable:
             self._db.notify()
         return before
 
+    def set_paused(self, key: int, paused: bool, at: str) -> Run:
+        """Pause an open run, or end its pause; return it as it was before. Its owner ends after the current step."""
+        with self._db.write():
+            before = self.get(key)
+            options = {**before.options, "paused": paused}
+            if not before.has_ended and before.is_paused != paused:
+                self._db.run("UPDATE runs SET options = ?, updated = ? WHERE key = ?", _json(options), at, key)
+                self._db.notify()
+        return before
+
     def end_with_session(self, session: str) -> None:
         """End the runs of a session that is being deleted, since they cannot be resumed."""
         with self._db.write():

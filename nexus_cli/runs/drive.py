@@ -19,14 +19,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
+from nexus_cli.core.approval import Approver
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Kind
@@ -34,13 +34,14 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, REFUSED, Run
 from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
+from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.unattended import LEFT, UnattendedRules, read_limits
 from nexus_cli.service_list import SERVICES, SPACES
@@ -58,7 +59,6 @@ LEAST_COST = 1e-9
 """Dollars that are left to a run that has spent all: the limit then refuses its next request."""
 RENEWED = 20.0
 """Seconds between two renewals of the claim, however long a request takes."""
-ANSWERS = ("yes", "no")
 MOST_REFUSED = 20
 """Refused calls that a report names."""
 UNASKED = ("plan", "service")
@@ -70,38 +70,6 @@ PLAIN = ("ask", "repl")
 def now() -> str:
     """Return the current time in the ledger's format."""
     return format_utc(local_now())
-
-
-@dataclass
-class RunApprover:
-    """Gives the person's recorded answers to an earlier question; defers every other question, or asks `person`."""
-
-    answers: Mapping[str, Mapping[str, Any]]
-    """Values of the `approval` signals, by the id of their call."""
-    person: Approver | None = None
-    """The person, if one is present."""
-    deferred: list[Question] = field(default_factory=list)
-
-    async def ask(self, question: Question) -> Answer:
-        said = self.answers.get(question.call.id)
-        if said is not None:
-            return Allow() if said["answer"] == ANSWERS[0] else Deny(str(said.get("text") or ""))
-        answer = await self.person.ask(question) if self.person is not None else Defer()
-        if isinstance(answer, Defer):
-            self.deferred.append(question)
-        # Nobody can talk to a run: it continues without the call.
-        return replace(answer, stops=False) if isinstance(answer, Deny) else answer
-
-    def make_wait(self) -> Wait | None:
-        """Return the wait for answers to the deferred questions."""
-        if not self.deferred:
-            return None
-        asked = [
-            {"call": one.call.id, "what": one.what, "why": one.why, "detail": one.detail[:20_000]}
-            for one in self.deferred
-        ]
-        more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
-        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}{more}", {"questions": asked})
 
 
 @dataclass
@@ -232,8 +200,7 @@ class RunDriver:
 
     def _answers(self) -> dict[str, Mapping[str, Any]]:
         runs, key = self.ledger.runs, self.run.key
-        signals = [*runs.signals(key, taken=True), *runs.signals(key)]
-        return {call: one.value for one in signals if one.kind == APPROVAL for call in one.value.get("calls", ())}
+        return answers_of([*runs.signals(key, taken=True), *runs.signals(key)])
 
     def _open(self, approver: Approver | None) -> Session:
         folder = Path(self.run.options.get("folder") or Path.home())
@@ -325,7 +292,7 @@ def _report(outcome: Outcome) -> str:
         if row["by"] not in ("person", "budget")
     ]
     more = [f"- {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
-    told = ["Refused calls:", *refused[:MOST_REFUSED], *more] if refused else []
+    told = [REFUSED, *refused[:MOST_REFUSED], *more] if refused else []
     return "\n\n".join(part for part in (outcome.text, "\n".join(told)) if part)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,15 +16,15 @@ from runs.stage import AT, MODEL, SETTINGS, Played, Reply, last, run_due, sent
 from nexus_cli.cli.serve_once import has_work
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings
-from nexus_cli.core.approval import Question
+from nexus_cli.core.approval import Allow, Answer, Defer, Deny, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.request import Request
-from nexus_cli.core.run import Run
+from nexus_cli.core.run import Run, Signal
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.away_report import take_away_lines
-from nexus_cli.runs.drive import RunApprover
+from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.unattended import KEPT, UnattendedRules, look_back, read_limits
 
@@ -218,8 +219,9 @@ def test_an_approval_that_a_run_waits_for_is_told_too(ledger: Ledger, folder: Pa
     queue(ledger, folder, "Daily Report", ask=True)
     drive(Played(lambda request: [("bash", {"command": "rm -rf build"})]), UnattendedRules(RunSettings()))
     (line,) = take_away_lines(ledger, folder)
-    assert line.startswith("while you were away: plan Daily Report ran 1 time; run-1: waits for approval")
-    assert line.endswith(": nexus runs resume run-1") and take_away_lines(ledger, folder) == []
+    assert line.startswith("run-1 (plan Daily Report) waits for approval: bash rm -rf build (to answer: /runs")
+    assert take_away_lines(ledger, folder) == [line], "it is told until it is answered"
+    assert take_away_lines(ledger, folder / "gone") == []
 
 
 def test_several_questions_of_one_step_are_all_announced_before_one_answer_holds_for_them() -> None:
@@ -230,3 +232,38 @@ def test_several_questions_of_one_step_are_all_announced_before_one_answer_holds
     wait = approver.make_wait()
     assert wait is not None and wait.why == "approval: bash touch 1 and 2 more"
     assert [one["call"] for one in wait.value["questions"]] == ["c1", "c2", "c3"]
+
+
+def test_a_yes_for_the_session_covers_the_same_rules_and_calls_and_nothing_else() -> None:
+    def question(command: str, *stores: str, kind: str = "run") -> Question:
+        return Question(
+            ToolCall(f"c {command}", "bash", {}), f"bash {command}", "it writes", command, kind=kind, stores=stores
+        )
+
+    first, exact = question("npm test a", "bash(npm test *)"), question("make")
+    asks = RunApprover({})
+    for one in (first, exact):
+        asyncio.run(asks.ask(one))
+    wait = asks.make_wait()
+    assert wait is not None
+    said = {one["call"]: {"answer": "session", "scope": one["scope"]} for one in wait.value["questions"]}
+    signal = Signal(1, 1, "", "approval", {"answers": json.loads(json.dumps(said))})
+    old = Signal(2, 1, "", "approval", {"calls": ["c9"], "answer": "no", "text": "later"})
+    answers = answers_of([signal, old])
+    approver = RunApprover(answers)
+
+    def answer(one: Question) -> Answer:
+        return asyncio.run(approver.ask(one))
+
+    assert answer(first) == Allow(always=True) and answer(replace(first, call=ToolCall("c8", "bash"))) == Allow()
+    assert answer(question("npm test b", "bash(npm test *)")) == Allow()
+    assert answer(replace(exact, call=ToolCall("c7", "bash"))) == Allow()
+    assert answer(replace(exact, call=ToolCall("c9", "bash"))) == Deny("later")
+    others = [
+        question("npm test b", "bash(npm test *)", "bash(rm *)"),
+        replace(first, call=ToolCall("c4", "bash"), kind="network"),
+        question("make all"),
+        replace(exact, call=ToolCall("c6", "bash"), profile="none"),
+        replace(exact, call=ToolCall("c5", "bash"), kind="network"),
+    ]
+    assert [answer(one) for one in others] == [Defer()] * 5

@@ -66,6 +66,9 @@ class TerminalContext:
         self._repl.view.invalidate()
         await self._repl.jobs.run_busy(what, work)
 
+    def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        self._repl.jobs.start_background(work)
+
     def fill(self, text: str) -> None:
         self._repl.view.fill(text)
 
