@@ -34,7 +34,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, REFUSED, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, REFUSED, UNATTENDED, Run
 from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
@@ -43,7 +43,7 @@ from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
-from nexus_cli.runs.unattended import LEFT, UnattendedRules, read_limits
+from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
@@ -149,6 +149,8 @@ class RunDriver:
             if error["kind"] == "ledger":
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
             self.ledger.runs.put_back(self.run, now())
+        elif error is not None and error["kind"] == "limit" and (needs := self._held_over()):
+            self.ledger.runs.put_back(self.run, now(), {**self.run.options, NEEDS: needs})
         else:
             # A budget of one request always ends with the work. Read before the hook, which makes requests too.
             ending = session.state.lane_state.spending.ending if self.run.options.get("max_steps") != 1 else ""
@@ -159,6 +161,13 @@ class RunDriver:
                 said = f"stopped at its limit: {error['message'] if error is not None else f'limits.{ending}'}"
             state = FAILED if said else DONE
             self._finish(state, report=_report(outcome), error=said, cost=session.state.costs()[0])
+
+    def _held_over(self) -> float:
+        """Return the dollars for which the run should wait for another day, because what is left of this one was too
+        little for its first request; 0.0 if it should not."""
+        if self.session is None or self.run.type not in UNATTENDED or self.ledger.log(self.session.id).step():
+            return 0.0
+        return self._rules.needs_more(self.run, self._left)
 
     def _can_ask(self, approver: RunApprover) -> bool:
         """Return False for the runs that must end without a person: those of plans and services without `ask`."""
@@ -205,9 +214,13 @@ class RunDriver:
     def _open(self, approver: Approver | None) -> Session:
         folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
-            raise NexusError("usage", f"folder {folder}", "there is no such folder any more", "See nexus runs show")
+            raise NexusError(
+                "usage", f"folder {folder}", "there is no such folder any more", f"nexus runs show {self.run.id}"
+            )
         settings = self.settings(folder)
-        said = UnattendedRules(settings.runs).bind_options(self.ledger, self.run)
+        self._rules = UnattendedRules(settings.runs)
+        said = self._rules.bind_options(self.ledger, self.run)
+        self._left = float(said.get(LEFT) or 0.0)
         model = self.choose_model(str(said.get("model") or ""), settings)
         provider = self.provider(settings)
         session_id = self._session(folder, model)

@@ -69,10 +69,37 @@ def test_the_dollars_of_a_day_hold_back_what_is_queued_until_the_next_day(ledger
     assert [run.state for run in drive(Played(well), rules)] == ["done", "done"]
     assert drive(Played(well), rules) == []
     (held, _) = ledger.runs.list_runs(["queued"])
-    assert "0.6 USD of today" in rules.holds_back(ledger, held)
+    assert "0.5 of the 0.6 USD of today" in rules.holds_back(ledger, held)
     tomorrow = UnattendedRules(rules.settings, lambda: local_now() + timedelta(days=1))
     assert tomorrow.holds_back(ledger, held) == ""
     assert len(drive(Played(well), tomorrow)) == 2
+
+
+def test_a_rest_that_is_too_small_for_the_first_request_holds_the_run_over(ledger: Ledger, folder: Path) -> None:
+    dear = {MODEL: {"window": 64_000, "max_output": 2000, "input_price": 60.0, "output_price": 60.0}}
+    rules = UnattendedRules(RunSettings(max_cost=1.0, max_cost_day=0.36))
+
+    def run(rules: UnattendedRules) -> list[str]:
+        settings = replace(SETTINGS, models=dear, runs=rules.settings)
+        return [one.state for one in run_due(Played(well), holds_back=rules.holds_back, settings=settings)]
+
+    for number in range(2):
+        queue(ledger, folder, f"work {number}")
+    assert run(rules) == ["done", "queued"] and run(rules) == []
+    held = ledger.runs.get(2)
+    said = rules.holds_back(ledger, held)
+    assert said == (
+        "0.25 of the 0.36 USD of today for unattended runs are spent, too few are left for run-2: "
+        "queued runs continue tomorrow"
+    )
+    with ledger.db.write():  # a day has passed
+        ledger.db.run("UPDATE requests SET at = '2026-01-01T00:00:00.000Z'")
+    assert run(rules) == ["done"] and ledger.runs.get(2).report == "well"
+    poor = UnattendedRules(RunSettings(max_cost=1.0, max_cost_day=0.05))
+    with ledger.db.write():
+        ledger.db.run("UPDATE requests SET at = '2026-01-01T00:00:00.000Z'")
+    queue(ledger, folder, "never")
+    assert run(poor) == ["failed"], "no day has enough for it"
 
 
 def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -> None:
@@ -80,7 +107,7 @@ def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -
     for name in (*["dear"] * 101, "cheap"):
         queue(ledger, folder, name, max_cost_day=0.3 if name == "dear" else None)
     assert [run.title for run in drive(Played(well), rules)] == ["dear", "cheap"]
-    assert '"dear" are spent' in rules.holds_back(ledger, ledger.runs.list_runs(["queued"])[0])
+    assert '0.3 USD of today for "dear" are spent' in rules.holds_back(ledger, ledger.runs.list_runs(["queued"])[0])
 
 
 def test_running_runs_count_by_what_they_may_still_cost(ledger: Ledger, folder: Path) -> None:
@@ -114,12 +141,15 @@ def test_work_that_nobody_watches_plans_nothing_for_the_next_minutes(ledger: Led
     def reply(request: Request) -> Reply:
         if "action" in last(request) or "ahead" in last(request) or "plan-" in last(request):
             return "well"
-        return [("plan", {"action": "add", "prompt": "again", "in": words}) for words in ("1 minute", "1 hour")]
+        soon = (datetime.now().astimezone() + timedelta(minutes=2)).strftime("%M %H * * *")
+        times = [{"in": "1 minute"}, {"in": "1 hour"}, {"cron": soon}]
+        return [("plan", {"action": "add", "prompt": "again", **words}) for words in times]
 
     queue(ledger, folder, allow="edit")
     model = Played(reply)
     drive(model, UnattendedRules(RunSettings()))
-    (made,) = ledger.plans.list_plans()
+    made, daily = ledger.plans.list_plans()
+    assert daily.next_at is not None and daily.next_at - ledger.runs.now() > 80_000, "it leaves out the next minutes"
     assert "less than 5 min ahead" in str(model.seen[-1].messages)
     assert made.next_at is not None and made.next_at - ledger.runs.now() > 3000
 
