@@ -84,7 +84,7 @@ class TerminalContext:
         return await copy_to_clipboard(text, self._environ, self._raw)
 
     def leave(self) -> None:
-        self._repl.request_exit()
+        self._repl.request_exit(asks=True)
 
 
 class ReplCommandContext(TerminalContext):

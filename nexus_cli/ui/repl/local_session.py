@@ -98,6 +98,15 @@ class LocalSession:
     def undelivered(self) -> Sequence[str]:
         return self.session.undelivered
 
+    @property
+    def working(self) -> Sequence[str]:
+        workers = self.session.workers
+        return workers.running() if workers is not None else ()
+
+    def release_workers(self) -> list[str]:
+        workers = self.session.workers
+        return workers.release() if workers is not None else []
+
     async def run(self, trigger: Trigger) -> None:
         async for event in self.session.run(trigger):
             self.repl.feed(event)
