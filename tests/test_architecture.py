@@ -54,6 +54,7 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 LAZY = {
     "workers/workers.py": {"nexus_cli"},  # worktrees run git
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
+    "commands/runs.py": {"nexus_cli"},  # the runner, where a run is answered
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none
     "runs/plan_service.py": {"nexus_cli"},  # the parser of rules, which little work brings

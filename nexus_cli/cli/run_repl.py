@@ -214,6 +214,7 @@ class _ReplRun:
             repl.show_note(f"nexus: {line}")
         for line in _take_away_lines(session):
             repl.show_note(f"nexus: {line}")
+        self._backend.watch_runs()
         if self._options.resume or self._options.newest:
             self._backend.show_conversation()
 

@@ -1,4 +1,4 @@
-"""`nexus runs list | show | cancel | resume`: runs that wait, are queued, or ran unattended."""
+"""`nexus runs list | show | cancel | pause | resume`: runs that wait, are queued, or ran unattended."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import typer
 from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.cli.twins import add_twins
+from nexus_cli.cli.twins import add_twins, make_source
+from nexus_cli.commands.runs import end_pause
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, QUEUED, RUNNING, WAITING, Run
+from nexus_cli.core.run import DONE, FAILED, QUEUED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import run_report, run_text
+from nexus_cli.reports.runs import run_report, run_text, runs_report, runs_text
+from nexus_cli.runs.away_report import describe_rest
+from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 if TYPE_CHECKING:
@@ -27,25 +30,50 @@ if TYPE_CHECKING:
 
 HELP = "Work that waits, is queued, or was done unattended."
 app = add_twins(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "runs")
-RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id, such as run-12.")]
-ANSWERS = ("yes", "no")
+
+
+@app.callback(invoke_without_command=True)
+def list_runs(context: typer.Context) -> int:
+    """List the runs; in a terminal, also ask what they wait for."""
+    if context.invoked_subcommand:
+        return 0
+    ledger = open_ledger(writes=True)
+    print_report(runs_report(ledger), runs_text, json=False)
+    approver = _make_approver()
+    waiting = [run for run in reversed(ledger.runs.waiting()) if asks_approval(run)] if approver is not None else []
+    for run in waiting:
+        write_stderr_line(f"nexus: {describe_rest(ledger, run)}")
+        if approver is None or not asyncio.run(ask_person(ledger, run, approver)):
+            break
+        _drive(ledger, run, json=False)
+        print_report(run_report(ledger, ledger.runs.get(run.key)), run_text, json=False)
+    return 0
 
 
 @app.command("resume")
 def resume_run(
-    run: RunId,
-    answer: Annotated[str, typer.Option(metavar="yes|no", help="The answer to what it asks.")] = "",
+    run: Annotated[str, typer.Argument(metavar="[ID]", help="The run's id, such as run-12.")] = "",
+    answer: Annotated[
+        str, typer.Option(metavar="yes|session|no", help="The answer to what it asks; session: for the whole run.")
+    ] = "",
+    every: Annotated[bool, typer.Option("--all", help="End the pause of all runs.")] = False,
+    plan: Annotated[str, typer.Option(metavar="ID", help="End the pause of those of scheduled work.")] = "",
+    space: Annotated[str, typer.Option(metavar="NAME", help="End the pause of those of a space.")] = "",
+    agent: Annotated[str, typer.Option(metavar="NAME", help="End the pause of those of an agent.")] = "",
     json: Json = False,
 ) -> int:
     """Let a run go on here and now, without waiting on; where it waits for an approval, you are asked.
 
     Without a terminal --answer says yes or no. Exit status 0 when it has ended well, 3 when it waits again or a limit
-    stopped it.
+    stopped it. With --all, --plan, --space or --agent only pauses end: the runs go on with nexus serve.
     """
     if answer and answer not in ANSWERS:
         raise NexusError("usage", f"--answer {answer}", f"expected one of {', '.join(ANSWERS)}")
     ledger = open_ledger(writes=True)
-    found = ledger.runs.find(run)
+    if not run:
+        report = end_pause(make_source(ledger), every, plan, space, agent)
+        return print_report(report.value, runs_text, json=json)
+    found = ledger.runs.set_paused(ledger.runs.find(run).key, False, format_utc(local_now()))
     if found.has_ended:
         hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "nexus runs list"
         raise NexusError("usage", found.id, f"it is {found.state}", hint)
@@ -62,7 +90,7 @@ def resume_run(
 
 def _signal(ledger: Ledger, run: Run, answer: str) -> None:
     """Signal that a person resumes or answers the run. Raises `NexusError("usage", ...)` if it needs an answer."""
-    asks = run.waits is not None and run.waits.kind == APPROVAL
+    asks = asks_approval(run)
     if answer and not asks:
         raise NexusError("usage", f"--answer {answer}", f"{run.id} asks nothing", f"nexus runs resume {run.id}")
     if run.state != WAITING or run.waits is None:
@@ -70,7 +98,7 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
     at = format_utc(local_now())
     if answer:
         questions = run.waits.value["questions"]
-        ledger.runs.signal(run.key, APPROVAL, {"calls": [one["call"] for one in questions], "answer": answer}, at)
+        answer_run(ledger, run, [answer] * len(questions))
         for one in questions:
             write_stderr_line(f"nexus: {answer}: {one_line(one['what'])[:200]}")
     elif asks and not (os.isatty(0) and Stream(2).terminal):

@@ -39,10 +39,10 @@ def _text(*names: str, metavar: str, help: str) -> object:
 @app.command("add")
 def add(
     prompt: Annotated[list[str], typer.Argument(metavar="PROMPT", help="What is to be done.")],
-    at: Annotated[str, _text("--at", metavar="TIME", help="Once: 2027-01-31T09:00, or HH:MM.")] = "",
+    at: Annotated[str, _text("--at", metavar="TIME", help="Once: 2027-01-31T09:00, 9am, 'tomorrow 18:30'.")] = "",
     within: Annotated[str, _text("--in", metavar="DURATION", help="Once: after '2 hours', 90m, '1d 2h'.")] = "",
     cron: Annotated[
-        str, _text("--cron", metavar="EXPR", help="Again and again: minute hour day month weekday: '0 9 * * *'.")
+        str, _text("--cron", metavar="EXPR", help="Again and again: @daily, or minute hour day month weekday.")
     ] = "",
     zone: Annotated[
         str, _text("--zone", metavar="TZ", help="Time zone, such as Europe/Berlin; default: this machine's.")

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, load_settings
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import EXIT_STATUS
 from nexus_cli.core.event import Event
 from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import describe_run
+from nexus_cli.reports.runs import describe_runs
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ServeOnceReport
@@ -29,7 +30,7 @@ from nexus_cli.ui.print.stream import Stream, write_stderr_line
 def serve_once(ledger: Ledger, *, json: bool) -> int:
     """Run what is due in the ledger. Return 0 if all of it succeeded, 3 if only limits stopped runs, else 1."""
     if not has_work(ledger):
-        return _print([], "", json, 0)
+        return _print(ledger, [], "", json, 0)
     return _drive(ledger, json=json)
 
 
@@ -87,7 +88,8 @@ def _drive(
 
     runs = run_in_loop(drive())
     failed = {run.key for run in runs if run.state == FAILED}
-    status = _print(runs, "; ".join(said), json, 0 if not failed else EXIT_STATUS["limit"] if failed <= cut else 1)
+    ended = 0 if not failed else EXIT_STATUS["limit"] if failed <= cut else 1
+    status = _print(ledger, runs, "; ".join(said), json, ended)
     return interrupt.status if interrupt.signal else status
 
 
@@ -124,14 +126,14 @@ def make_runner(
     )
 
 
-def _print(runs: list[Run], note: str, json: bool, status: int) -> int:
+def _print(ledger: Ledger, runs: list[Run], note: str, json: bool, status: int) -> int:
     out = Stream(1)
     if json:
         value: ServeOnceReport = {
             "version": 1,
             "ok": not status,
             "exit": status,
-            "runs": [describe_run(run) for run in runs],
+            "runs": describe_runs(ledger, runs),
             "held_back": note or None,
         }
         out.write(json_text(value, escaped=True) + "\n")
@@ -143,5 +145,6 @@ def _print(runs: list[Run], note: str, json: bool, status: int) -> int:
 def run_line(run: Run) -> str:
     """Describe a run on one line of at most 300 characters."""
     cost = f" ${run.cost_usd:.4f}" if run.cost_usd else ""
-    said = run.error or (f"waits for {run.waits.why}" if run.waits else run.report if run.state == DONE else "")
+    said = run.error or (f"waits for {run.waits.why}" if run.waits else run.last_words if run.state == DONE else "")
+    said += f" ({plural(len(run.refused), 'call')} refused)" if run.refused else ""
     return " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())[:300]

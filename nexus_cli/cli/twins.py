@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_args, get_type_hints
@@ -42,7 +42,10 @@ def _make_function(twin: Twin) -> Any:
         if context.invoked_subcommand:
             return None
         ledger = Ledger.open(ledger_place()) if twin.opens == "create" else open_ledger(writes=twin.opens == "write")
-        report = twin.build(_make_source(ledger, session, twin), **options)
+        report = twin.build(
+            make_source(ledger, lambda: find_session_id(ledger, session) if twin.of_session else "", bool(session)),
+            **options,
+        )
         if twin.opens != "read":
             ledger.close()
         return print_report(report.value, find_form(report.form), json=json, whole=report.whole)
@@ -59,15 +62,16 @@ def _make_function(twin: Twin) -> Any:
     return run
 
 
-def _make_source(ledger: Ledger, key: str, twin: Twin) -> Source:
+def make_source(ledger: Ledger, find_session: Callable[[], str] = str, is_named: bool = False) -> Source:
+    """Return the source of a report of a shell command; `find_session` returns the id of its session."""
     return Source(
         ledger,
-        lambda: find_session_id(ledger, key) if twin.of_session else "",
+        find_session,
         lambda: load_settings(places(), defaults_dir(), os.environ).settings,
         _load_tools,
         working_folder,
         "nexus ",
-        bool(key),
+        is_named,
     )
 
 

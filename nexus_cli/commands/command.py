@@ -102,6 +102,9 @@ class CommandContext(Protocol):
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
         """Run `work` like a turn: `what` is shown, and Ctrl+C stops it through `Session.cancel`."""
 
+    def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` beside everything else, at most until the REPL ends."""
+
     def fill(self, text: str) -> None:
         """Replace the text in the input box."""
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import STATES, WAITING
-from nexus_cli.reports.runs import MOST, run_report, runs_report
+from nexus_cli.core.run import APPROVAL, ENDED, STATES, UNATTENDED, WAITING, Run
+from nexus_cli.ledger import Ledger
+from nexus_cli.reports.runs import MOST, changed_runs, describe_run, name_origin, run_report, runs_report
 
-ACTS = ("list", "show", "cancel", "resume")
+ACTS = ("list", "show", "cancel", "pause", "resume")
+MOST_SELECTED = 10_000
+"""Most runs that are cancelled or paused together."""
 RunId = Annotated[str, Option("ID", "The run's id, such as run-12.", is_argument=True, least=0)]
+
+OneRun = Annotated[str, Option("[ID]", "The run's id, such as run-12.", is_argument=True, least=0)]
+Every = Annotated[bool, Option(None, "All runs that nobody watches.", "--all")]
+OfPlan = Annotated[str, Option("ID", "Those of scheduled work.")]
+OfSpace = Annotated[str, Option("NAME", "Those of a space.")]
+OfAgent = Annotated[str, Option("NAME", "Those of an agent.")]
 
 
 def build_list(
@@ -31,51 +41,184 @@ def build_run(source: Source, run: RunId) -> Report:
     return Report("run", run_report(source.ledger, source.ledger.runs.find(run)))
 
 
-def cancel_run(source: Source, run: RunId) -> Report:
-    """End a run; a process that works on it stops. What is done stays done."""
-    runs = source.ledger.runs
-    before = runs.cancel(runs.find(run).key, format_utc(local_now()))
+def select_runs(source: Source, run: str, every: bool, plan: str, space: str, agent: str) -> list[Run]:
+    """Return the run with an id, or the open unattended runs of a selection, oldest first.
+
+    Raises `NexusError("usage", ...)` unless exactly one of them is given.
+    """
+    ledger, runs = source.ledger, source.ledger.runs
+    if sum(map(bool, (run, every, plan, space, agent))) != 1:
+        why = "name one run, or one of --all, --plan, --space and --agent"
+        raise NexusError("usage", "which runs", why, f"{source.prefix}runs list shows them")
+    if run:
+        return [runs.find(run)]
+    where: dict[str, Any] = {}
+    if plan:
+        where["plan"] = ledger.plans.find(plan).key
+    elif space:
+        where["space"] = ledger.spaces.find(space).key
+    elif agent:
+        found = ledger.spaces.find_entity(agent)
+        if found is None:
+            raise NexusError("usage", f"--agent {agent[:80]!r}", "there is no such agent", "nexus space list")
+        where["entity"] = found.key
+    there = runs.list_runs([state for state in STATES if state not in ENDED], MOST_SELECTED, **where)
+    return [one for one in reversed(there) if one.type in UNATTENDED]
+
+
+def cancel_run(
+    source: Source,
+    run: OneRun = "",
+    every: Every = False,
+    plan: OfPlan = "",
+    space: OfSpace = "",
+    agent: OfAgent = "",
+) -> Report:
+    """End a run, or all open ones of a plan, space or agent; a process that works on it stops. What is done stays done.
+
+    New ones still start: see nexus schedule pause.
+    """
+    runs, at = source.ledger.runs, format_utc(local_now())
+    befores = [runs.cancel(one.key, at) for one in select_runs(source, run, every, plan, space, agent)]
+    if not run:
+        return _changed(source, befores, "cancelled")
+    (before,) = befores
     if before.has_ended:
         raise NexusError("usage", before.id, f"it is {before.state} already", f"{source.prefix}runs show {before.id}")
     done = f"is cancelled (it {'waited: ' + before.waits.why if before.waits else 'was ' + before.state})"
     return Report("run", run_report(source.ledger, runs.get(before.key), done))
 
 
-async def edit_runs(context: CommandContext, rest: str) -> None:
-    """List runs; show, cancel or resume one.
+def pause_run(
+    source: Source,
+    run: OneRun = "",
+    every: Every = False,
+    plan: OfPlan = "",
+    space: OfSpace = "",
+    agent: OfAgent = "",
+) -> Report:
+    """Pause a run, or all open ones of a plan, space or agent: one that works ends after its step.
 
-    `resume` continues a waiting run: the run of this session here, any other one with the next nexus serve. To answer
-    its question, use nexus runs resume ID in a shell.
+    `nexus runs resume` lets it go on. New ones still start: see nexus schedule pause.
+    """
+    runs, at = source.ledger.runs, format_utc(local_now())
+    befores = [runs.set_paused(one.key, True, at) for one in select_runs(source, run, every, plan, space, agent)]
+    if run and befores[0].has_ended:
+        raise NexusError("usage", befores[0].id, f"it is {befores[0].state}", f"{source.prefix}runs show {run}")
+    return _changed(source, befores, "paused")
+
+
+def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) -> Report:
+    """Let the paused runs of a selection go on, with the next nexus serve."""
+    runs, at = source.ledger.runs, format_utc(local_now())
+    paused = [one for one in select_runs(source, "", every, plan, space, agent) if one.is_paused]
+    return _changed(source, [runs.set_paused(one.key, False, at) for one in paused], "resumed")
+
+
+def _changed(source: Source, befores: Sequence[Run], done: str) -> Report:
+    return Report("runs", changed_runs(source.ledger, [one.key for one in befores], done))
+
+
+async def edit_runs(context: CommandContext, rest: str) -> None:
+    """List runs and answer what they ask.
+
+    Without an argument it also asks what the runs of this project wait for; one that is answered goes on here. `resume`
+    continues a waiting run: the run of this session here, any other one with the next nexus serve. `cancel` and `pause`
+    also take `--all`, `--plan ID`, `--space NAME` and `--agent NAME`, `resume` ends such a pause.
     """
     source = read_source(context)
     word, _, text = rest.partition(" ")
     act, text = word.casefold(), text.strip()
     if act in ("", "list") and not text:
         show_report(context, build_list(source))
+        if not act:
+            await _answer_waiting(context, source)
         return
     if act not in ACTS or not text:
         act, text = ("show", rest.strip()) if not text else (act, text)
     match act:
         case "show":
             show_report(context, build_run(source, text))
-        case "cancel":
-            show_report(context, cancel_run(source, text))
+        case "cancel" | "pause":
+            show_report(context, (cancel_run if act == "cancel" else pause_run)(source, **_parse_selection(rest, text)))
         case "resume":
-            show_report(context, _resume(source, text))
+            await _resume(context, source, text)
         case _:
             raise usage_error("runs", rest, f"expected one of {', '.join(ACTS)}, and the id of a run")
 
 
-def _resume(source: Source, named: str) -> Report:
-    runs = source.ledger.runs
-    run = runs.find(named)
+def _parse_selection(rest: str, text: str) -> dict[str, Any]:
+    """Parse an id, `--all`, or `--plan`, `--space`, `--agent` with a value."""
+    name, _, value = text.partition(" ")
+    if not name.startswith("--"):
+        return {"run": text}
+    if name == "--all" and not value:
+        return {"every": True}
+    if name in ("--plan", "--space", "--agent") and value.strip():
+        return {name[2:]: value.strip()}
+    raise usage_error("runs", rest, f"{name} is not one of --all, --plan ID, --space NAME and --agent NAME")
+
+
+async def _answer_waiting(context: CommandContext, source: Source) -> None:
+    """Ask the person what the runs of this project wait for."""
+    from nexus_cli.runs.away_report import waiting_runs  # noqa: PLC0415  (few projects have runs)
+
+    for run in waiting_runs(source.ledger, source.folder()):
+        if run.waits and run.waits.kind == APPROVAL and not await _answer(context, source, run):
+            return
+
+
+async def _answer(context: CommandContext, source: Source, run: Run) -> bool:
+    """Ask the person the questions of a run, and let it go on; return False without an answer."""
+    from nexus_cli.runs.run_approvals import ask_person  # noqa: PLC0415
+
+    approver = context.session.state.dispatcher.approver
+    context.say(f"{run.id} ({name_origin(describe_run(source.ledger, run))}) asks:")
+    if approver is None or not await ask_person(source.ledger, run, approver):
+        context.say(f"{run.id} still waits.")
+        return False
+    context.work_beside(_drive(context, source.ledger, run))
+    return True
+
+
+async def _drive(context: CommandContext, ledger: Ledger, run: Run) -> None:
+    """Let a run go on in this process, unless another one has taken it; print how far it came."""
+    from nexus_cli.runs.away_report import describe_rest  # noqa: PLC0415
+    from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
+
+    own = ledger.connect_again()
+    runner = Runner(own)
+    try:
+        await runner.run_due(key=run.key)
+    finally:
+        await runner.aclose()
+        context.say(describe_rest(own, own.runs.get(run.key)))
+        own.close()
+
+
+async def _resume(context: CommandContext, source: Source, text: str) -> None:
+    if text.startswith("--"):
+        selected = {"every": False, "plan": "", "space": "", "agent": "", **_parse_selection(text, text)}
+        show_report(context, end_pause(source, **selected))
+        return
+    runs, run = source.ledger.runs, source.ledger.runs.find(text)
     if run.has_ended:
         raise NexusError("usage", run.id, f"it is {run.state} already", f"/runs show {run.id}")
-    if run.state != WAITING or (run.waits and run.waits.kind == "approval"):
+    was_paused = runs.set_paused(run.key, False, format_utc(local_now())).is_paused
+    if run.waits and run.waits.kind == APPROVAL:
+        await _answer(context, source, run)
+        return
+    if run.state != WAITING and not was_paused:
         raise NexusError("usage", run.id, f"it is {run.state}", f"Use nexus runs resume {run.id} in a shell")
-    runs.signal(run.key, "person", {}, format_utc(local_now()))
-    return Report("run", run_report(source.ledger, runs.get(run.key), "goes on"))
+    if run.state == WAITING and not was_paused:
+        runs.signal(run.key, "person", {}, format_utc(local_now()))
+    show_report(context, Report("run", run_report(source.ledger, runs.get(run.key), "goes on")))
 
 
-COMMANDS = (Command("runs", "work", edit_runs, "[show|cancel|resume] [ID]"),)
-TWINS = (Twin(build_list, "list"), Twin(build_run, "show"), Twin(cancel_run, "cancel", "write"))
+COMMANDS = (Command("runs", "work", edit_runs, "[show|cancel|pause|resume] [ID]"),)
+TWINS = (
+    Twin(build_list, "list"),
+    Twin(build_run, "show"),
+    Twin(cancel_run, "cancel", "write"),
+    Twin(pause_run, "pause", "write"),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +21,10 @@ _WORD = re.compile(r"""--([a-z-]+)(?:\s+|=)("[^"]*"|'[^']*'|\S+)""")
 OPTIONS = {"at": "at", "in": "within", "cron": "cron", "zone": "zone", "missed": "missed", "name": "name"}
 TIMES = ("at", "in", "cron")
 """Options of which a plan needs exactly one."""
-OF_RUNS = ("allow",)
+OF_RUNS = ("allow", "max-steps", "max-cost", "rule")
+"""Options of its runs. `--rule` may be given several times."""
+_ASK = re.compile(r"(?<!\S)--ask(?!\S)")
+_QUOTED = re.compile(r'"([^"]*)"(?=\s)(.*)')
 
 
 def build_plans(source: Source) -> Report:
@@ -87,8 +91,9 @@ async def edit_schedule(context: CommandContext, rest: str) -> None:
     """Show, add, pause or remove scheduled work.
 
     Without an argument it lists the plans. `add PROMPT --at TIME`, `--in '2 hours'` or `--cron '0 9 * * *'` (with
-    `--zone`, `--missed`, `--name`, `--allow`) schedules a run in this folder with this model; `remove`, `pause`,
-    `resume` and `run` take an id or a name. nexus serve, or nexus serve --once from cron, runs plans that are due.
+    `--zone`, `--missed`, `--name`, `--allow`, `--max-steps`, `--max-cost`, `--rule 'bash(git push *)'`, `--ask`)
+    schedules a run in this folder with this model; `remove`, `pause`, `resume` and `run` take an id or a name. nexus
+    serve, or nexus serve --once from cron, runs plans that are due.
     """
     from nexus_cli.runs.plan_service import add_plan, fire_now  # noqa: PLC0415
 
@@ -120,17 +125,32 @@ def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:
     """Parse `PROMPT --OPTION VALUE...` to a plan; raise `NexusError("usage", ...)` for unknown options."""
     from nexus_cli.runs.plan_service import NewPlan  # noqa: PLC0415
 
-    given = {
-        name: value[1:-1] if value[:1] in "\"'" and value[-1:] == value[:1] else value
-        for name, value in _WORD.findall(text)
-    }
-    unknown = [name for name in given if name not in (*OPTIONS, *OF_RUNS)]
+    quoted = _QUOTED.fullmatch(text)  # its words are no options
+    prompt, text = quoted.groups() if quoted else ("", text)
+    asks, text = bool(_ASK.search(text)), _ASK.sub(" ", text)
+    found = [(name, value[1:-1] if value[:1] in "\"'" else value) for name, value in _WORD.findall(text)]
+    given = dict(found)
+    known = (*OPTIONS, *OF_RUNS, "ask")
+    unknown = [name for name in given if name not in known]
     if unknown:
         why = f"there is no option --{unknown[0]}"
-        raise usage_error("schedule", rest, why, f"Options: {', '.join(f'--{name}' for name in (*OPTIONS, *OF_RUNS))}")
-    prompt = " ".join(_WORD.sub(" ", text).split()).strip("\"'")
+        raise usage_error("schedule", rest, why, f"Options: {', '.join(f'--{name}' for name in known)}")
+    prompt = prompt or " ".join(_WORD.sub(" ", text).split()).strip("\"'")
     times = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
-    options = {"folder": str(context.session.folder), "model": context.session.model, "allow": given.get("allow", "")}
+    try:
+        limits = {"max_steps": int(given.get("max-steps", 1)), "max_cost": float(given.get("max-cost", 1.0))}
+    except ValueError:
+        limits = {"max_steps": 0}
+    if not all(0 < value < math.inf for value in limits.values()):
+        raise usage_error("schedule", rest, "--max-steps and --max-cost take a number above 0")
+    options = {
+        "folder": str(context.session.folder),
+        "model": context.session.model,
+        "allow": given.get("allow", ""),
+        "ask": asks or None,
+        "rules": [value for name, value in found if name == "rule"] or None,
+        **{name: value for name, value in limits.items() if name.replace("_", "-") in given},
+    }
     return NewPlan(prompt, options=options, **times)
 
 

@@ -29,6 +29,8 @@ UNATTENDED = ("plan", "service", "space_message")
 """Types of triggers whose runs nobody watches."""
 APPROVAL = "approval"
 """Kind of a wait for a person's approval of a call, and of the signal with the answer."""
+REFUSED = "Refused calls:"
+"""Precedes the refused calls in the report of a run, one to a line."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Follow the entry that started a run, and the event that resolved a wait."""
 SELF = "You"
@@ -186,7 +188,7 @@ class Run:
     trigger: Mapping[str, Any]
     """Fields of seed C's TRIGGER block."""
     options: Mapping[str, Any]
-    """How its session is opened: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`."""
+    """How its session is opened: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`; and `paused`."""
     session: str = ""
     """Id of its session; "" before it has one."""
     entity: int | None = None
@@ -203,7 +205,7 @@ class Run:
     """Number of claims. Only the owner of the newest may record anything."""
     resumes: int = 0
     report: str = ""
-    """The text of its last reply."""
+    """The text of its last reply, and below `REFUSED` the calls that were refused."""
     error: str = ""
     cost_usd: float | None = None
     created: str = ""
@@ -216,6 +218,22 @@ class Run:
     @property
     def has_ended(self) -> bool:
         return self.state in ENDED
+
+    @property
+    def is_paused(self) -> bool:
+        """True if a person paused it: it goes no further until they end that."""
+        return bool(self.options.get("paused")) and not self.has_ended
+
+    @property
+    def last_words(self) -> str:
+        """Return the text of its last reply."""
+        return f"\n\n{self.report}".rpartition(f"\n\n{REFUSED}\n")[0].strip() if self.refused else self.report
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Return a line for each refused call."""
+        _, mark, calls = f"\n\n{self.report}".rpartition(f"\n\n{REFUSED}\n")
+        return tuple(line.removeprefix("- ") for line in calls.splitlines()) if mark else ()
 
 
 @dataclass(frozen=True, slots=True)

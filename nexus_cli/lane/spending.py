@@ -25,6 +25,8 @@ KEPT = 0.25
 NEAR = 5
 """Remaining steps at which a run that must report is warned."""
 MOST_OUTPUT = 32_000
+LAST_SHARE = 0.2
+"""Share of the seconds of a run that must report, in which it begins no other step than its report."""
 SPARE = 64
 """Divisor of the window for the part kept free beside input and output: counts of short texts are rough, and some
 providers refuse a request whose output cap exceeds the window by one token."""
@@ -56,6 +58,8 @@ class Spending:
     """Steps reserved for the parent of workers without a budget of their own: enough to read each report."""
     newest: Usage = field(default_factory=Usage)
     """Usage of the newest request."""
+    is_near: bool = False
+    """True once the model was told that its tokens, dollars or seconds end soon."""
     ending: str = ""
     """The limit that makes the newest request the last one; its calls are refused."""
 
@@ -85,12 +89,19 @@ class Spending:
             "max_steps": 2,
             "max_total_tokens": 2 * (newest.input + newest.output + grown) + LEAST_OUTPUT,
             "max_cost": 2.5 * (newest.cost_usd or 0.0) + 2 * grown * input_price / 1e6,
+            "timeout": LAST_SHARE * (self.limits.timeout or 0.0),
         }
         rests = {name: rest for name in needs if (rest := getattr(left, name)) is not None}
         self.ending = next((name for name, rest in rests.items() if rest < needs[name]), "")
         if self.ending:
             return LAST_REQUEST
-        return f"{NEAR} requests are left for this task." if left.max_steps == NEAR else ""
+        if left.max_steps == NEAR:
+            return f"{NEAR} requests are left for this task."
+        near = next((name for name, rest in rests.items() if name != "max_steps" and rest < 2 * needs[name]), "")
+        if not near or self.is_near:
+            return ""
+        self.is_near = True
+        return f"The budget of this task ends soon ({near}): {_amount(near, rests[near])} left."
 
     def share(self, workers: int) -> Limits:
         """Divide the remaining budget, without the part `KEPT`, equally among the `workers` of one message."""
@@ -197,6 +208,10 @@ class Spending:
 
     def _reached(self, name: str, why: str) -> NexusError:
         return NexusError("limit", f"limit {name} reached", why, self.describe_raise(name))
+
+
+def _amount(name: str, rest: float) -> str:
+    return {"max_cost": f"${rest:.4f}", "timeout": f"{rest:.0f} s"}.get(name, f"{rest:,.0f} tokens")
 
 
 def _subtract(limit: Any, used: Any) -> Any:

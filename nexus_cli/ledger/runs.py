@@ -184,9 +184,20 @@ class RunTable:
     def _attach(self, run: Run, session: str) -> None:
         self._db.run("UPDATE runs SET session = ? WHERE key = ? AND fence = ?", session, run.key, run.fence)
 
-    def put_back(self, run: Run, at: str) -> None:
-        """Release a claim: the run waits or is queued again, as before."""
+    def put_back(self, run: Run, at: str, held_over: Mapping[str, Any] | None = None) -> None:
+        """Release a claim: the run waits or is queued again, as before. One that was `held_over` is queued, with these
+        options."""
         with self._db.write():
+            if held_over is not None:
+                self._db.run(
+                    f"UPDATE runs SET state = '{QUEUED}', options = ?, owner = '', lease = NULL, updated = ?"
+                    " WHERE key = ? AND fence = ?",
+                    _json(held_over),
+                    at,
+                    run.key,
+                    run.fence,
+                )
+                return
             self._db.run(
                 f"UPDATE runs SET state = CASE WHEN waits <> '' THEN '{WAITING}' WHEN session = '' THEN '{QUEUED}'"
                 f" ELSE state END, owner = '', lease = {self._db.now_sql}, updated = ? WHERE key = ? AND fence = ?",
@@ -234,6 +245,16 @@ class RunTable:
             if not before.has_ended:
                 signal_unanswered(self._db, key, at)
             self._db.notify()
+        return before
+
+    def set_paused(self, key: int, paused: bool, at: str) -> Run:
+        """Pause an open run, or end its pause; return it as it was before. Its owner ends after the current step."""
+        with self._db.write():
+            before = self.get(key)
+            options = {**before.options, "paused": paused}
+            if not before.has_ended and before.is_paused != paused:
+                self._db.run("UPDATE runs SET options = ?, updated = ? WHERE key = ?", _json(options), at, key)
+                self._db.notify()
         return before
 
     def end_with_session(self, session: str) -> None:

@@ -38,7 +38,7 @@ def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last:
     totals = record.totals() if record else {**_NO_USAGE, "cost_usd": run.cost_usd, "known_usd": run.cost_usd or 0.0}
     newest = pick_newest(events, record.unread if record else 0, last, totals)
     facts = record.facts() if record else _NO_SESSION
-    value = {"version": 1, "run": {**describe_run(run), "claims": run.fence}, **facts, **newest}
+    value = {"version": 1, "run": {**describe_run(ledger, run), "claims": run.fence}, **facts, **newest}
     return cast("RunTimelineReport", value)
 
 

@@ -2,47 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.clock import format_local_minute, format_utc
-from nexus_cli.core.run import Run
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVELS, name_level
+from nexus_cli.core.run import REFUSED, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, table
+from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import RunObject, RunReport, RunsReport, RunState
 
 MOST = 50
 """Most runs in a list."""
-WIDEST = 60
-"""Cells of a title in the list."""
 
 
-def describe_run(run: Run) -> RunObject:
-    """Return a run as JSON has it: `id`, `state`, `type`, `title`, `session`, `waits_for`, `wake_at`, `resumes`,
-    `created`, `updated`, `cost_usd`, `error`; times are ISO 8601, UTC."""
-    until = run.waits.until if run.waits else None
+def describe_runs(ledger: Ledger, runs: Iterable[Run]) -> list[RunObject]:
+    """Return runs as JSON has them (`RunObject`): times are ISO 8601, UTC."""
+    name_of = cache(partial(_name_of, ledger))
+    return [_describe(ledger, run, name_of) for run in runs]
+
+
+def describe_run(ledger: Ledger, run: Run) -> RunObject:
+    """Return one run, see `describe_runs`."""
+    return describe_runs(ledger, [run])[0]
+
+
+def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str | None]) -> RunObject:
+    model = str(run.options.get("model") or "")
+    if run.session and (not model or run.cost_usd is None):
+        with suppress(NexusError):  # the session was deleted
+            session = ledger.session(run.session)
+            model, cost = session.model, session.known_usd
+            run = replace(run, cost_usd=run.cost_usd if run.has_ended else cost or None)
     return {
         "id": run.id,
         "state": cast("RunState", run.state),
+        "paused": run.is_paused,
         "type": run.type,
         "title": run.title,
+        "agent": name_of("agent", run.entity),
+        "space": name_of("space", run.space),
+        "plan": f"plan-{run.plan}" if run.plan else None,
+        "folder": str(run.options.get("folder") or ""),
+        "allow": str(run.options.get("allow") or LEVELS[0]),
+        "model": model or None,
         "session": run.session or None,
         "waits_for": run.waits.why if run.waits else None,
-        "wake_at": _utc(until),
+        "wake_at": _utc(run.waits.until if run.waits else None),
         "resumes": run.resumes,
         "created": run.created,
         "updated": run.updated,
         "cost_usd": run.cost_usd,
         "error": run.error or None,
+        "last_words": run.last_words,
+        "refused": list(run.refused),
     }
+
+
+def _name_of(ledger: Ledger, kind: str, key: int | None) -> str | None:
+    """Return the name of an agent or a space, None if there is none."""
+    with suppress(NexusError):
+        if key is not None:
+            return ledger.spaces.get_entity(key).name if kind == "agent" else ledger.spaces.get(key).name
+    return None
+
+
+def name_origin(value: Value) -> str:
+    """Name who does a run, for people: its plan, agent and space, or service."""
+    agent = f"agent {value['agent']}" if value["agent"] else ""
+    space = f" in {value['space']}" if value["space"] else ""
+    if value["type"] == "space_message":
+        return f"{agent or 'agent'}{space}"
+    return f"{value['type']} {value['title']}" + (f" ({agent})" if agent else "")
 
 
 def runs_report(ledger: Ledger, states: Iterable[str] = (), most: int = MOST) -> RunsReport:
     """Return the runs, the newest first: of some states, or all."""
-    return {"version": 1, "runs": [describe_run(run) for run in ledger.runs.list_runs(states, most)]}
+    return {"version": 1, "runs": describe_runs(ledger, ledger.runs.list_runs(states, most))}
+
+
+def changed_runs(ledger: Ledger, keys: Iterable[int], done: str) -> RunsReport:
+    """Return several runs, and what a command has `done` with them: `cancelled`, `paused`, `resumed`."""
+    return {"version": 1, "done": done, "runs": describe_runs(ledger, map(ledger.runs.get, keys))}
 
 
 def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
@@ -55,7 +104,7 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     ]
     questions = run.waits.value.get("questions", []) if run.waits else []
     more = {"trigger": dict(run.trigger), "signals": signals, "report": run.report, "questions": list(questions)}
-    value = {"version": 1, **describe_run(run), **more, **({"done": done} if done else {})}
+    value = {"version": 1, **describe_run(ledger, run), **more, **({"done": done} if done else {})}
     return cast("RunReport", value)
 
 
@@ -69,21 +118,42 @@ def _utc(moment: float | None) -> str | None:
 def runs_text(value: Value, width: int) -> str:
     """Return a line for each run, newest first."""
     found = value["runs"]
+    if value.get("done"):
+        return "\n".join(
+            [f"{plural(len(found), 'run')} {value['done']}.", *(f"{one['id']}  {name_origin(one)}" for one in found)]
+        )
     if not found:
         return "\n".join(
             filled("No runs: they begin with scheduled work, services, spaces, or a waiting session.", width)
         )
-    rows = [("id", "state", "since", "type", "what")]
-    rows += [
-        (one["id"], one["state"], format_local_minute(str(one["updated"])), one["type"], _what(one)) for one in found
-    ]
-    return "\n".join(table(rows, width))
+    lines = list[str]()
+    for one in found:
+        since = format_local_minute(str(one["updated"]))
+        lines.append(cut_line(" · ".join((one["id"], _state(one), since, name_origin(one))), width))
+        more = (" · ".join(filter(None, _facts(one))), _outcome(one))
+        lines += ["    " + cut_line(line, width - 4) for line in more if line]
+    return "\n".join(lines)
 
 
-def _what(one: Value) -> str:
-    title = cut_line(one["title"], WIDEST)
-    more = f"waits: {one['waits_for']}" if one["waits_for"] else one["error"] or ""
-    return f"{title}; {cut_line(more, 2 * WIDEST)}" if more else title
+def _state(one: Value) -> str:
+    return "paused" if one["paused"] else str(one["state"])
+
+
+def _facts(one: Value) -> list[str]:
+    """Return where and how a run works: plan, folder, level, model, dollars."""
+    folder = str(one["folder"]).replace(str(Path.home()), "~", 1)
+    cost = dollars(one["cost_usd"]) if one["cost_usd"] else ""
+    model = str(one["model"] or "").rpartition("/")[2]
+    return [name_level(one["allow"]), model, cost, one["plan"] or "", folder]
+
+
+def _outcome(one: Value) -> str:
+    """Say on one line what a run waits for, why it failed, or its last words."""
+    if one["waits_for"]:
+        return f"waits for {one['waits_for']}"
+    refused = f"{plural(len(one['refused']), 'call')} refused" if one["refused"] else ""
+    said = next((line for line in str(one["last_words"]).splitlines() if line.strip()), "")
+    return " · ".join(filter(None, [one["error"] or "", said, refused]))
 
 
 def run_text(value: Value, width: int) -> str:
@@ -94,7 +164,8 @@ def run_text(value: Value, width: int) -> str:
 def _parts(value: Value) -> Iterator[str]:
     if value.get("done"):
         yield f"{value['id']} {value['done']}."
-    yield f"{value['id']} {value['state']} · {value['type']} · {value['title']}".rstrip(" ·")
+    yield f"{value['id']} {_state(value)} · {name_origin(value)}"
+    yield " · ".join(filter(None, _facts({**value, "cost_usd": None})))
     if value["waits_for"]:
         until = f", until {format_local_minute(value['wake_at'])}" if value["wake_at"] else ""
         yield f"waits: {value['waits_for']}{until}"
@@ -108,6 +179,10 @@ def _parts(value: Value) -> Iterator[str]:
     yield " · ".join(facts)
     if value["error"]:
         yield f"error: {value['error']}"
-    if value["report"]:
+    if value["last_words"]:
         yield ""
-        yield from value["report"].splitlines()
+        yield from value["last_words"].splitlines()
+    if value["refused"]:
+        yield ""
+        yield REFUSED
+        yield from (f"- {line}" for line in value["refused"])

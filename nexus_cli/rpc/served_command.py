@@ -86,6 +86,10 @@ class ServedContext:
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
         await work
 
+    def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        work.close()
+        raise refuse_elsewhere("work beside the session")
+
     def fill(self, text: str) -> None:
         self._call("fill", text=text)
 

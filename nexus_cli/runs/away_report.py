@@ -1,9 +1,9 @@
-"""Report the unattended runs of a project since the person's last visit, once, in a few lines."""
+"""Report the unattended runs of a project: those that ended since the person's last visit, and those that wait."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import groupby
@@ -13,8 +13,10 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.elide import one_line, plural
-from nexus_cli.core.run import APPROVAL, Run
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import APPROVAL, FAILED, HUMAN, UNATTENDED, Run
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.runs import describe_run, name_origin
 
 MOST_LINES = 5
 MOST_RUNS = 1000
@@ -24,34 +26,72 @@ LONGEST = 160
 
 
 def take_away_lines(ledger: Ledger, folder: Path) -> list[str]:
-    """Return a line for each plan, service and space with runs in this project that ended, or began to wait for an
-    approval, since the last call."""
+    """Return a line for each plan, service and agent whose runs in this project ended since the last call, and a line
+    for each run that waits for a person, however long it has."""
     project = str(project_identity(folder))
     found = ledger.runs.rested_since(_last_time(project), MOST_RUNS)
-    if not found:
-        return []
-    _note_time(project, found[-1].updated)
+    if found:
+        _note_time(project, found[-1].updated)
+    ended = sorted((run for run in _in_project(found, project) if run.has_ended), key=_source)
+    lines = [_describe_runs(ledger, list(runs)) for _, runs in groupby(ended, key=_source)]
+    waiting = [describe_rest(ledger, run) for run in waiting_runs(ledger, folder)]
+    return [*_first_lines(lines), *_first_lines(waiting)]
+
+
+def waiting_runs(ledger: Ledger, folder: Path) -> list[Run]:
+    """Return the unattended runs of a project that wait for a person's approval or reply, oldest first."""
+    found = [run for run in ledger.runs.waiting() if run.type in UNATTENDED and _awaits_person(ledger, run)]
+    return _in_project(sorted(found, key=lambda run: run.key), str(project_identity(folder)))
+
+
+def describe_rest(ledger: Ledger, run: Run) -> str:
+    """Say on one line what a run waits for and who can end that, or how it ended."""
+    origin = f"{run.id} ({name_origin(describe_run(ledger, run))})"
+    if run.waits is None:
+        return f"{origin} {run.state}: {_cut(run.error or run.last_words)}".removesuffix(": ")
+    act = f"/runs or nexus runs resume {run.id}" if run.waits.kind == APPROVAL else "nexus space open"
+    return f"{origin} waits for {_cut(run.waits.why)} (to answer: {act})"
+
+
+def _awaits_person(ledger: Ledger, run: Run) -> bool:
+    """True if a person has to answer: an approval, or a reply that a person was asked for."""
+    if run.waits is None or run.waits.kind != "reply":
+        return run.waits is not None and run.waits.kind == APPROVAL
+    with suppress(NexusError):
+        named = run.waits.value["from"]
+        members = ledger.spaces.get(run.waits.value["space"]).members
+        return any(one.kind == HUMAN and (not named or one.key in named) for one in members)
+    return False
+
+
+def _in_project(runs: Iterable[Run], project: str) -> list[Run]:
     project_of = cache(lambda folder: str(project_identity(Path(folder))))
-    here = [run for run in found if project_of(str(run.options.get("folder") or "/")) == project]
-    here = sorted((run for run in here if run.waits is None or run.waits.kind == APPROVAL), key=_origin)
-    lines = [_line(origin, list(runs)) for origin, runs in groupby(here, key=_origin)]
+    return [run for run in runs if project_of(str(run.options.get("folder") or "/")) == project]
+
+
+def _first_lines(lines: list[str]) -> list[str]:
     more = len(lines) - MOST_LINES
     return lines[:MOST_LINES] + ([f"... and {more} more: nexus runs list shows them"] if more > 0 else [])
 
 
-def _origin(run: Run) -> str:
-    return f"{'agent' if run.type == 'space_message' else run.type} {run.title}"
+def _source(run: Run) -> tuple[str, int, str]:
+    """Return what the runs of one line have in common: plan or service, or agent and space."""
+    return (run.type, run.entity or 0, str(run.space) if run.space else run.title)
 
 
-def _line(origin: str, runs: Sequence[Run]) -> str:
-    failed = [run for run in runs if run.state == "failed"]
-    asks = [run for run in runs if run.waits is not None]
-    last = asks[-1] if asks else runs[-1]
-    said = one_line(last.waits.why if last.waits else last.error or last.report)
-    said = said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
-    said = f"waits for {said}: nexus runs resume {last.id}" if last.waits else said
-    bad = f", {len(failed)} failed" if failed else ""
-    return f"while you were away: {origin} ran {plural(len(runs), 'time')}{bad}; {last.id}: {said or last.state}"
+def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> str:
+    last = runs[-1]
+    failed = sum(run.state == FAILED for run in runs)
+    bad = f", {failed} failed" if failed else ""
+    origin = name_origin(describe_run(ledger, last))
+    refused = f" ({plural(len(last.refused), 'call')} refused)" if last.refused else ""
+    said = _cut(last.error or last.last_words) or last.state
+    return f"while you were away: {origin} ran {plural(len(runs), 'time')}{bad}; {last.id}: {said}{refused}"
+
+
+def _cut(text: str) -> str:
+    said = one_line(text)
+    return said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
 
 
 def _file(project: str) -> Path:

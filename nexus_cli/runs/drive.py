@@ -19,14 +19,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
+from nexus_cli.core.approval import Approver
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Kind
@@ -34,7 +34,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, REFUSED, UNATTENDED, Run
 from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
@@ -43,8 +43,9 @@ from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.permission.approvals import DECISION
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
+from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
-from nexus_cli.runs.unattended import LEFT, UnattendedRules, read_limits
+from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
@@ -60,7 +61,6 @@ LEAST_COST = 1e-9
 """Dollars that are left to a run that has spent all: the limit then refuses its next request."""
 RENEWED = 20.0
 """Seconds between two renewals of the claim, however long a request takes."""
-ANSWERS = ("yes", "no")
 MOST_REFUSED = 20
 """Refused calls that a report names."""
 UNASKED = ("plan", "service")
@@ -72,38 +72,6 @@ PLAIN = ("ask", "repl")
 def now() -> str:
     """Return the current time in the ledger's format."""
     return format_utc(local_now())
-
-
-@dataclass
-class RunApprover:
-    """Gives the person's recorded answers to an earlier question; defers every other question, or asks `person`."""
-
-    answers: Mapping[str, Mapping[str, Any]]
-    """Values of the `approval` signals, by the id of their call."""
-    person: Approver | None = None
-    """The person, if one is present."""
-    deferred: list[Question] = field(default_factory=list)
-
-    async def ask(self, question: Question) -> Answer:
-        said = self.answers.get(question.call.id)
-        if said is not None:
-            return Allow() if said["answer"] == ANSWERS[0] else Deny(str(said.get("text") or ""))
-        answer = await self.person.ask(question) if self.person is not None else Defer()
-        if isinstance(answer, Defer):
-            self.deferred.append(question)
-        # Nobody can talk to a run: it continues without the call.
-        return replace(answer, stops=False) if isinstance(answer, Deny) else answer
-
-    def make_wait(self) -> Wait | None:
-        """Return the wait for answers to the deferred questions."""
-        if not self.deferred:
-            return None
-        asked = [
-            {"call": one.call.id, "what": one.what, "why": one.why, "detail": one.detail[:20_000]}
-            for one in self.deferred
-        ]
-        more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
-        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}{more}", {"questions": asked})
 
 
 @dataclass
@@ -183,6 +151,8 @@ class RunDriver:
             if error["kind"] == "ledger":
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
             self.ledger.runs.put_back(self.run, now())
+        elif error is not None and error["kind"] == "limit" and (needs := self._held_over()):
+            self.ledger.runs.put_back(self.run, now(), {**self.run.options, NEEDS: needs})
         else:
             # A budget of one request always ends with the work. Read before the hook, which makes requests too.
             ending = session.state.lane_state.spending.ending if self.run.options.get("max_steps") != 1 else ""
@@ -195,6 +165,13 @@ class RunDriver:
             self._finish(
                 state, report=_report(_with_earlier(session, outcome)), error=said, cost=session.state.costs()[0]
             )
+
+    def _held_over(self) -> float:
+        """Return the dollars for which the run should wait for another day, because what is left of this one was too
+        little for its first request; 0.0 if it should not."""
+        if self.session is None or self.run.type not in UNATTENDED or self.ledger.log(self.session.id).step():
+            return 0.0
+        return self._rules.needs_more(self.run, self._left)
 
     def _can_ask(self, approver: RunApprover) -> bool:
         """Return False for the runs that must end without a person: those of plans and services without `ask`."""
@@ -236,15 +213,18 @@ class RunDriver:
 
     def _answers(self) -> dict[str, Mapping[str, Any]]:
         runs, key = self.ledger.runs, self.run.key
-        signals = [*runs.signals(key, taken=True), *runs.signals(key)]
-        return {call: one.value for one in signals if one.kind == APPROVAL for call in one.value.get("calls", ())}
+        return answers_of([*runs.signals(key, taken=True), *runs.signals(key)])
 
     def _open(self, approver: Approver | None) -> Session:
         folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
-            raise NexusError("usage", f"folder {folder}", "there is no such folder any more", "See nexus runs show")
+            raise NexusError(
+                "usage", f"folder {folder}", "there is no such folder any more", f"nexus runs show {self.run.id}"
+            )
         settings = self.settings(folder)
-        said = UnattendedRules(settings.runs).bind_options(self.ledger, self.run)
+        self._rules = UnattendedRules(settings.runs)
+        said = self._rules.bind_options(self.ledger, self.run)
+        self._left = float(said.get(LEFT) or 0.0)
         model = self.choose_model(str(said.get("model") or ""), settings)
         provider = self.provider(settings)
         session_id = self._session(folder, model)
@@ -343,7 +323,7 @@ def _report(outcome: Outcome) -> str:
         if row["by"] not in ("person", "budget")
     ]
     more = [f"- {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
-    told = ["Refused calls:", *refused[:MOST_REFUSED], *more] if refused else []
+    told = [REFUSED, *refused[:MOST_REFUSED], *more] if refused else []
     return "\n\n".join(part for part in (outcome.text, "\n".join(told)) if part)
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.clock import format_utc, local_now
@@ -64,8 +65,8 @@ def decide_firing(plan: Plan, now: float) -> Firing:
 def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
     """Queue the runs of plans that are due, and set each plan's next time; return the keys of the runs.
 
-    A plan whose times are no longer valid is paused. `warn` gets a line about that, and about a plan that has no new
-    run because its last one waits.
+    A plan whose times are no longer valid, or whose folder is gone, is paused. `warn` gets a line about that, and about
+    a plan that has no new run because its last one waits.
     """
     now, at, queued = ledger.runs.now(), format_utc(local_now()), list[int]()
     for plan in ledger.plans.due(now):
@@ -76,13 +77,17 @@ def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
             firing = decide_firing(plan, now)
         except NexusError as error:  # a time zone that no longer exists
             ledger.plans.change(plan.key, paused=True)
-            warn(f"{plan.id} is paused: {error.message}")
+            warn(f"{plan.id} is paused: {error.message}. nexus schedule resume {plan.id}")
             continue
         runs = [] if firing.facts is None else [(f"{plan.id} {plan.next_at}", firing.facts)]
         keys = ledger.plans.fire(plan, firing.next_at, at, runs)
         if runs and not keys and (waits := ledger.runs.list_runs([WAITING], 1, plan=plan.key)):
             run = waits[0].id
             warn(f"{plan.id} was not started: {run} of it still waits. nexus runs resume {run}")
+        folder = plan.options.get("folder")
+        if keys and plan.cron and folder and not Path(folder).is_dir():  # the run that was just queued fails
+            ledger.plans.change(plan.key, paused=True)
+            warn(f"{plan.id} is paused: folder {folder} is gone. nexus schedule resume {plan.id}")
         queued += keys
     return queued
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +61,8 @@ class NewPlan:
     """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `ask`, `rules`, `limits`; for an
     agent's plan also `session` and `call`."""
     by: str = PERSON
+    after: float = 0.0
+    """Least seconds from now until the first time of a recurring plan."""
 
 
 def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
@@ -71,7 +73,8 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
         raise NexusError("usage", "the plan", why, "Describe the task")
     if new.missed not in MISSED:
         raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
-    time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)
+    now = ledger.runs.now() + (new.after if new.cron else 0.0)
+    time = first_time(now, at=new.at, within=new.within, cron=new.cron, zone=new.zone)
     options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by, "run_after": new.within}
     check_rules(options.get("rules") or ())
     options["allow"] = check_level(str(options.get("allow") or "read"), settings)
@@ -236,7 +239,7 @@ class PlanService(Plans):
             raise NexusError("limit", "no more plans", why, "Remove one, or ask the person")
         new = self._new_plan(call_id, words)
         self._refuse_often(ledger, new)
-        self._refuse_soon(ledger, new)
+        new = self._not_soon(ledger, new)
         return ToolResult(_line(plan_value(add_plan(ledger, new, self._settings), ledger.runs.now())))
 
     @property
@@ -302,14 +305,16 @@ class PlanService(Plans):
             why = f"it comes every {format_duration(second - time.next_at)}"
             raise NexusError("usage", f"cron {new.cron!r}", why, f"At most every {format_duration(LEAST_SECONDS)}")
 
-    def _refuse_soon(self, ledger: Ledger, new: NewPlan) -> None:
-        """Refuse a plan for the next minutes in unattended work: plans could make plans for ever."""
+    def _not_soon(self, ledger: Ledger, new: NewPlan) -> NewPlan:
+        """Let a recurring plan of unattended work leave out the next minutes, and refuse a single time in them: plans
+        could make plans for ever."""
         run, now = ledger.runs.of_session(self._session.id), ledger.runs.now()
         if run is None or run.type not in UNATTENDED:
-            return
-        if first_time(now, at=new.at, within=new.within, cron=new.cron).next_at < now + LEAST_SECONDS:
+            return new
+        if not new.cron and first_time(now, at=new.at, within=new.within).next_at < now + LEAST_SECONDS:
             why = f"it is less than {format_duration(LEAST_SECONDS)} ahead"
             raise NexusError("usage", "the plan", why, "Do it now, or later: nobody watches this work")
+        return replace(new, after=LEAST_SECONDS)
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:
         plan = ledger.plans.find(name)

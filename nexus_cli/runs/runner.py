@@ -172,10 +172,13 @@ class Runner:
                 return
 
     def _stop_lost(self) -> None:
-        """Stop the runs that were cancelled or that another process has claimed."""
+        """Stop the runs that were cancelled or that another process has claimed; end paused ones after their step."""
         held = {key: driver.run.fence for key, driver in self._drivers.items()}
         for key in self._ledger.runs.lost(held) if held else ():
             self._drivers[key].stop()
+        for run in self._ledger.runs.list_runs([RUNNING], MOST) if held else ():
+            if run.is_paused and run.key in held:
+                self._drivers[run.key].end_after_step()
 
     # Claiming
 
@@ -186,7 +189,9 @@ class Runner:
             for run in found:
                 if len(self._tasks) >= self._at_once:
                     break
-                if is_elsewhere(self._ledger, run):
+                if run.is_paused:
+                    self._later[run.key] = time.monotonic() + AGAIN_SECONDS
+                elif is_elsewhere(self._ledger, run):
                     self._later[run.key] = time.monotonic() + HELD_SECONDS
                 elif self._holds_back(self._ledger, run):
                     self._held.add(run.key)

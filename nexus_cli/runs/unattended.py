@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -23,6 +24,8 @@ NEWEST = 50
 LEAST_SHARE = 0.25
 """Share of a day's dollars. A run begins only if this much, or all that it may cost, is left: else it would fail
 midway."""
+NEEDS = "needs"
+"""Option of a run whose first request would have cost more than was left of its day: dollars to wait for."""
 KEPT = "the rest of today's dollars is reserved for active runs"
 """Reason to hold back a run that may start when another one has ended."""
 
@@ -39,9 +42,11 @@ class UnattendedRules:
         if run.type not in UNATTENDED:
             return ""
         for unspent, kept, cap, whose in self._left(ledger, run):
-            least = min(self._cap(run.options), cap * LEAST_SHARE)
+            own = self._cap(run.options)
+            least = max(min(own, cap * LEAST_SHARE), min(own, cap, float(run.options.get(NEEDS) or 0.0)))
             if unspent < least:
-                return f"the {cap:g} USD of today for {whose} are spent: queued runs continue tomorrow"
+                spent = f"{max(0.0, cap - unspent):.4g} of the {cap:g} USD of today for {whose} are spent"
+                return f"{spent}, too few are left for {run.id}: queued runs continue tomorrow"
             if unspent - kept < least:
                 return KEPT
         return ""
@@ -55,6 +60,12 @@ class UnattendedRules:
         bound = rights & Limits(allow=level, max_cost=self._cap(run.options))
         named = {f.name: getattr(bound, f.name) for f in fields(Limits) if getattr(bound, f.name) is not None}
         return {**run.options, **named, LEFT: min(unspent - kept for unspent, kept, _, _ in self._left(ledger, run))}
+
+    def needs_more(self, run: Run, left: float) -> float:
+        """Return the dollars for which a run should wait that could do nothing with the `left` ones; 0.0 if no day has
+        more for it."""
+        most = min(self._cap(run.options), self.settings.max_cost_day, run.options.get("max_cost_day") or math.inf)
+        return left * 1.01 if float(run.options.get(NEEDS) or 0.0) < left and left * 1.01 < most else 0.0
 
     def _cap(self, options: Mapping[str, Any]) -> float:
         return float(options.get("max_cost") or self.settings.max_cost)

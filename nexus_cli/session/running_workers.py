@@ -49,6 +49,11 @@ class RunningWorkers(Workers, Protocol[H_contra]):
         `tokens`, `cost_usd`, `changed`, `worktree`, `left`, `to_review`, `error`, and the id of its `call`."""
         ...
 
+    def release(self) -> list[str]:
+        """Let the workers that calls wait for work in the background; return their ids. The calls return at once, and
+        the reports come as those of background workers."""
+        ...
+
     def find(self, name: str) -> RunningWorker | None:
         """Return the worker with this id or session, None if there is none."""
 

@@ -49,6 +49,8 @@ class Status:
     """Number of background workers, set by callers that follow their events."""
     waits: str = ""
     """What the session's run waits for, set by callers that watch it; "" for nothing."""
+    asking: int = 0
+    """Number of unattended runs that wait for the person, set by callers that look for them."""
 
 
 def status(state: SessionState) -> Status:

@@ -18,8 +18,12 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.session.running_workers import ASKING, AT_WORK, FAILED, FINISHED, RUNNING, STOPPED, UNKNOWN, WAITING
 from nexus_cli.session.session import Session
 
-SHOWN_TASK = 80
-"""Characters of a task that a list shows."""
+SHOWN = 80
+"""Characters of a task or command that a list shows."""
+SHOWN_FAILED = 3
+"""Most failed commands that a result names, the newest."""
+SIGPIPE = 141
+"""Exit status of a program whose reader wanted no more, which is no failure."""
 
 
 @dataclass
@@ -63,11 +67,15 @@ class Worker:
     """Reason that it did not finish."""
     denied: int = 0
     """Number of calls that were refused."""
+    failed: dict[str, int] = field(default_factory=dict)
+    """Exit status of each command whose newest run failed."""
     declined: str = ""
     """The call that the person declined in order to stop it, "" for none."""
     session: Session | None = None
     """Its session while it runs."""
     running: asyncio.Task[None] | None = None
+    released: asyncio.Future[None] | None = None
+    """Ends the wait of its call, see `RunningWorkers.release`."""
     in_background: bool = False
     in_turn: bool = False
     """True once its session runs a turn, until it is closed."""
@@ -89,8 +97,7 @@ class Worker:
     @property
     def title(self) -> str:
         """Return its task on one line."""
-        line = " ".join(self.task.split())
-        return line if len(line) <= SHOWN_TASK else line[: SHOWN_TASK - 1] + "…"
+        return _cut(" ".join(self.task.split()))
 
     def begin(self) -> None:
         """Record that it starts to work, possibly again after a report."""
@@ -108,11 +115,20 @@ class Worker:
                 self.state = ASKING
             case event.ApprovalAnswer():
                 self.state = RUNNING
+            case event.ToolResultEvent() if each.result.status is not None:
+                self._note_command(" ".join(str(each.call.arguments.get("command", "")).split()), each.result)
             case event.StepEnd():
                 self.steps += each.finish != "cut"  # asked for once more
                 self.usage = self.usage + each.usage
             case event.TurnEnd():
                 self._end(each.outcome)
+
+    def _note_command(self, command: str, result: ToolResult) -> None:
+        """Remember a command that failed until it runs well: a report may say otherwise."""
+        self.failed.pop(command, None)
+        statuses = [one for one in (*result.pipe, result.status) if one and one != SIGPIPE]
+        if statuses:
+            self.failed[command] = statuses[0]
 
     def _end(self, outcome: event.Outcome) -> None:
         self.doing, self.report, self.denied = "", outcome.text, len(outcome.denied)
@@ -136,6 +152,8 @@ class Worker:
         parts += [f"{self.seconds:.0f} s", f"session {self.session_id}"]
         parts += [self.error] if self.state == FINISHED and self.error else []
         parts += [f"{plural(self.denied, 'call')} refused"] if self.denied else []
+        newest = list(self.failed.items())[-SHOWN_FAILED:]
+        parts += [f"failed: {_cut(command)} (exit {status})" for command, status in newest]
         parts += [f"changed {', '.join(self.changed)}"] if self.changed else []
         return " · ".join([*parts, *([self.left] if self.left else [])])
 
@@ -173,6 +191,11 @@ class Worker:
             "scope": self.scope.to_json(),
         }
 
+    def to_record(self, spawner: str) -> dict[str, Any]:
+        """Return it as JSON for the ledger, as a worker of the session `spawner`."""
+        more = {"report": self.report, "spawner": spawner, "untold": self.untold, "failed": self.failed}
+        return self.to_json() | more
+
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Worker:
         """Return a worker of an earlier process from its recorded JSON."""
@@ -195,8 +218,13 @@ class Worker:
         made.folder = Path(value["folder"]) if value["folder"] else None
         scope = dict(value["scope"])
         made.scope = Limits(**scope | ({"tools": frozenset(scope["tools"])} if "tools" in scope else {}))
+        made.failed = dict(value.get("failed", {}))
         made.usage = Usage(input=value["tokens"], cost_usd=value["cost_usd"])
         return made
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
 
 
 class WorkerApprover:

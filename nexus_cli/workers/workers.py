@@ -320,8 +320,11 @@ class SessionWorkers(RunningWorkers[Session]):
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
+        released = worker.released = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.wait([worker.running])
+            await asyncio.wait([worker.running, released], return_when=asyncio.FIRST_COMPLETED)
+            if released.done() and not worker.running.done():
+                return ToolResult(f"The person moved {worker.id} to the background. Go on; its report comes by itself.")
         except asyncio.CancelledError:
             await run_shielded(self._stop(worker))
             stopped(f"[{worker.figures()}]\n{worker.report}")
@@ -329,6 +332,17 @@ class SessionWorkers(RunningWorkers[Session]):
         step = self.session.state.dispatcher.step
         step.worker_declined = worker.declined or step.worker_declined
         return worker.result()
+
+    def release(self) -> list[str]:
+        """See `RunningWorkers`."""
+        there = [one for one in self.all() if one.released is not None and not one.has_ended and not one.in_background]
+        for worker in there:
+            assert worker.released is not None
+            worker.in_background = worker.untold = True
+            worker.released.set_result(None)
+            self._record(worker)
+            self._forward(worker, WorkerState(worker.to_json()))
+        return [one.id for one in there]
 
     async def _stop(self, worker: Worker) -> None:
         if worker.running is None or worker.running.done():
@@ -438,8 +452,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def _record(self, worker: Worker) -> None:
         try:
             spawner = worker.spawner or self.session.id
-            value = worker.to_json() | {"report": worker.report, "spawner": spawner, "untold": worker.untold}
-            self.session.state.lane_state.lane.timeline.memo(WORKER, value)
+            self.session.state.lane_state.lane.timeline.memo(WORKER, worker.to_record(spawner))
         except NexusError as error:  # the session was deleted meanwhile
             self.session.state.lane_state.control.emit_aside(Notice(error.message))
 

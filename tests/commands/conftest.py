@@ -46,6 +46,7 @@ class FakeContext:
         self.offered: list[Choice] = []
         self.search: Search | None = None
         self.attached: list[tuple[str, str]] = []
+        self.beside: list[asyncio.Task[None]] = []
         self.started: list[str] = []
         self.asked: list[str] = []
         self.secrets: list[str] = []
@@ -115,6 +116,10 @@ class FakeContext:
         """See `CommandContext`."""
         assert what
         await work
+
+    def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """See `CommandContext`."""
+        self.beside.append(asyncio.get_running_loop().create_task(work))
 
     def fill(self, text: str) -> None:
         """See `CommandContext`."""

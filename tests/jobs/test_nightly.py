@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger.postgres import Server
 from program.stage import PRICED, QUICK, Done, Stage, calls, stage
 from programs import need
 
@@ -104,10 +105,22 @@ class Engineer:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Stage]:
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of the ledger, "" for the file in the home."""
+    if getattr(request, "param", "") != "postgres":
+        yield ""
+        return
+    server: Server = request.getfixturevalue("postgres")
+    made = server.new_database()
+    yield made
+    server.drop(made)
+
+
+@pytest.fixture
+def place(tmp_path: Path, url: str) -> Iterator[Stage]:
     need("bwrap")
     with stage(tmp_path, Engineer()) as made:
-        made.settings(QUICK + PRICED)
+        made.settings(QUICK + PRICED + (f'[ledger]\nurl = "{url}"\n' if url else ""))
         origin = tmp_path / "origin.git"
         git(tmp_path, "init", "-q", "--bare", str(origin))
         shop, tests = made.folder / "shop", made.folder / "tests"
@@ -132,17 +145,18 @@ def commit(folder: Path, words: str) -> None:
     git(folder, "commit", "-qm", words)
 
 
-def pass_night(place: Stage, change: Callable[[], None]) -> tuple[Done, dict[str, Any]]:
+def pass_night(place: Stage, change: Callable[[], None], url: str = "") -> tuple[Done, dict[str, Any]]:
     """Let `change` happen in the day, then run what is due at three in the morning, as cron does."""
     change()
-    with closing(Ledger.open(place.ledger)) as ledger:
+    with closing(Ledger.open(url or place.ledger)) as ledger:
         ledger.plans.change(1, next_at=time.time() - 1.0)
     done = place.run("serve", "--once", "--json")
     (run,) = done.result["runs"]
     return done, place.run("runs", "show", run["id"], "--json").result
 
 
-def test_three_nights_end_without_a_person(place: Stage) -> None:
+@pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
+def test_three_nights_end_without_a_person(place: Stage, url: str) -> None:
     folder = place.folder
     added = place.run("schedule", "add", PROMPT, "--cron", "0 3 * * *", "--allow", "auto", "--name", "Nightly")
     assert added.status == 0, added
@@ -151,17 +165,17 @@ def test_three_nights_end_without_a_person(place: Stage) -> None:
         (folder / "shop" / "price.py").write_text(PRICE.replace("1.19", "1.16"))
         commit(folder, "Lower the tax")
 
-    done, run = pass_night(place, break_price)
+    done, run = pass_night(place, break_price, url)
     assert (done.status, run["state"]) == (0, "done"), run
     assert run["report"].splitlines()[0] == "with_tax charged 16 %." and "not pushed" in run["report"], run
     assert "return round(price * 1.19, 2)" in git(folder, "show", "nightly:shop/price.py")
     assert git(folder, "log", "-1", "--format=%s", "nightly") == "Charge 19 % of tax again"
     assert len(place.server.requests) >= 18, "a night is more than a few steps"
 
-    done, run = pass_night(place, lambda: None)
+    done, run = pass_night(place, lambda: None, url)
     assert (done.status, run["state"], run["report"].splitlines()[0]) == (0, "done", "All tests pass. Nothing to fix.")
 
-    done, run = pass_night(place, (folder / "stock.up").unlink)
+    done, run = pass_night(place, (folder / "stock.up").unlink, url)
     assert (done.status, run["state"]) == (0, "done") and run["report"].startswith("1 test fails"), run
     states = [one["state"] for one in place.run("runs", "list", "--json").result["runs"]]
     assert states == ["done"] * 3, "no night waits for a person"

@@ -177,6 +177,22 @@ def test_what_cannot_run_is_a_failed_run_and_status_1(place: Stage) -> None:
     assert once(place)["runs"] == []
 
 
+def test_a_plan_whose_folder_is_gone_fails_once_and_is_paused(place: Stage) -> None:
+    gone = place.folder / "gone"
+    gone.mkdir()
+    place.run("plan", "add", "x", "--cron", "@hourly", "-C", str(gone), "--name", "folder")
+    gone.rmdir()
+    make_due(place)
+    done = place.run("serve", "--once")
+    assert done.status == 1 and f"plan-1 is paused: folder {gone} is gone" in done.stderr.decode(), done
+    assert place.run("plan", "list", "--json").result["plans"][0]["state"] == "paused"
+    gone.mkdir()
+    assert place.run("plan", "resume", "folder").status == 0
+    make_due(place)
+    place.script({"default": {"text": "well"}})
+    assert place.run("serve", "--once").status == 0
+
+
 def test_nothing_due_is_fast_and_loads_no_engine(place: Stage) -> None:
     place.run("plan", "add", "x", "--in", "1h")
     program = (

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.duration import parse_duration
 from nexus_cli.core.errors import NexusError
-from nexus_cli.runs.plan_times import CronTimes, first_time, local_zone
+from nexus_cli.core.local_time import local_zone
+from nexus_cli.runs.plan_times import CronTimes, first_time
 
 ZONES = (
     "UTC",
@@ -167,9 +168,18 @@ def test_a_single_time_is_read_as_cron_reads_one() -> None:
         ("11:30", "Europe/Berlin", "2026-03-29T09:30:00+00:00"),
         ("02:30", "Europe/Berlin", "2026-03-29T01:00:00+00:00"),
         ("9:05", "America/New_York", "2026-03-28T13:05:00+00:00"),
+        ("9am", "Europe/Berlin", "2026-03-29T07:00:00+00:00"),
+        ("1:30 PM", "Europe/Berlin", "2026-03-28T12:30:00+00:00"),
+        ("12am", "Europe/Berlin", "2026-03-28T23:00:00+00:00"),
+        ("12pm", "America/New_York", "2026-03-28T16:00:00+00:00"),
+        ("today 18:30", "Europe/Berlin", "2026-03-28T17:30:00+00:00"),
+        ("Tomorrow 13:00", "Europe/Berlin", "2026-03-29T11:00:00+00:00"),
+        ("tomorrow at 9am", "Europe/Berlin", "2026-03-29T07:00:00+00:00"),
     ):
         assert utc(first_time(now, at=text, zone=zone).next_at) == wanted, text
     assert first_time(now, within="1d 2h").next_at == now + 93600
+    for name, fields in (("@hourly", "0 * * * *"), ("@Daily", "0 0 * * *"), ("@weekly", "0 0 * * 0")):
+        assert first_time(now, cron=name, zone="UTC") == first_time(now, cron=fields, zone="UTC")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +190,7 @@ def test_a_single_time_is_read_as_cron_reads_one() -> None:
         {"cron": "* * * * * *"},
         {"cron": "* * * *"},
         {"cron": "60 * * * *"},
-        {"cron": "@daily"},
+        {"cron": "@reboot"},
         {"cron": "a b c d e"},
         {"cron": "*/0 * * * *"},
         {"cron": "5-1 * * * *"},
@@ -199,6 +209,12 @@ def test_a_single_time_is_read_as_cron_reads_one() -> None:
         {"at": "25:00"},
         {"at": "9:5:1"},
         {"at": "tomorrow"},
+        {"at": "tomorrow 25:00"},
+        {"at": "yesterday 9am"},
+        {"at": "0am"},
+        {"at": "13pm"},
+        {"at": "9"},
+        {"at": "9 o'clock"},
         {"at": "9999-12-31"},
         {"at": "1970-01-01"},
         {"at": "2026-01-01"},

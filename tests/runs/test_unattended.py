@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,15 +16,15 @@ from runs.stage import AT, MODEL, SETTINGS, Played, Reply, last, run_due, sent
 from nexus_cli.cli.serve_once import has_work
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings
-from nexus_cli.core.approval import Question
+from nexus_cli.core.approval import Allow, Answer, Defer, Deny, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.request import Request
-from nexus_cli.core.run import Run
+from nexus_cli.core.run import Run, Signal
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.away_report import take_away_lines
-from nexus_cli.runs.drive import RunApprover
+from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.unattended import KEPT, UnattendedRules, look_back, read_limits
 
@@ -68,10 +69,37 @@ def test_the_dollars_of_a_day_hold_back_what_is_queued_until_the_next_day(ledger
     assert [run.state for run in drive(Played(well), rules)] == ["done", "done"]
     assert drive(Played(well), rules) == []
     (held, _) = ledger.runs.list_runs(["queued"])
-    assert "0.6 USD of today" in rules.holds_back(ledger, held)
+    assert "0.5 of the 0.6 USD of today" in rules.holds_back(ledger, held)
     tomorrow = UnattendedRules(rules.settings, lambda: local_now() + timedelta(days=1))
     assert tomorrow.holds_back(ledger, held) == ""
     assert len(drive(Played(well), tomorrow)) == 2
+
+
+def test_a_rest_that_is_too_small_for_the_first_request_holds_the_run_over(ledger: Ledger, folder: Path) -> None:
+    dear = {MODEL: {"window": 64_000, "max_output": 2000, "input_price": 60.0, "output_price": 60.0}}
+    rules = UnattendedRules(RunSettings(max_cost=1.0, max_cost_day=0.36))
+
+    def run(rules: UnattendedRules) -> list[str]:
+        settings = replace(SETTINGS, models=dear, runs=rules.settings)
+        return [one.state for one in run_due(Played(well), holds_back=rules.holds_back, settings=settings)]
+
+    for number in range(2):
+        queue(ledger, folder, f"work {number}")
+    assert run(rules) == ["done", "queued"] and run(rules) == []
+    held = ledger.runs.get(2)
+    said = rules.holds_back(ledger, held)
+    assert said == (
+        "0.25 of the 0.36 USD of today for unattended runs are spent, too few are left for run-2: "
+        "queued runs continue tomorrow"
+    )
+    with ledger.db.write():  # a day has passed
+        ledger.db.run("UPDATE requests SET at = '2026-01-01T00:00:00.000Z'")
+    assert run(rules) == ["done"] and ledger.runs.get(2).report == "well"
+    poor = UnattendedRules(RunSettings(max_cost=1.0, max_cost_day=0.05))
+    with ledger.db.write():
+        ledger.db.run("UPDATE requests SET at = '2026-01-01T00:00:00.000Z'")
+    queue(ledger, folder, "never")
+    assert run(poor) == ["failed"], "no day has enough for it"
 
 
 def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -> None:
@@ -79,7 +107,7 @@ def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -
     for name in (*["dear"] * 101, "cheap"):
         queue(ledger, folder, name, max_cost_day=0.3 if name == "dear" else None)
     assert [run.title for run in drive(Played(well), rules)] == ["dear", "cheap"]
-    assert '"dear" are spent' in rules.holds_back(ledger, ledger.runs.list_runs(["queued"])[0])
+    assert '0.3 USD of today for "dear" are spent' in rules.holds_back(ledger, ledger.runs.list_runs(["queued"])[0])
 
 
 def test_running_runs_count_by_what_they_may_still_cost(ledger: Ledger, folder: Path) -> None:
@@ -113,12 +141,15 @@ def test_work_that_nobody_watches_plans_nothing_for_the_next_minutes(ledger: Led
     def reply(request: Request) -> Reply:
         if "action" in last(request) or "ahead" in last(request) or "plan-" in last(request):
             return "well"
-        return [("plan", {"action": "add", "prompt": "again", "in": words}) for words in ("1 minute", "1 hour")]
+        soon = (datetime.now().astimezone() + timedelta(minutes=2)).strftime("%M %H * * *")
+        times = [{"in": "1 minute"}, {"in": "1 hour"}, {"cron": soon}]
+        return [("plan", {"action": "add", "prompt": "again", **words}) for words in times]
 
     queue(ledger, folder, allow="edit")
     model = Played(reply)
     drive(model, UnattendedRules(RunSettings()))
-    (made,) = ledger.plans.list_plans()
+    made, daily = ledger.plans.list_plans()
+    assert daily.next_at is not None and daily.next_at - ledger.runs.now() > 80_000, "it leaves out the next minutes"
     assert "less than 5 min ahead" in str(model.seen[-1].messages)
     assert made.next_at is not None and made.next_at - ledger.runs.now() > 3000
 
@@ -218,8 +249,9 @@ def test_an_approval_that_a_run_waits_for_is_told_too(ledger: Ledger, folder: Pa
     queue(ledger, folder, "Daily Report", ask=True)
     drive(Played(lambda request: [("bash", {"command": "rm -rf build"})]), UnattendedRules(RunSettings()))
     (line,) = take_away_lines(ledger, folder)
-    assert line.startswith("while you were away: plan Daily Report ran 1 time; run-1: waits for approval")
-    assert line.endswith(": nexus runs resume run-1") and take_away_lines(ledger, folder) == []
+    assert line.startswith("run-1 (plan Daily Report) waits for approval: bash rm -rf build (to answer: /runs")
+    assert take_away_lines(ledger, folder) == [line], "it is told until it is answered"
+    assert take_away_lines(ledger, folder / "gone") == []
 
 
 def test_several_questions_of_one_step_are_all_announced_before_one_answer_holds_for_them() -> None:
@@ -230,3 +262,38 @@ def test_several_questions_of_one_step_are_all_announced_before_one_answer_holds
     wait = approver.make_wait()
     assert wait is not None and wait.why == "approval: bash touch 1 and 2 more"
     assert [one["call"] for one in wait.value["questions"]] == ["c1", "c2", "c3"]
+
+
+def test_a_yes_for_the_session_covers_the_same_rules_and_calls_and_nothing_else() -> None:
+    def question(command: str, *stores: str, kind: str = "run") -> Question:
+        return Question(
+            ToolCall(f"c {command}", "bash", {}), f"bash {command}", "it writes", command, kind=kind, stores=stores
+        )
+
+    first, exact = question("npm test a", "bash(npm test *)"), question("make")
+    asks = RunApprover({})
+    for one in (first, exact):
+        asyncio.run(asks.ask(one))
+    wait = asks.make_wait()
+    assert wait is not None
+    said = {one["call"]: {"answer": "session", "scope": one["scope"]} for one in wait.value["questions"]}
+    signal = Signal(1, 1, "", "approval", {"answers": json.loads(json.dumps(said))})
+    old = Signal(2, 1, "", "approval", {"calls": ["c9"], "answer": "no", "text": "later"})
+    answers = answers_of([signal, old])
+    approver = RunApprover(answers)
+
+    def answer(one: Question) -> Answer:
+        return asyncio.run(approver.ask(one))
+
+    assert answer(first) == Allow(always=True) and answer(replace(first, call=ToolCall("c8", "bash"))) == Allow()
+    assert answer(question("npm test b", "bash(npm test *)")) == Allow()
+    assert answer(replace(exact, call=ToolCall("c7", "bash"))) == Allow()
+    assert answer(replace(exact, call=ToolCall("c9", "bash"))) == Deny("later")
+    others = [
+        question("npm test b", "bash(npm test *)", "bash(rm *)"),
+        replace(first, call=ToolCall("c4", "bash"), kind="network"),
+        question("make all"),
+        replace(exact, call=ToolCall("c6", "bash"), profile="none"),
+        replace(exact, call=ToolCall("c5", "bash"), kind="network"),
+    ]
+    assert [answer(one) for one in others] == [Defer()] * 5

@@ -164,3 +164,22 @@ def test_a_worker_in_the_background_is_counted_and_its_end_is_a_line(repl: Opens
     made.wait_for(lambda one: made.times("✓ agent w1") == made.times("✓ agent w2") == 2)
     made.wait_for(lambda one: not any("worker" in line for line in one.lines()[-3:]))
     assert boxed(made) == "a draft" and (made.folder / "two.txt").read_text() == "made by two\n"
+
+
+def test_workers_go_to_the_background_by_a_key_and_are_not_left_unasked(
+    repl: Opens, places: Callable[..., Place]
+) -> None:
+    made = begun(repl, places)
+    made.say("hand it over", ends=False)
+    made.wait_for(lambda one: all((made.folder / f"{name}.here").exists() for name in READY))
+    made.send(ctrl("b"))
+    made.wait_for(lambda one: "w1, w2 in the background" in one.text)
+    made.wait_for(lambda one: "Both tasks are done." in one.text)
+    made.send(ctrl("d"))
+    made.wait_for(lambda one: "workers w1, w2 still work. Leave again to stop that" in " ".join(one.text.split()))
+    (made.folder / "go").touch()
+    made.wait_for(lambda one: all(f"The file {name}.txt is there." in one.text for name in READY))
+    made.say("read it")
+    assert "worker w1 finished" in str(made.server.requests[-1].body["messages"]), made.picture()
+    made.send(ctrl("d"))
+    assert made.status() == 0

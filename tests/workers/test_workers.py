@@ -176,19 +176,28 @@ def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) ->
     assert [number for number, text in enumerate(told, 1) if "5 requests are left" in text] == [4]
 
 
-@pytest.mark.parametrize("limits", [{"max_cost": 1.1}, {"max_total_tokens": 9000}])
-def test_a_worker_reports_before_its_dollars_or_tokens_are_used_up(limits: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [({"max_cost": 1.1}, "$0.8500 left"), ({"max_total_tokens": 15_000}, "tokens left"), ({"timeout": 10.0}, "s left")],
+)
+def test_a_worker_is_told_when_its_budget_ends_soon_and_reports_before_it_does(
+    limits: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    pause = "sleep 0.7; " if "timeout" in limits else ""
+
     def busy(request: Request) -> Any:
         last = str(request.messages[-1]["content"])
         return (
             "half of it"
             if "last request of your budget" in last
-            else [("bash", {"command": f"echo {calls_made(request)}"})]
+            else [("bash", {"command": f"{pause}echo {calls_made(request)}"})]
         )
 
     crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": limits})})
     events, _ = run(crewed(crew, tmp_path), "root")
     assert results(events)[0].endswith("half of it") and "used up" in results(events)[0]
+    messages = [str(one.get("content")) for one in crew.seen[-2][1].messages]
+    assert sum("The budget of this task ends soon" in text and told in text for text in messages) == 1, messages
 
 
 def test_what_a_worker_used_does_not_end_its_parent_early(tmp_path: Path) -> None:
@@ -419,6 +428,53 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
     assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
     assert _states(first) == ["waiting", "running"] and _states(aside) == ["finished"]
     assert report.startswith("[w1 · finished") and report.endswith("the report")
+
+
+def test_a_person_moves_running_workers_to_the_background_and_gets_their_reports(tmp_path: Path) -> None:
+    may_end = asyncio.Event()
+
+    async def slow(request: Request) -> str:
+        await may_end.wait()
+        return "the report"
+
+    def root(request: Request) -> Any:
+        if "read it" in content(request):
+            return [("agents", {"action": "read", "agent": "w1"})]
+        return [("agent", {"task": "ONE"})] if not calls_made(request) else f"I go on. {content(request)[:400]}"
+
+    session = crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=True, front="chat")
+
+    async def talk() -> tuple[list[Any], str]:
+        ended, released, first = asyncio.Event(), list[str](), list[Any]()
+        session.listen(lambda one: ended.set() if _states([one])[-1:] == ["finished"] else None)
+        try:
+            async for event in session.run("root"):
+                first.append(event)
+                if isinstance(event, AgentEvent) and isinstance(event.event, StepStart):
+                    assert session.workers is not None
+                    released += session.workers.release()
+                    assert session.workers.release() == [] and session.workers.running() == ["w1"]
+            assert released == ["w1"]
+            may_end.set()
+            await asyncio.wait_for(ended.wait(), 120)
+            return first, results([event async for event in session.run("read it")], "agents")[0]
+        finally:
+            await session.aclose()
+
+    first, report = asyncio.run(talk())
+    assert results(first, "agent")[0].startswith("The person moved w1 to the background")
+    assert first[-1].outcome.ok and first[-1].outcome.text.startswith("I go on.")
+    assert report.startswith("[w1 · finished") and report.endswith("the report")
+
+
+def test_a_result_says_which_commands_failed_whatever_the_report_says(tmp_path: Path) -> None:
+    lines = (("exit 3",), ("false | cat", "[ -e ok ]", "yes | head -1"), ("touch ok",), ("[ -e ok ]",))
+    steps = [[("bash", {"command": line}) for line in step] for step in lines]
+    session = crewed(Crew({"root": handing("LIE"), "LIE": doing(*steps, "All tests pass.")}), tmp_path)
+    events, _ = run(session, "root")
+    facts, _, words = results(events, "agent")[0].partition("\n")
+    assert words == "All tests pass." and " · failed: exit 3 (exit 3) · failed: false | cat (exit 1)]" in facts, facts
+    assert "-e ok" not in facts and "yes" not in facts, facts
 
 
 def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> None:

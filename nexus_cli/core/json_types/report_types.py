@@ -198,8 +198,19 @@ class RunObject(TypedDict):
 
     id: str
     state: RunState
+    paused: bool
+    """A person paused it."""
     type: str
     title: str
+    agent: str | None
+    """Name of the agent that does it."""
+    space: str | None
+    plan: str | None
+    """Id of the plan that started it."""
+    folder: str
+    allow: str
+    """Its permission level."""
+    model: str | None
     session: str | None
     waits_for: str | None
     wake_at: str | None
@@ -208,12 +219,18 @@ class RunObject(TypedDict):
     updated: str
     cost_usd: float | None
     error: str | None
+    last_words: str
+    """The text of its last reply."""
+    refused: list[str]
+    """A line for each call that was refused."""
 
 
 class RunsReport(TypedDict):
-    """`nexus runs list --json`."""
+    """`nexus runs list --json`, and `cancel`, `pause`, `resume` of several runs."""
 
     version: Literal[1]
+    done: NotRequired[str]
+    """What a command did with them."""
     runs: list[RunObject]
     """Newest first."""
 
@@ -228,7 +245,7 @@ class SignalObject(TypedDict):
 
 
 class RunReport(RunObject):
-    """`nexus runs show ID --json`, and `cancel`, `resume`."""
+    """`nexus runs show ID --json`, and `cancel`, `pause`, `resume`."""
 
     version: Literal[1]
     trigger: dict[str, Any]

@@ -15,6 +15,7 @@ from nexus_cli.config.settings import load_settings
 from nexus_cli.core.duration import format_duration, parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import is_condition
+from nexus_cli.core.local_time import SUCH_AS, parse_time
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import Wait
 from nexus_cli.core.services import Waits
@@ -135,18 +136,13 @@ def _wait_for_service(name: str, match: list[str]) -> Wait | ToolResult:
 
 def _wait_for_time(text: str, now: float) -> Wait | ToolResult:
     seconds = parse_duration(text)
-    until = now + seconds if seconds is not None else _parse_time(text)
-    if until is None:
-        return ToolResult(error=f"time {text[:80]!r} is neither ISO 8601 nor a duration like `2 hours`", ran=False)
+    try:
+        until = now + seconds if seconds is not None else parse_time(text, now)
+    except (ValueError, OverflowError, NexusError):
+        return ToolResult(
+            error=f"time {text[:80]!r} is neither a duration (`2 hours`) nor a time. {SUCH_AS}", ran=False
+        )
     if until <= now:
         return ToolResult("no need to wait: that time has passed")
     moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Wait("time", f"it is {moment}", {"time": moment, "at": until}, until)
-
-
-def _parse_time(text: str) -> float | None:
-    """Parse an ISO 8601 time, local without a zone, to seconds since the epoch; None if it is none."""
-    try:
-        return datetime.fromisoformat(text.strip()).astimezone().timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None

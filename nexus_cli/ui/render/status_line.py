@@ -26,7 +26,7 @@ class _Part:
 
 _LEAVES = tuple(
     """
-    effort path recipe cache branch folder level why cost drops workers sandbox waits model unsaved
+    effort path recipe cache branch folder level why cost drops workers sandbox waits asking model unsaved
     """.split()
 )
 """Parts in the order in which they are left out; the use of the window always stays."""
@@ -34,7 +34,7 @@ _LEAVES = tuple(
 
 def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "") -> str:
     """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, the current
-    wait, drops, cache, cost."""
+    wait, runs that ask, drops, cache, cost."""
     room = max(0, width - 1)
     gone: set[str] = set()
     waiting = list(_LEAVES)
@@ -70,6 +70,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
         _Part("used", used, role),
         _Part("workers", plural(status.workers, "worker") if status.workers else "", "accent"),
         _Part("waits", waits, "accent"),
+        _Part("asking", f"{plural(status.asking, 'run')} to answer: /runs" if status.asking else "", "warn"),
         _Part("drops", f"{status.drops:,} left out" if status.drops else "", "warn"),
         _Part("cache", f"last {status.cached:.0%} cached" if status.cached is not None else ""),
         _Part("cost", known_dollars(status.cost_usd, status.known_usd)),

@@ -66,6 +66,9 @@ class TerminalContext:
         self._repl.view.invalidate()
         await self._repl.jobs.run_busy(what, work)
 
+    def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        self._repl.jobs.start_background(work)
+
     def fill(self, text: str) -> None:
         self._repl.view.fill(text)
 
@@ -81,7 +84,7 @@ class TerminalContext:
         return await copy_to_clipboard(text, self._environ, self._raw)
 
     def leave(self) -> None:
-        self._repl.request_exit()
+        self._repl.request_exit(asks=True)
 
 
 class ReplCommandContext(TerminalContext):

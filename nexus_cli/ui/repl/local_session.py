@@ -31,6 +31,7 @@ from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
+from nexus_cli.ui.repl.waiting_runs import WaitingRuns
 
 if TYPE_CHECKING:
     from nexus_cli.ui.repl.repl import Repl
@@ -62,6 +63,7 @@ class LocalSession:
         )
         self._hand_over = PlanHandOver(lambda: self.session, repl.view, repl.jobs, repl.input_queue, repl.show_note)
         self.share_attachments()
+        self._runs = WaitingRuns(lambda: self.session, repl.show_note, repl.view.invalidate)
         self._first = InitialEstimate(repl.jobs.start_background, repl.refresh_status)
 
     def share_attachments(self) -> None:
@@ -95,6 +97,15 @@ class LocalSession:
     @property
     def undelivered(self) -> Sequence[str]:
         return self.session.undelivered
+
+    @property
+    def working(self) -> Sequence[str]:
+        workers = self.session.workers
+        return workers.running() if workers is not None else ()
+
+    def release_workers(self) -> list[str]:
+        workers = self.session.workers
+        return workers.release() if workers is not None else []
 
     async def run(self, trigger: Trigger) -> None:
         async for event in self.session.run(trigger):
@@ -163,6 +174,7 @@ class LocalSession:
             self.refresh()
         assert self._status is not None
         now = replace(self._status, workers=self.repl.renderer.background_workers, waits=self._sleeping.waits)
+        now = replace(now, asking=self._runs.count)
         return status_line(now, self._branch, width, self.repl.theme, str(Path.home()))
 
     def refresh(self) -> None:
@@ -194,3 +206,8 @@ class LocalSession:
 
     def watch(self) -> None:
         self._sleeping.watch()
+        self._runs.look_again()
+
+    def watch_runs(self) -> None:
+        """Follow the unattended runs that wait for the person."""
+        self.repl.jobs.start_background(self._runs.follow())

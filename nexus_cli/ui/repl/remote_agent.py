@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -123,6 +123,13 @@ class RemoteAgent:
         return served_commands()
 
     # Turns
+
+    @property
+    def working(self) -> Sequence[str]:
+        return ()
+
+    def release_workers(self) -> list[str]:
+        return []
 
     async def run(self, trigger: Trigger) -> None:
         self._expected.append(trigger.text)

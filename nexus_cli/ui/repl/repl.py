@@ -66,6 +66,8 @@ class Repl:
         self._command_typed = TypedMessage("", "")
         """The newest command as it was typed."""
         self._leaving = False
+        self._has_warned = False
+        """True once the person was told which workers leaving would stop."""
         self._away = AwayNotifier(view)
         self._shown_output: tuple[str, str] | None = None
         """The output that Ctrl+O showed last."""
@@ -188,8 +190,19 @@ class Repl:
             self.view.leave()
         self.view.invalidate()
 
-    def request_exit(self) -> None:
-        """Leave after running work has settled; a turn that goes on elsewhere is left alone."""
+    def request_exit(self, *, asks: bool = False) -> None:
+        """Leave after running work has settled; a turn that goes on elsewhere is left alone.
+
+        With `asks` the first attempt only warns of workers that it would stop.
+        """
+        working = self.backend.working if asks and not self._has_warned else ()
+        if working:
+            self._has_warned = True
+            who = (
+                f"worker {working[0]} still works" if len(working) == 1 else f"workers {', '.join(working)} still work"
+            )
+            self.show_note(f"{who}. Leave again to stop that; a resumed session can continue it.", "warn")
+            return
         if self._leaving:
             return
         self._leaving = True
@@ -205,6 +218,11 @@ class Repl:
             self.jobs.stop()
         else:
             self.view.leave()
+
+    def release_workers(self) -> None:
+        """Let the workers that the turn waits for work in the background; the turn goes on."""
+        if released := self.backend.release_workers():
+            self.show_note(f"{', '.join(released)} in the background; /agents lists them")
 
     def cycle_level(self) -> None:
         """Change the permission level, even while a turn runs or asks."""

@@ -43,6 +43,13 @@ class ReplBackend(Protocol):
     def undelivered(self) -> Sequence[str]:
         """Texts that the running turn was given and has not used."""
 
+    @property
+    def working(self) -> Sequence[str]:
+        """Ids of the workers that leaving would stop."""
+
+    def release_workers(self) -> list[str]:
+        """Let the workers that the turn waits for work in the background; return their ids."""
+
     async def run(self, trigger: Trigger) -> None:
         """Run one turn; without text, resume from the end of the window."""
 

@@ -172,7 +172,10 @@ class SpaceChat:
     def interrupt(self, *, gently: bool = False) -> None:
         """Do nothing: no work can be stopped from here."""
 
-    def request_exit(self) -> None:
+    def release_workers(self) -> None:
+        """Do nothing: a space has no workers."""
+
+    def request_exit(self, *, asks: bool = False) -> None:
         """Leave the view; the membership stays."""
         if not self._stop.is_set():
             self._stop.set()

@@ -44,8 +44,11 @@ class ReplController(Protocol):
     def interrupt(self, *, gently: bool = False) -> None:
         """Ctrl+C while work runs; `gently` (Esc) asks once and forces nothing."""
 
-    def request_exit(self) -> None:
-        """Ctrl+D, or Ctrl+C twice on an empty line: leave."""
+    def request_exit(self, *, asks: bool = False) -> None:
+        """Ctrl+D, or Ctrl+C twice on an empty line: leave. With `asks` only the second time if workers work."""
+
+    def release_workers(self) -> None:
+        """Ctrl+B: let running workers work in the background, so that the turn goes on."""
 
     def cycle_level(self) -> None:
         """Shift+Tab: switch to the next permission level."""

@@ -226,7 +226,11 @@ def _bind_control(made: KeyBindings, box: InputArea, reach: ScreenActions, stops
 
     @made.add("c-d", filter=here & empty)
     def _end(event: KeyPressEvent) -> None:
-        reach.controller.request_exit()
+        reach.controller.request_exit(asks=True)
+
+    @made.add("c-b", filter=here & empty & Condition(lambda: reach.controller.running))
+    def _release(event: KeyPressEvent) -> None:
+        reach.controller.release_workers()
 
     @made.add("c-d", filter=here & ~empty)
     def _delete(event: KeyPressEvent) -> None:

@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from prompt_toolkit.application import Application, in_terminal
@@ -282,7 +283,7 @@ class Screen:
 
     def leaving(self) -> None:
         """Ctrl+C with nothing to stop: show how to leave, and leave the second time."""
-        self._act_the_second_time("press Ctrl+C again to leave", self.controller.request_exit)
+        self._act_the_second_time("press Ctrl+C again to leave", partial(self.controller.request_exit, asks=True))
 
     def editing_last(self) -> None:
         """Esc with nothing to do: show the effect of a second one, and the second time do it."""

@@ -101,12 +101,14 @@ class PlainController:
     def interrupt(self, *, gently: bool = False) -> None:
         self.said.append("stopped" if gently else "interrupted")
 
-    def request_exit(self) -> None:
+    def request_exit(self, *, asks: bool = False) -> None:
         self.said.append("left")
         self.screen.leave()
 
     def cycle_level(self) -> None:
         self.said.append("level")
+
+    def release_workers(self) -> None: ...
 
     def toggle_thinking(self) -> None:
         self.said.append("thinking")

@@ -808,6 +808,8 @@ def test_leaving_answers_the_open_question_with_nothing() -> None:
 
 def test_a_failure_behind_a_key_ends_the_screen_with_it() -> None:
     class Failing(PlainController):
+        def release_workers(self) -> None: ...
+
         def toggle_thinking(self) -> None:
             raise RuntimeError("behind a key")
 

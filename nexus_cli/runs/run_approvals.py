@@ -1,0 +1,133 @@
+"""Approvals of calls of unattended runs: a question waits in the ledger until a person answers it.
+
+The answer is a signal of kind `approval`: `answers` by the id of the call, each with `answer` and a `text`. Yes for the
+session covers later questions of the same scope too, however often the run waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.message import ToolCall
+from nexus_cli.core.run import APPROVAL, Run, Signal, Wait
+from nexus_cli.ledger import Ledger
+
+YES, SESSION, NO = ANSWERS = ("yes", "session", "no")
+"""`session`: yes, also to what the question calls "always", for the rest of the run."""
+LONGEST_DETAIL = 20_000
+"""Most characters of a call that are kept with its question."""
+
+
+def answers_of(signals: Sequence[Signal]) -> dict[str, Mapping[str, Any]]:
+    """Return the answers that approval signals hold, by the id of their call."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for one in (signal.value for signal in signals if signal.kind == APPROVAL):
+        found |= one.get("answers") or dict.fromkeys(one.get("calls", ()), one)
+    return found
+
+
+def _scope(question: Question) -> list[str]:
+    """Return what a yes for the session covers: the rules that the question offers, all edits, or this call alone."""
+    if question.stores:
+        return ["rule", question.kind, question.profile, *question.stores]
+    if question.kind == "edit":
+        return [question.kind]
+    return [question.kind, question.what, question.detail, question.profile]
+
+
+@dataclass
+class RunApprover:
+    """Gives the person's recorded answers to an earlier question; defers every other question, or asks `person`."""
+
+    answers: Mapping[str, Mapping[str, Any]]
+    """See `answers_of`."""
+    person: Approver | None = None
+    """The person, if one is present."""
+    deferred: list[Question] = field(default_factory=list)
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the answer to a question."""
+        said = self.answers.get(question.call.id)
+        if said is not None:
+            if said["answer"] == NO:
+                return Deny(str(said.get("text") or ""))
+            return Allow(always=said["answer"] == SESSION)
+        if any(one["answer"] == SESSION and one.get("scope") == _scope(question) for one in self.answers.values()):
+            return Allow()
+        answer = await self.person.ask(question) if self.person is not None else Defer()
+        if isinstance(answer, Defer):
+            self.deferred.append(question)
+        # Nobody can talk to a run: it continues without the call.
+        return replace(answer, stops=False) if isinstance(answer, Deny) else answer
+
+    def make_wait(self) -> Wait | None:
+        """Return the wait for answers to the deferred questions."""
+        if not self.deferred:
+            return None
+        asked = [
+            {
+                "call": one.call.id,
+                "tool": one.call.name,
+                "what": one.what,
+                "why": one.why,
+                "detail": one.detail[:LONGEST_DETAIL],
+                "always": one.always,
+                "kind": one.kind,
+                "profile": one.profile,
+                "scope": _scope(one),
+            }
+            for one in self.deferred
+        ]
+        more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}{more}", {"questions": asked})
+
+
+def asks_approval(run: Run) -> bool:
+    """True if a run waits for a person's approval."""
+    return run.waits is not None and run.waits.kind == APPROVAL
+
+
+def answer_run(ledger: Ledger, run: Run, answers: Sequence[str], texts: Sequence[str] = ()) -> bool:
+    """Record the answers to all questions of a run that waits: each one of `ANSWERS`, in their order. Return False if
+    it no longer waits for them."""
+    assert run.waits is not None
+    texts = texts or [""] * len(answers)
+    said = {
+        one["call"]: {"answer": answer, "text": text, "scope": one.get("scope")}
+        for one, answer, text in zip(run.waits.value["questions"], answers, texts, strict=True)
+    }
+    return ledger.runs.signal_wait(run, APPROVAL, {"answers": said}, format_utc(local_now()))
+
+
+async def ask_person(ledger: Ledger, run: Run, approver: Approver) -> bool:
+    """Ask a person the questions of a run, and record the answers; return False if one got none, or the run has other
+    answers meanwhile."""
+    assert run.waits is not None
+    answers, texts = list[str](), list[str]()
+    for one in run.waits.value["questions"]:
+        name = str(one.get("tool") or str(one["what"]).partition(" ")[0])
+        given = await approver.ask(
+            Question(
+                ToolCall(one["call"], name),
+                one["what"],
+                one["why"],
+                one["detail"],
+                one.get("always", ""),
+                one.get("kind", "run"),
+                profile=one.get("profile", ""),
+            )
+        )
+        match given:
+            case Allow(always):
+                answers.append(SESSION if always else YES)
+                texts.append("")
+            case Deny(why, True):
+                answers.append(NO)
+                texts.append(why)
+            case _:
+                return False
+    return answer_run(ledger, run, answers, texts)

@@ -1,0 +1,58 @@
+"""Follow the unattended runs of the project that wait for the person, and tell of new ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.session import Session
+
+LOOK_SECONDS = 30.0
+"""Seconds between two looks; the end of a turn or command is one too."""
+
+
+class WaitingRuns:
+    """The runs that wait for the person while a REPL is open."""
+
+    def __init__(
+        self, session: Callable[[], Session], show_note: Callable[[str], None], changed: Callable[[], None]
+    ) -> None:
+        """`changed` is called when `count` changes."""
+        self._session, self._show_note, self._changed = session, show_note, changed
+        self._lines: dict[int, str] | None = None
+        """A line for each, by the key of the run; None before the first look, whose lines the greeting has."""
+        self._again = asyncio.Event()
+
+    @property
+    def count(self) -> int:
+        return len(self._lines or ())
+
+    def look_again(self) -> None:
+        """Look at once."""
+        self._again.set()
+
+    async def follow(self) -> None:
+        """Look for such runs, for as long as the REPL runs."""
+        while True:
+            self._again.clear()
+            found = await asyncio.to_thread(self._look)
+            new = found.keys() - self._lines.keys() if self._lines is not None else ()
+            if self._lines is None or found.keys() != self._lines.keys():
+                self._lines = found
+                self._changed()
+            for key in new:
+                self._show_note(f"nexus: {found[key]}")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._again.wait(), LOOK_SECONDS)
+
+    def _look(self) -> dict[int, str]:
+        session = self._session()
+        ledger = session.ledger
+        with suppress(NexusError):  # the session reports a failed ledger
+            if ledger is not None and ledger.is_kept and ledger.has_runs():
+                from nexus_cli.runs.away_report import describe_rest, waiting_runs  # noqa: PLC0415  (few have runs)
+
+                return {run.key: describe_rest(ledger, run) for run in waiting_runs(ledger, session.folder)}
+        return {}
