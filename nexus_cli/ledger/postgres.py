@@ -121,6 +121,11 @@ class PostgresDatabase(Database):
         if self._ended is not None:
             raise self._ended
 
+    def is_outage(self, error: NexusError) -> bool:
+        """See `Database`: also for a server that only reads, is full or was lost within a commit."""
+        refused = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InternalError)
+        return self._ended is None and (self._is_lost or refused)
+
     def is_administrator(self) -> bool:
         """True if row-level security hides nothing from this role: it owns the tables or has a higher role."""
         row = self.one(
