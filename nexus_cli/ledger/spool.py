@@ -1,8 +1,8 @@
 """Journals of sessions whose server cannot be reached, and writing them back.
 
 A journal is a file of JSON lines: a head, then the calls of `LaneLog` methods that would have written, each synced to
-the disk. Written back, the calls are made again on the server, in one transaction that also records the journal's id,
-so that a journal is written back once, however often a process is killed meanwhile.
+the disk. Written back, the calls are made again on the server, in one transaction that also records how many they are,
+so that each is written back once, however often a process is killed meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from nexus_cli.ledger.sessions import SessionInfo
 T = TypeVar("T")
 
 SPOOLED = "spooled"
-"""Memo: the journal `id` was written back."""
+"""Memo: `lines` of the journal `id` were written back; `lanes` are pairs of a lane in it and one of the server."""
 _TYPES = {
     one.__name__: one for one in (Calibration, Drop, Entry, Epoch, FixedValues, Manifest, Memo, Usage, WindowItem)
 }
@@ -177,9 +177,13 @@ def write_back(db: Database, path: Path) -> dict[int, int]:
         main = int(row[0]) if row else _create_session(db, info)
         found = {info.main_lane: main}
         log = _Replay(db, info.id, main)
-        if any(memo.value["id"] == path.stem for memo in log.memos(SPOOLED, own=True)):
+        done = 0
+        for memo in log.memos(SPOOLED, own=True):
+            if memo.value["id"] == path.stem:
+                done, found = memo.value["lines"], dict(memo.value["lanes"])
+        if done == len(lines):
             return found
-        for number, line in enumerate(lines):
+        for number, line in enumerate(lines[done:], done):
             at = datetime.fromisoformat(line["at"])
             log = _Replay(db, info.id, found.get(line["lane"], line["lane"]), partial(_same, at))
             name, values, result = line["call"], _unpack(line["values"]), line["result"]
@@ -190,7 +194,8 @@ def write_back(db: Database, path: Path) -> dict[int, int]:
                 found[result] = made.lane
             elif isinstance(made, str) and made != result:
                 raise NexusError("ledger", f"session {info.id}", "another process continued it", "See nexus drops")
-        lanes.record_note(db, main, Memo(SPOOLED, format_utc(local_now()), log.last_id(), {"id": path.stem}))
+        written = {"id": path.stem, "lines": len(lines), "lanes": list(found.items())}
+        lanes.record_note(db, main, Memo(SPOOLED, format_utc(local_now()), log.last_id(), written))
     return found
 
 

@@ -25,7 +25,7 @@ from ledger.postgres import Server
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Notice
-from nexus_cli.ledger import Ledger, failover_log, postgres_connection
+from nexus_cli.ledger import Ledger, database, failover_log, postgres_connection
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.spool import spool_folder
 
@@ -273,13 +273,13 @@ def test_a_long_session_with_compactions_survives_outages(
 def test_a_commit_that_took_place_though_its_answer_was_lost_is_not_repeated(
     nth: int, place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, connect, away = PostgresDatabase._commit, PostgresDatabase._connect, list[bool]()
+    real, connect, away = database.commit, PostgresDatabase._connect, list[bool]()
 
-    def commit(self: PostgresDatabase) -> None:
-        real(self)
-        if next(counts) % 7 == nth and not any(away):
+    def commit(connection: Any) -> None:
+        real(connection)
+        if next(counts) % 7 == nth and not any(away) and isinstance(connection, PostgresDatabase):
             away.append(True)
-            self._server.close()
+            connection._server.close()
             raise NexusError("ledger", "the ledger could not be written", "it may have been recorded or not")
 
     def refuse(self: PostgresDatabase) -> Any:
@@ -292,17 +292,18 @@ def test_a_commit_that_took_place_though_its_answer_was_lost_is_not_repeated(
 
     counts = count()
     with world(place, four_steps(dict.fromkeys(range(1, 6), come_back)), ledger_url=url) as around:
-        monkeypatch.setattr(PostgresDatabase, "_commit", commit)
+        monkeypatch.setattr(database, "commit", commit)
         monkeypatch.setattr(PostgresDatabase, "_connect", refuse)
 
         async def live() -> str:
             session = around.open()
-            assert outcome(await say(session, "go")).ok
+            ended = outcome(await say(session, "go"))
+            assert ended.ok, (ended.error, (place / "home/log/nexus.log").read_text())
             come_back()
             await session.aclose()
             return session.id
 
         name = asyncio.run(live())
-        monkeypatch.setattr(PostgresDatabase, "_commit", real)
+        monkeypatch.setattr(database, "commit", real)
         check_all_is_there(around, name)
     assert len(away) > 1
