@@ -18,6 +18,7 @@ from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.memory import list_facts
 
 SECRET = "the words of a secret plan that is long enough to be packed " * 4
 
@@ -193,3 +194,19 @@ def test_a_role_in_a_group_sees_what_is_shared_with_the_group(team: Any, postgre
     assert len(team.ben.sessions()) == 2
     postgres.sql("DROP ROLE builders")
     assert team.ben.sessions() == [] and len(team.ana.sessions()) == 2, "a role that is gone breaks nothing"
+
+
+def test_a_fact_says_whose_it_is_and_nobody_elses_words_are_ones_own(team: Any) -> None:
+    share(team, "/app", "ana")
+    share(team, "/app", "ben")
+    told = {"state": FactState.KEPT, "at": AT, "actor": "person", "project": "/app"}
+    team.ana.facts.add(MemorySlot.PROJECT, "deploys on Friday", **told)
+    said = {**told, "session": "01S", "entry": 1, "quote": "never on Monday"}
+    team.ana.facts.add(MemorySlot.PROJECT, "Monday is closed", **said)
+    (paraphrase, typed), own = team.ben.facts.list_facts("/app"), team.ana.facts.list_facts("/app")
+    assert (typed.colleague, typed.source, typed.statement) == ("ana", "of ana", "ana: deploys on Friday")
+    assert paraphrase.is_paraphrase and paraphrase.statement == 'ana: "never on Monday"', "what she did not accept"
+    assert [fact.colleague for fact in own] == ["", ""] and own[1].source == "typed by the person"
+    listed = list_facts(team.ben, "/app")["facts"]
+    assert [fact["place"] for fact in listed] == ["of ana, session 01S", "of ana"]
+    assert [fact["place"] for fact in list_facts(team.ana, "/app")["facts"]][1] == "typed by you"
