@@ -54,8 +54,8 @@ class Fact:
     """When it was stored: ISO 8601, UTC."""
     state: FactState
     actor: str
-    """The actor of its source entry: `person`, `agent`, `tool:NAME` or `nexus`; in a shared ledger `NAME (colleague)` for
-    a fact of somebody else."""
+    """The actor of its source entry: `person`, `agent`, `tool:NAME` or `nexus`; `NAME (colleague)` for a fact of
+    somebody else in a shared ledger."""
     session: str
     """Id of its source session; "" if the person typed it outside a session."""
     entry: int

@@ -378,6 +378,12 @@ def set_first_text(db: Database, lane: int, text: str) -> None:
     db.run("UPDATE sessions SET first_text = ? WHERE main = ? AND turns = 1", text[:FIRST_TEXT], lane)
 
 
+def makers_of(db: Database, wanted: Sequence[str]) -> dict[str, str]:
+    """Return the role whose each session is, by its id, on a server."""
+    places = ", ".join("?" * len(wanted))
+    return dict(db.all(f"SELECT id, made_by FROM sessions WHERE id IN ({places})", *wanted)) if wanted else {}
+
+
 def add_cost(db: Database, key: int, usage: Usage) -> None:
     """Add the cost of a request to its session and the sessions that it works for; inside a transaction."""
     db.run(
