@@ -92,13 +92,25 @@ def _place(text: str) -> LedgerPlace:
 
 @app.command("share")
 def share(project: Project, role: Role) -> int:
-    """Let a role see the sessions of a project, go on with them and delete them. On a server, by its administrator."""
+    """Let a role and those who worked in a project so far see each other's sessions there, go on with them and delete
+    them. On a server, by its administrator."""
     with closing(_open_server()) as ledger:
         if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
             raise NexusError("usage", f"the role {role}", "the server has no such role", "createuser makes one")
+        named = _identity(project, ledger)
         with ledger.db.write():
-            ledger.db.run("INSERT INTO project_members VALUES (?, ?) ON CONFLICT DO NOTHING", _identity(project), role)
-    write_stderr_line(f"nexus: {role} sees the sessions of {_identity(project)}.")
+            ledger.db.run("INSERT INTO project_members VALUES (?, ?) ON CONFLICT DO NOTHING", named, role)
+            ledger.db.run(
+                "INSERT INTO project_members SELECT DISTINCT project, made_by FROM sessions WHERE project = ?"
+                " UNION SELECT project, made_by FROM spaces WHERE project = ? ON CONFLICT DO NOTHING",
+                named,
+                named,
+            )
+        rows = ledger.db.all(
+            "SELECT role FROM project_members WHERE project = ? AND role <> ? ORDER BY role", named, role
+        )
+    others = ", ".join(str(row[0]) for row in rows)
+    write_stderr_line(f"nexus: {role} sees the sessions of {named}" + (f", as do {others}." if others else "."))
     return 0
 
 
@@ -106,7 +118,7 @@ def share(project: Project, role: Role) -> int:
 def unshare(project: Project, role: Role) -> int:
     """Let a role see only its own sessions of a project again."""
     with closing(_open_server()) as ledger:
-        values = _identity(project), role
+        values = _identity(project, ledger, must_exist=False), role
         if not ledger.db.one("SELECT 1 FROM project_members WHERE project = ? AND role = ?", *values):
             raise NexusError("usage", f"{values[0]} and {role}", "it is not shared with this role")
         with ledger.db.write():
@@ -129,7 +141,15 @@ def _open_server() -> Ledger:
     return ledger
 
 
-def _identity(project: str) -> str:
-    """Return the identity of a project: that of a folder on this machine, else the text itself."""
+def _identity(project: str, ledger: Ledger, *, must_exist: bool = True) -> str:
+    """Return the identity of a project: that of a folder on this machine, else the text itself.
+
+    Raises `NexusError("usage", ...)` if it `must_exist` and is neither a folder nor a project of the ledger.
+    """
     folder = Path(os.path.expanduser(project))
-    return str(project_identity(folder.absolute())) if folder.is_dir() else project
+    if folder.is_dir():
+        return str(project_identity(folder.absolute()))
+    if must_exist and not ledger.db.one("SELECT 1 FROM sessions WHERE project = ? LIMIT 1", project):
+        why = "there is no such folder, and no session in it"
+        raise NexusError("usage", f"the project {project}", why, "Name a folder, or the project as sessions name it")
+    return project

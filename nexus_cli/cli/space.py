@@ -105,7 +105,7 @@ def _run_options(
 def list_command(json: Json = False) -> int:
     """List the spaces, who is in them, and how many messages are new to you."""
     ledger, settings = open_ledger(), _settings()
-    value = reports.list_spaces(ledger, ledger.spaces.find_entity(own_name(settings)))
+    value = reports.list_spaces(ledger, ledger.spaces.find_entity(own_name(ledger, settings)))
     return print_report(value, spaces_text, json=json, whole=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -11,7 +11,8 @@ from nexus_cli.cli.command_options import Json, refuse_empty
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.usage import usage_report, usage_text
+from nexus_cli.ledger.usage_totals import BY
+from nexus_cli.reports.usage import UsageBy, usage_report, usage_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -21,13 +22,19 @@ def usage(
     since: Annotated[
         str, typer.Option(metavar="DATE", help="Start at this day: YYYY-MM-DD.", callback=refuse_empty)
     ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="WHO", help="Sum also by person, agent or plan.", callback=refuse_empty)
+    ] = "",
     json: Json = False,
 ) -> int:
     """Show the tokens and dollars of all sessions, by day, model and project.
 
     Days are local; with --json they are days in UTC, and so is DATE.
     """
-    value = usage_report(open_ledger(), _parse_date(since, local=not json) if since else None, local=not json)
+    if by and by not in BY:
+        raise NexusError("usage", f"wrong value for --by: '{by}'", f"it is one of {', '.join(BY)}")
+    moment = _parse_date(since, local=not json) if since else None
+    value = usage_report(open_ledger(), moment, local=not json, by=cast("UsageBy | None", by or None))
     return print_report(value, usage_text, json=json)
 
 

@@ -50,7 +50,7 @@ def _list(context: CommandContext, ledger: Ledger) -> None:
     from nexus_cli.spaces.people import own_name  # noqa: PLC0415
     from nexus_cli.spaces.space_reports import list_spaces  # noqa: PLC0415
 
-    context.show("spaces", list_spaces(ledger, ledger.spaces.find_entity(own_name(context.settings))))
+    context.show("spaces", list_spaces(ledger, ledger.spaces.find_entity(own_name(ledger, context.settings))))
 
 
 def _read(context: CommandContext, ledger: Ledger, space: Space) -> None:

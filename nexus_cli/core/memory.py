@@ -16,6 +16,8 @@ from nexus_cli.core.message import replace_surrogates
 
 LONGEST = 2_000
 """Most characters of a fact."""
+COLLEAGUE = " (colleague)"
+"""End of the actor of a fact that somebody else stored in a shared ledger."""
 TOLD = "facts"
 """Memo: `ids` of the facts that its entry, or a drop named in it, contains."""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -52,7 +54,8 @@ class Fact:
     """When it was stored: ISO 8601, UTC."""
     state: FactState
     actor: str
-    """The actor of its source entry: `person`, `agent`, `tool:NAME` or `nexus`."""
+    """The actor of its source entry: `person`, `agent`, `tool:NAME` or `nexus`; `NAME (colleague)` for a fact of
+    somebody else in a shared ledger."""
     session: str
     """Id of its source session; "" if the person typed it outside a session."""
     entry: int
@@ -69,8 +72,15 @@ class Fact:
     """For a proposal: ids of the facts that are forgotten when it is accepted."""
 
     @property
+    def colleague(self) -> str:
+        """The name of somebody else whose fact it is, "" for one of the person's own."""
+        return self.actor.removesuffix(COLLEAGUE) if self.actor.endswith(COLLEAGUE) else ""
+
+    @property
     def source(self) -> str:
         """Describe the origin of the fact."""
+        if self.colleague:
+            return f"of {self.colleague}" + (f", session {self.session}" if self.session else "")
         if not self.entry and self.actor == "person":
             return "typed by the person"
         if not self.entry:
@@ -82,8 +92,8 @@ class Fact:
     @property
     def is_paraphrase(self) -> bool:
         """True if the text differs from the person's quote and they have not accepted it."""
-        said = self.actor == "person" and self.entry > 0 and not self.accepted
-        return said and (bool(self.quote) or self.deleted) and _normalise(self.text) != _normalise(self.quote)
+        said = (self.actor == "person" or self.colleague) and self.entry > 0 and not self.accepted
+        return bool(said) and (bool(self.quote) or self.deleted) and _normalise(self.text) != _normalise(self.quote)
 
     @property
     def waits(self) -> bool:
@@ -93,9 +103,10 @@ class Fact:
     @property
     def statement(self) -> str:
         """Return the text for requests: of a paraphrase only the person's quote, "" if that is gone."""
-        if not self.is_paraphrase:
-            return self.text
-        return f'"{self.quote}"' if self.quote else ""
+        text = self.text
+        if self.is_paraphrase:
+            text = f'"{self.quote}"' if self.quote else ""
+        return f"{self.colleague}: {text}" if self.colleague and text else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ STATES = (QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED)
 ENDED = (DONE, FAILED, CANCELLED)
 UNATTENDED = ("plan", "service", "space_message")
 """Types of triggers whose runs nobody watches."""
+PLAIN = ("ask", "repl")
+"""Types of runs that are a person's own sessions."""
 APPROVAL = "approval"
 """Kind of a wait for a person's approval of a call, and of the signal with the answer."""
 REFUSED = "Refused calls:"

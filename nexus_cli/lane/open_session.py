@@ -37,8 +37,10 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     except NexusError as error:
         if options.require_save:
             raise
-        ledger = Ledger.open_for_reading(ledger_place()) if needs_ledger(options) else Ledger.open(None)
-        notices.append(in_memory_notice(error, "what follows" if needs_ledger(options) else "this session"))
+        if not needs_ledger(options):
+            return open_instead(error, notices)
+        ledger = Ledger.open_for_reading(ledger_place())
+        notices.append(f"{error.message}; what follows is kept in memory and lost when it ends")
         return ledger
     notices.extend(ledger.notices)
     return ledger
@@ -49,9 +51,15 @@ def needs_ledger(options: Options) -> bool:
     return options.require_save or bool(options.resume) or options.newest
 
 
-def in_memory_notice(error: NexusError, what: str = "this session") -> str:
-    """Return the notice for a ledger that cannot be written."""
-    return f"{error.message}; {what} is kept in memory and lost when it ends"
+def open_instead(error: NexusError, notices: list[str]) -> Ledger:
+    """Open the ledger in memory of a session whose own cannot be used; for one on a server, what is recorded is written
+    back later."""
+    place = ledger_place()
+    if isinstance(place, str):
+        notices.append(f"{error.message}; this session is kept on this machine until the server answers")
+        return Ledger.open_offline(place)
+    notices.append(f"{error.message}; this session is kept in memory and lost when it ends")
+    return Ledger.open(None)
 
 
 def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
@@ -20,8 +20,9 @@ _BIG = 1 << 20
 
 _FIND = "SELECT id FROM blobs WHERE hash = ?"
 _FIND_SHARED = f"{_FIND} AND (project, made_by) = (SELECT project, made_by FROM sessions WHERE key = ?)"
-_INSERT_SHARED = """INSERT INTO blobs (hash, codec, data, project, made_by)
-    SELECT ?, ?, ?, project, made_by FROM sessions WHERE key = ? ON CONFLICT DO NOTHING"""
+_PUT_SHARED = f"""WITH made AS (INSERT INTO blobs (hash, codec, data, project, made_by)
+    SELECT ?1, ?3, ?4, project, made_by FROM sessions WHERE key = ?2 ON CONFLICT DO NOTHING RETURNING id)
+    SELECT id FROM made UNION ALL {_FIND_SHARED.replace("hash = ?", "hash = ?1").replace("key = ?", "key = ?2")}"""
 
 
 def put(db: Database, session: int, data: bytes) -> int:
@@ -30,22 +31,30 @@ def put(db: Database, session: int, data: bytes) -> int:
     A text is stored once; on a server once for all sessions of one project and maker, so that a role learns nothing
     about sessions that it cannot see.
     """
+    return begin_put(db, session, data)()
+
+
+def begin_put(db: Database, session: int, data: bytes) -> Callable[[], int]:
+    """Store `data` as `put` does, and return a function that returns the blob id; see `Database.begin_query`."""
     digest = sha256(data).digest()
-    found = _find(db, session, digest)
-    if found:
-        return found
+    if not db.is_shared and (found := db.one(_FIND, digest)):
+        number = int(found[0])
+        return lambda: number
     packed = zlib.compress(data, 1 if len(data) > _BIG else 6)
     codec, stored = (_ZLIB, packed) if len(packed) < len(data) else (_PLAIN, data)
     if not db.is_shared:
-        return db.run("INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?)", digest, codec, stored)
-    made = db.run(_INSERT_SHARED, digest, codec, stored, session)
-    return made or _find(db, session, digest)  # another process has just stored the same
+        number = db.run("INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?)", digest, codec, stored)
+        return lambda: number
+    sent = db.begin_query(_PUT_SHARED, digest, session, codec, stored)
 
+    def blob() -> int:
+        found = sent() or db.all(_FIND_SHARED, digest, session)  # another process may have just stored the same
+        if not found:
+            what = "the session cannot continue"
+            raise NexusError("ledger", what, "it was deleted meanwhile", "Start a new session")
+        return int(found[0][0])
 
-def _find(db: Database, session: int, digest: bytes) -> int:
-    """Return the id of the blob with this hash that the session may use, 0 if there is none."""
-    found = db.one(_FIND_SHARED, digest, session) if db.is_shared else db.one(_FIND, digest)
-    return int(found[0]) if found else 0
+    return blob
 
 
 def put_text(db: Database, session: int, text: str) -> int:

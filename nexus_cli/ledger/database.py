@@ -122,8 +122,19 @@ class Database:
                 raise ledger_error(error, "the ledger could not be read") from error
             return found
 
+    def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
+        """Send a query inside `write()`, and return a function that returns its rows. A server answers several queries
+        that were sent before the first of their functions is called in one round trip."""
+        rows = self.all(sql, *values)
+        return lambda: rows
+
+    def constants(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query that never change once there are any; from a server each is read once."""
+        return self.all(sql, *values)
+
     def run(self, sql: str, *values: Any) -> int:
-        """Run one statement inside `write()` and return the row id that it inserted."""
+        """Run one statement inside `write()` and return the row id that it inserted. A server's error may be raised
+        only by the next query or the commit."""
         return self.connection.execute(sql, values).lastrowid or 0
 
     def many(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
@@ -142,6 +153,10 @@ class Database:
     def is_administrator(self) -> bool:
         """True if this connection may see every row of the ledger."""
         return True
+
+    def is_outage(self, error: NexusError) -> bool:
+        """True if `error` means that the server cannot be used now, whatever was to be written."""
+        return False
 
     @contextmanager
     def one_view(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from nexus_cli.core.entry import Entry, Kind, is_person
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import FixedValues
+from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lanes import Segment
@@ -32,7 +33,10 @@ def append(db: Database, lane: int, entry: Entry) -> None:
     next one.
     """
     session = lanes.session_of(db, lane)
-    last = lanes.last_id(db, lane)
+    newest = db.begin_query(lanes.LAST_ID, lane)
+    blob = blobs.begin_put(db, session, canonical(to_record(entry.message)))
+    last = next((int(row[0]) for row in newest()), entry.id)  # without a lane it is deleted, which `blob` raises
+    number = blob()
     if entry.id <= last:
         why = f"it already has an entry {entry.id}: another process continued it"
         raise NexusError("ledger", "the session cannot continue here", why, "Fork it with `nexus sessions fork`")
@@ -45,7 +49,7 @@ def append(db: Database, lane: int, entry: Entry) -> None:
         entry.at,
         entry.actor,
         str(entry.kind),
-        blobs.put_json(db, session, to_record(entry.message)),
+        number,
         replace_surrogates(entry.preamble),
         entry.tokens,
     )
@@ -119,10 +123,14 @@ def settle(db: Database, lane: int, fixed: Sequence[FixedValues]) -> None:
         return
     chain = lanes.ancestry(db, lane)
     ours = [segment for segment in chain if segment.session == chain[0].session]
-    for item in fixed:
-        home = next((s for s in chain if s.first <= item.entry <= s.last), None)
-        statement = "SELECT preamble, tokens, line FROM entries WHERE lane = ? AND id = ?"
-        row = db.one(statement, home.lane, item.entry) if home else None
+    homes = [next((s for s in chain if s.first <= item.entry <= s.last), None) for item in fixed]
+    statement = "SELECT preamble, tokens, line FROM entries WHERE lane = ? AND id = ?"
+    found = [
+        db.begin_query(statement, home.lane, item.entry) if home else list
+        for home, item in zip(homes, fixed, strict=True)
+    ]
+    for home, read_row, item in zip(homes, found, fixed, strict=True):
+        row = next(iter(read_row()), None)
         if home is None or row is None:
             raise ValueError(f"entry {item.entry} is sent but not recorded")
         value = (replace_surrogates(item.preamble), item.tokens, item.line)

@@ -85,10 +85,15 @@ def _row(db: Database, session: int, slot: WindowItem) -> tuple[int, str, int, s
 def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
     """Return the key of an epoch of the lane's session, or of one that it was forked from; None if unknown."""
     session = lanes.session_of(db, lane)
-    row = db.one("SELECT key FROM epochs WHERE session = ? AND id = ?", session, epoch_id) or db.one(
-        f"{_INHERITED} SELECT key FROM epochs JOIN line USING (key) WHERE id = ?", session, epoch_id
+    rows = db.constants(
+        f"{_INHERITED} SELECT key, 0 AS distance FROM epochs WHERE session = ? AND id = ?"
+        " UNION ALL SELECT key, 1 FROM epochs JOIN line USING (key) WHERE id = ? ORDER BY distance LIMIT 1",
+        session,
+        session,
+        epoch_id,
+        epoch_id,
     )
-    return int(row[0]) if row else None
+    return int(rows[0][0]) if rows else None
 
 
 def require_key(db: Database, lane: int, epoch_id: int) -> int:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import Fact, FactState, MemorySlot, fact_text
+from nexus_cli.core.memory import COLLEAGUE, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger.database import Database
 
@@ -23,6 +23,9 @@ _ID = re.compile(r"m([1-9][0-9]{0,17})")
 _COLUMNS = (
     "'m' || key, slot, text, at, state, actor, session, entry, quote, project,"
     " session <> '' AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = facts.session), accepted, replaces"
+)
+_COLUMNS_SHARED = _COLUMNS.replace(
+    "actor", f"CASE WHEN made_by = current_user THEN actor ELSE made_by || '{COLLEAGUE}' END"
 )
 
 
@@ -254,7 +257,8 @@ class FactTable:
         return [found[f"m{key}"] for key in keys if f"m{key}" in found]
 
     def _select(self, where: str, *values: Any) -> list[Fact]:
-        rows = self._db.all(f"SELECT {_COLUMNS} FROM facts WHERE {where}", *values)
+        columns = _COLUMNS_SHARED if self._db.is_shared else _COLUMNS
+        rows = self._db.all(f"SELECT {columns} FROM facts WHERE {where}", *values)
         return [
             Fact(
                 id_,

@@ -2,25 +2,42 @@
 
 The first commit that fails in any lane is reported once. The session is then copied into a database in memory with the
 same keys and ids, and all its lanes continue there. With `require_save` the failure is raised instead.
+
+If a server cannot be reached, what is recorded in memory also goes into a journal (`spool`), which is written back when
+the server can be reached again: by a later commit, at the end, or by the next command.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.core.clock import Clock, local_now
-from nexus_cli.core.entry import Drop, Epoch, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.services import FixedValues
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.open_database import connect_memory
+from nexus_cli.ledger.sessions import SessionInfo
+
+if TYPE_CHECKING:
+    from nexus_cli.ledger.spool import Spool, SpoolPlace
 
 T = TypeVar("T")
+
+LOCAL = 1 << 40
+"""Lanes that are opened in memory have higher ids than any lane of the ledger."""
+RETRY_SECONDS = 5.0
+"""Seconds after an attempt to write a journal back before the next one."""
+_PATIENCE = 10
+"""Factor of the time that an attempt took: a server that does not answer may not slow the session down."""
 
 _REACHED = """WITH RECURSIVE reached (id) AS (
     SELECT id FROM lanes WHERE session = ?1
@@ -75,7 +92,17 @@ class _Failover:
     """The database in use after a failed commit."""
     has_past: bool = True
     """False if `memory` has no copy of the session's past."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    spools: SpoolPlace | None = None
+    """Makes the journals of a server."""
+    info: SessionInfo | None = None
+    """The session as it was opened, if there may be a journal."""
+    spool: Spool | None = None
+    """The journal, while the server cannot be reached."""
+    lanes: dict[int, int] = field(default_factory=dict)
+    """Lanes on the server of those that were opened in memory."""
+    next_try: float = 0.0
+    """Time of the monotonic clock before which the journal is not written back."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
 
 class FailoverLog(LaneLog):
@@ -93,16 +120,34 @@ class FailoverLog(LaneLog):
         *,
         require_save: bool,
         warn: Callable[[str], None],
+        spools: SpoolPlace | None = None,
         shared: _Failover | None = None,
     ) -> None:
-        """Initialize; `shared` is the state of the main lane, for a side lane."""
+        """Initialize; `spools` makes the journals of a server, `shared` is the state of the main lane, for a side
+        lane."""
+        self._shared = shared or _Failover(0, 0)
         super().__init__(db, session, lane, clock)
         self._require_save = require_save
         self._warn = warn
-        self._in_memory = shared is not None and db is shared.memory
-        log = LaneLog(db, session, self.lane)
-        self._shared = shared or _Failover(log.last_drop(), log.next_epoch())
+        self._memory = self._shared.memory
+        """The database in memory in which this lane ends at its own last entry."""
+        log = LaneLog(self.db, session, self.lane)
         self._last = log.last_id()
+        if shared is None:
+            self._shared.drops, self._shared.epochs = log.last_drop(), log.next_epoch()
+            if spools is not None and not require_save:
+                self._shared.spools, self._shared.info = spools, log.session
+                if spools.is_offline:
+                    self._begin_spool()
+
+    @property
+    def lane(self) -> int:
+        """The lane in the current database."""
+        return self._shared.lanes.get(self._lane, self._lane)
+
+    @lane.setter
+    def lane(self, lane: int) -> None:
+        self._lane = lane
 
     @property
     def db(self) -> Database:
@@ -110,9 +155,9 @@ class FailoverLog(LaneLog):
         memory = self._shared.memory
         if memory is None:
             return self._database
-        if not self._in_memory:
+        if self._memory is not memory:
             _cut_lane(memory, self.session_id, self.lane, self._last)
-            self._in_memory = True
+            self._memory = memory
         return memory
 
     @property
@@ -120,16 +165,27 @@ class FailoverLog(LaneLog):
         """False once the ledger has failed, and if it is only read."""
         return self._shared.memory is None and self._database.writes
 
+    @property
+    def is_spooling(self) -> bool:
+        """True while the journal has what the server lacks."""
+        return self._shared.spool is not None
+
     def close(self) -> None:
-        """Close the database in memory, if there is one."""
-        if self._shared.memory is not None:
-            self._shared.memory.close()
+        """Write the journal back if the server answers, and close the database in memory, if there is one."""
+        shared = self._shared
+        with shared.lock:
+            self._return_to_server()
+            if shared.memory is not None:
+                shared.memory.close()
+            self._end_spool()
 
     def open_lane(self, agent: str, at_entry: int | None = None) -> LaneLog:
         """See `LaneLog`; both lanes swap their database together."""
-        lane = self._insert_lane(agent, at_entry)
+        with self._shared.lock:
+            lane = self._insert_lane(agent, at_entry)
+            self._spool("open_lane", (agent, at_entry), lane)
         return FailoverLog(
-            self.db,
+            self._database,
             self.session_id,
             lane,
             self._clock,
@@ -144,9 +200,15 @@ class FailoverLog(LaneLog):
         """Return the id of the newest entry, without a query."""
         return self._last
 
+    # Records, each of which goes into the journal, too
+
+    def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
+        """See `LaneLog`."""
+        self._record("append", entry, memos)
+
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         """See `LaneLog`."""
-        super().begin_epoch(epoch, left_out, memos)
+        self._record("begin_epoch", epoch, left_out, memos)
         self._shared.epochs = epoch.id + 1
 
     def next_epoch(self) -> int:
@@ -155,14 +217,59 @@ class FailoverLog(LaneLog):
 
     def next_drop(self) -> str:
         """See `LaneLog`."""
-        name = super().next_drop()
+        name = str(self._record("next_drop"))
         self._shared.drops = int(name[1:])
         return name
+
+    def record_drop(self, drop: Drop) -> None:
+        """See `LaneLog`."""
+        self._record("record_drop", drop)
+
+    def record_memo(self, memo: Memo) -> None:
+        """See `LaneLog`."""
+        self._record("record_memo", memo)
+
+    def record_start(self, call_id: str, name: str) -> None:
+        """See `LaneLog`."""
+        self._record("record_start", call_id, name)
+
+    def record_request(
+        self,
+        manifest: Manifest,
+        fixed: Sequence[FixedValues],
+        head_lines: Sequence[bytes],
+        with_preambles: Sequence[FixedValues] = (),
+    ) -> None:
+        """See `LaneLog`."""
+        self._record("record_request", manifest, fixed, head_lines, with_preambles)
+
+    def record_reply(
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+    ) -> None:
+        """See `LaneLog`."""
+        self._record("record_reply", entry, step, usage, finish, reported, sent)
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
         with suppress(NexusError):
-            super().note(path, digest, how)
+            self._record("note", path, digest, how)
+
+    def _record(self, name: str, *values: Any) -> Any:
+        """Call a method of `LaneLog`; if it wrote into memory because the server is gone, also into the journal."""
+        with self._shared.lock:
+            made = getattr(super(), name)(*values)
+            self._spool(name, values, made)
+        return made
+
+    def _spool(self, name: str, values: tuple[Any, ...], made: Any) -> None:
+        shared = self._shared
+        if shared.spool is None:
+            return
+        try:
+            shared.spool.add(self.lane, name, values, made)
+        except OSError as error:
+            self._end_spool()  # what it has can still be written back
+            self._warn(f"{error.strerror or error}; what follows is kept in memory and lost when the session ends")
 
     # The failure
 
@@ -171,6 +278,8 @@ class FailoverLog(LaneLog):
         return self._shared.has_past
 
     def _commit(self, write: Callable[[Database], T]) -> T:
+        if self._shared.spool is not None and time.monotonic() >= self._shared.next_try:
+            self._return_to_server()
         if self.is_saving:
             try:
                 with self._database.write():
@@ -193,12 +302,47 @@ class FailoverLog(LaneLog):
             return default
 
     def _fail_over(self, error: NexusError) -> None:
+        is_outage = self._database.is_outage(error)  # a diagnosis may reconnect
         problem = self._diagnose(error)
         if self._require_save or problem.kind != "ledger":
             raise problem from error
         if self._swap():
             what = "what follows" if problem is not error else "the session"
-            self._warn(f"{problem.message}; {what} continues in memory and is lost when it ends")
+            if problem is error and is_outage:
+                self._begin_spool()
+            kept = self._shared.spool
+            where = "in memory and is lost when it ends" if kept is None else f"in {kept.path} until the server answers"
+            self._warn(f"{problem.message}; {what} continues {where}")
+
+    def _begin_spool(self) -> None:
+        shared = self._shared
+        if shared.spools is not None and shared.info is not None:
+            with suppress(OSError):
+                shared.spool = shared.spools.open(shared.info)
+                shared.next_try = time.monotonic() + RETRY_SECONDS
+
+    def _end_spool(self) -> None:
+        if self._shared.spools is not None:
+            self._shared.spools.close(self.session_id)
+        self._shared.spool = None
+
+    def _return_to_server(self) -> None:
+        """Write the journal back and continue on the server; nothing changes if that fails."""
+        shared = self._shared
+        with shared.lock:
+            if shared.spools is None or shared.spool is None or shared.memory is None:
+                return
+            begun = time.monotonic()
+            try:
+                found = shared.spools.write_back(self._database, self.session_id)
+            except (NexusError, ValueError, OSError):
+                took = time.monotonic() - begun
+                shared.next_try = time.monotonic() + max(RETRY_SECONDS, _PATIENCE * took)
+                return
+            shared.spool = None
+            shared.lanes |= found
+            shared.memory.close()
+            shared.memory, shared.has_past = None, True
 
     def _diagnose(self, error: NexusError) -> NexusError:
         """Return `error`, or a clearer one if the session was deleted, which shows in many ways."""
@@ -224,6 +368,8 @@ class FailoverLog(LaneLog):
                 memory = Database(connect_memory())
                 _make_empty_session(memory, self.session_id, shared.drops, shared.epochs)
                 shared.has_past = False
+            with memory.write():
+                memory.set_last_number("lanes", LOCAL)
             shared.memory = memory
         return True
 

@@ -64,6 +64,7 @@ class LaneLog:
         self.session_id = session
         self.lane = sessions.info(db, session).main_lane if lane is None else lane
         self._sent = _SentEntries()
+        self._counts: dict[tuple[str, bytes], int] | None = None
         self._last = 0
         """Id of the newest entry that was recorded here."""
         self._finish = 0, ""
@@ -134,9 +135,10 @@ class LaneLog:
         lane."""
 
         def write(db: Database) -> None:
+            notes = [lanes.begin_note(db, self.lane, memo) for memo in memos]
             entries.append(db, self.lane, entry)
-            for memo in memos:
-                lanes.record_note(db, self.lane, memo)
+            for memo, record_note in zip(memos, notes, strict=True):
+                record_note()
                 if memo.kind == sessions.SHOWN:
                     sessions.set_first_text(db, self.lane, str(memo.value["text"]))
                 elif memo.kind in (sessions.WAIT, sessions.TAKEN):
@@ -224,10 +226,11 @@ class LaneLog:
         """Record a reply, if it deserves an entry, and the outcome of its request, in one commit."""
 
         def write(db: Database) -> None:
+            before = requests.begin_outcome(db, self.lane, step)
             if entry is not None:
                 entries.append(db, self.lane, entry)
             if self._has_past:
-                requests.record_outcome(db, self.lane, step, usage, finish, reported, sent)
+                requests.record_outcome(db, self.lane, step, usage, finish, reported, sent, before)
 
         self._commit(write)
         if entry is not None:
@@ -338,9 +341,16 @@ class LaneLog:
         self._query(lambda db: token_stats.calibrate(db, model, value), None)
 
     def stored_count(self, encoding: str, digest: bytes) -> int | None:
-        """Return the stored token count of a text, or None."""
+        """Return the stored token count of a text, or None. From a server the session's counts are read once."""
+        if self.db.is_shared:
+            if self._counts is None:
+                none = dict[tuple[str, bytes], int]()
+                self._counts = self._query(lambda db: token_stats.counts_of(db, self._session_key(db)), none)
+            return self._counts.get((encoding, digest[: token_stats.DIGEST]))
         return self._query(lambda db: token_stats.stored_count(db, encoding, digest), None)
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a token count with the next transaction; it may be lost."""
+        if self._counts is not None:
+            self._counts[encoding, digest[: token_stats.DIGEST]] = tokens
         self._query(lambda db: token_stats.store_count(db, self._session_key(db), encoding, digest, tokens), None)

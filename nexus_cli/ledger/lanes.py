@@ -7,11 +7,12 @@ Nothing is copied.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
 
@@ -34,7 +35,7 @@ class Segment:
 
 def ancestry(db: Database, lane: int) -> Sequence[Segment]:
     """Return the segments that `lane` shows, its own first; `NexusError("ledger", ...)` if there is no such lane."""
-    rows = db.all(
+    rows = db.constants(
         f"""WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
             SELECT 0, id, session, parent, parent_entry, ?, sent FROM lanes WHERE id = ?
             UNION ALL
@@ -52,10 +53,10 @@ def ancestry(db: Database, lane: int) -> Sequence[Segment]:
 
 def session_of(db: Database, lane: int) -> int:
     """Return the key of the session that owns `lane`; `NexusError("ledger", ...)` if it was deleted."""
-    row = db.one("SELECT session FROM lanes WHERE id = ?", lane)
-    if row is None or row[0] is None:
+    rows = db.constants("SELECT session FROM lanes WHERE id = ? AND session IS NOT NULL", lane)
+    if not rows:
         raise NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
-    return int(row[0])
+    return int(rows[0][0])
 
 
 def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int | None, entry: int) -> int:
@@ -93,12 +94,13 @@ def agent_of(db: Database, lane: int) -> str:
     return str(row[0]) if row else ""
 
 
+LAST_ID = "SELECT coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry) FROM lanes WHERE id = ?"
+"""Query of the newest entry of a lane."""
+
+
 def last_id(db: Database, lane: int) -> int:
     """Return the id of the newest entry that `lane` shows, 0 if there is none."""
-    row = db.one(
-        "SELECT coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry) FROM lanes WHERE id = ?",
-        lane,
-    )
+    row = db.one(LAST_ID, lane)
     return int(row[0]) if row else 0
 
 
@@ -129,15 +131,15 @@ def epoch_at(db: Database, lane: int, entry: int) -> int | None:
 
 def record_note(db: Database, lane: int, memo: Memo) -> None:
     """Record a note about `lane`; inside a transaction."""
-    blob = blobs.put_text(db, session_of(db, lane), json.dumps(dict(memo.value), ensure_ascii=False))
-    db.run(
-        "INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, ?)",
-        lane,
-        memo.entry,
-        memo.kind,
-        memo.at,
-        blob,
-    )
+    begin_note(db, lane, memo)()
+
+
+def begin_note(db: Database, lane: int, memo: Memo) -> Callable[[], None]:
+    """Store the text of a note, inside a transaction; the function that is returned records the note."""
+    text = replace_surrogates(json.dumps(dict(memo.value), ensure_ascii=False)).encode()
+    blob = blobs.begin_put(db, session_of(db, lane), text)
+    insert = "INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, ?)"
+    return lambda: db.many(insert, [(lane, memo.entry, memo.kind, memo.at, blob())])
 
 
 def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:

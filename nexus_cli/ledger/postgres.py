@@ -13,15 +13,19 @@ What keeps the invariants where several processes write at once:
 
 A lost connection is reopened once, between transactions, and its locks are taken again first. The server rolls back the
 interrupted transaction. If COMMIT was interrupted, we ask the server for its outcome.
+
+A transaction is a pipeline: only a statement whose rows are read waits for the server. An entry costs two round trips:
+what is read, then what is written with the COMMIT.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -32,13 +36,17 @@ from nexus_cli.config.database_url import hide_password
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import database
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.postgres_connection import KEYS, open_connection, server_error, translate
+from nexus_cli.ledger.postgres_connection import KEYS, open_connection, returns_key, server_error, translate
 
 PATIENCE = 10.0
 """Seconds to wait for the server to release what a lost connection left."""
 _HOLD_PAUSES = (0.0, 0.05, 0.2)
 """Seconds before each attempt to lock a session: a server needs a moment to notice that a process was killed."""
 _CHANNEL = "nexus"
+_OPEN = "open"
+"""Stands for the id of a transaction until that is known."""
+_MOST_QUEUED = 100
+"""Rows after which the server's answers are awaited, so that they do not pile up."""
 _OWN_BACKEND = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 
 
@@ -74,7 +82,10 @@ class PostgresDatabase(Database):
         """The error that ended all use of this connection."""
         self._backend: tuple[Any, ...] = ()
         self._listener: psycopg.Connection[Any] | None = None
+        self._pipeline = ExitStack()
+        """The pipeline of the open transaction."""
         self._zone = ""
+        self._constants: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         self._server, self.writes = self._connect()
 
     # The connection
@@ -121,6 +132,11 @@ class PostgresDatabase(Database):
         if self._ended is not None:
             raise self._ended
 
+    def is_outage(self, error: NexusError) -> bool:
+        """See `Database`: also for a server that only reads, is full or was lost within a commit."""
+        refused = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InternalError)
+        return self._ended is None and (self._is_lost or refused)
+
     def is_administrator(self) -> bool:
         """True if row-level security hides nothing from this role: it owns the tables or has a higher role."""
         row = self.one(
@@ -160,19 +176,31 @@ class PostgresDatabase(Database):
         with self._lock:
             return self._read(sql, values).fetchone()
 
+    def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
+        """See `Database`."""
+        return self._execute(sql, values).fetchall
+
+    def constants(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """See `Database`."""
+        if not (found := self._constants.get((sql, *values), [])) and (found := self.all(sql, *values)):
+            self._constants[sql, *values] = found
+        return found
+
     def run(self, sql: str, *values: Any) -> int:
         """See `Database`."""
         cursor = self._execute(sql, values)
-        row = cursor.fetchone() if cursor.description else None
-        return int(row[0]) if row and isinstance(row[0], int) else 0
+        row = cursor.fetchone() if returns_key(sql) else None
+        return int(row[0]) if row else 0
 
     def many(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
         """See `Database`; the rows are sent together."""
         cursor: psycopg.RawCursor[Any] = psycopg.RawCursor(self._server)
         cursor.executemany(translate(sql), rows)
+        if len(rows) > _MOST_QUEUED:
+            self._execute("SELECT 1", ()).fetchall()
 
     def _count_changed(self, sql: str, values: tuple[Any, ...]) -> int:
-        return self._execute(sql, values).rowcount
+        return len(self._execute(f"{sql} RETURNING 1", values).fetchall())
 
     # Transactions
 
@@ -184,12 +212,20 @@ class PostgresDatabase(Database):
         with self._lock:
             self._require_open()
             try:
-                self._begin(alone)
-                self._check_guard()
-                yield
-                for sql, values in self._pending:
-                    self._execute(sql, values)
-                self._commit()
+                self._reconnect_if_lost()
+                try:
+                    with self._in_pipeline():
+                        number = self._begin(alone)
+                        self._check_guard()
+                        yield
+                        for sql, values in self._pending:
+                            self._execute(sql, values)
+                        self._transaction = number()
+                        database.commit(self)
+                except psycopg.OperationalError:
+                    is_sent = self._transaction not in ("", _OPEN)
+                    if not is_sent or not self._is_lost or not self._was_committed():
+                        raise
                 self._pending.clear()
             except psycopg.Error as error:
                 self._rollback()
@@ -200,29 +236,40 @@ class PostgresDatabase(Database):
             finally:
                 self._transaction = ""
 
-    def _begin(self, alone: bool) -> None:
-        """Begin a transaction in one message: take the ledger's lock and read the transaction id."""
-        shared = "" if alone else "_shared"
-        begin = f"BEGIN; SELECT pg_current_xact_id()::text, pg_advisory_xact_lock{shared}({_LEDGER})"
-        try:
-            cursor = self._server.execute(begin)
-        except psycopg.OperationalError:
-            if not self._is_lost:
-                raise
-            self._reconnect()
-            cursor = self._server.execute(begin)
-        while cursor.nextset():
-            pass
-        row = cursor.fetchone()
-        assert row is not None, "a SELECT without a table is one row"
-        self._transaction = row[0]
+    @contextmanager
+    def _in_pipeline(self) -> Iterator[None]:
+        """Queue what is sent in the block, until `execute`, which ends the pipeline and waits for everything."""
+        with ExitStack() as self._pipeline:
+            if psycopg.Pipeline.is_supported():
+                self._pipeline.enter_context(self._server.pipeline())
+            yield
 
-    def _commit(self) -> None:
-        try:
-            database.commit(self._server)
-        except psycopg.OperationalError:
-            if not self._is_lost or not self._was_committed():
-                raise
+    def _reconnect_if_lost(self) -> None:
+        """Notice, without asking the server, that it has closed the connection, and open it again."""
+        with suppress(psycopg.Error, OSError, ValueError):
+            while not self._is_lost and select.select([self._server.fileno()], [], [], 0)[0]:
+                self._server.pgconn.consume_input()
+        if self._is_lost:
+            self._reconnect()
+
+    def _begin(self, alone: bool) -> Callable[[], str]:
+        """Begin a transaction and take the ledger's lock; return a function that returns its id."""
+        self._transaction, shared = _OPEN, "" if alone else "_shared"
+        self._server.execute("BEGIN")
+        sql = f"SELECT pg_current_xact_id()::text, pg_advisory_xact_lock{shared}({_LEDGER})"
+        cursor = self._server.execute(sql)
+
+        def number() -> str:
+            row = cursor.fetchone()
+            assert row is not None, "a SELECT without a table is one row"
+            return str(row[0])
+
+        return number
+
+    def execute(self, sql: str) -> None:
+        """Run a statement and wait for its outcome, for `database.commit`."""
+        self._server.execute(sql)
+        self._pipeline.close()
 
     def _was_committed(self) -> bool:
         """True if the interrupted commit took place; raise `NexusError("ledger", ...)` if that cannot be found out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from functools import lru_cache
@@ -87,10 +88,15 @@ def translate(sql: str) -> str:
         count += 1
         return f"${match[1] or count}"
 
-    sql = _PLACEHOLDER.sub(number, sql)
+    numbered = _PLACEHOLDER.sub(number, sql)
     insert = _INSERT.match(sql)
-    key = KEYS.get(insert[1]) if insert else None
-    return f"{sql} RETURNING {key}" if key else sql
+    return f"{numbered} RETURNING {KEYS[insert[1]]}" if insert and returns_key(sql) else numbered
+
+
+def returns_key(sql: str) -> bool:
+    """True if `translate` lets a statement return the key that it inserts."""
+    insert = _INSERT.match(sql)
+    return insert is not None and insert[1] in KEYS
 
 
 class _TextDumper(StrDumperUnknown):
@@ -130,6 +136,9 @@ def server_error(error: BaseException, what: str, url: str) -> NexusError:
     hint = next((hint for part, hint in _HINTS.items() if part in text), "Check the server and ledger.url")
     return NexusError("ledger", what, text[:300], hint)
 
+
+# Else a pipeline that ends because its connection is lost prints a warning.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 RETRY_AT: dict[str, float] = {}
 """By address: the time before which no connection is attempted."""

@@ -11,10 +11,13 @@ from nexus_cli.core.entry import Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import FixedValues
 from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, entries, epochs, lanes, sessions
 from nexus_cli.ledger.database import Database
 
 T = TypeVar("T")
+
+_LAST_STEP = "SELECT max(step) FROM requests WHERE lane = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,13 @@ def record(
 
     Raises `ValueError` if the step is not the next one, or an entry was settled differently before.
     """
-    expected = last_step(db, lane) + 1
+    newest = db.begin_query(_LAST_STEP, lane)
+    epoch, session = epochs.require_key(db, lane, manifest.epoch), lanes.session_of(db, lane)
+    blob = blobs.begin_put(db, session, canonical(dict(manifest.arguments)))
+    entries.settle(db, lane, fixed)
+    expected = int(newest()[0][0] or 0) + 1
     if manifest.step != expected:
         raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
-    epoch, session = epochs.require_key(db, lane, manifest.epoch), lanes.session_of(db, lane)
-    entries.settle(db, lane, fixed)
     epochs.settle_head(db, epoch, head_lines, with_preambles)
     db.run(
         "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
@@ -69,7 +74,7 @@ def record(
         manifest.step,
         epoch,
         manifest.last,
-        blobs.put_json(db, session, dict(manifest.arguments)),
+        blob(),
         bytes.fromhex(manifest.sha256),
         manifest.estimate,
         manifest.at,
@@ -78,20 +83,28 @@ def record(
     db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
 
 
+def begin_outcome(db: Database, lane: int, step: int) -> Callable[[], list[tuple[Any, ...]]]:
+    """Begin to read the recorded outcome of request `step`, for `record_outcome`."""
+    columns = "finish, reported, input, output, cache_read, cache_write, reasoning, cost"
+    return db.begin_query(f"SELECT {columns} FROM requests WHERE lane = ? AND step = ?", lane, step)
+
+
 def record_outcome(
-    db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+    db: Database,
+    lane: int,
+    step: int,
+    usage: Usage,
+    finish: str,
+    reported: bool,
+    sent: str,
+    before: Callable[[], list[tuple[Any, ...]]],
 ) -> None:
-    """Record the outcome of request `step`; inside a transaction.
+    """Record the outcome of request `step`; inside a transaction, with what `begin_outcome` returned.
 
     Raises `ValueError` if it was not sent, or has another outcome already.
     """
     value = (finish, int(reported), *_columns(usage))
-    row = db.one(
-        "SELECT finish, reported, input, output, cache_read, cache_write, reasoning, cost FROM requests"
-        " WHERE lane = ? AND step = ?",
-        lane,
-        step,
-    )
+    row = next(iter(before()), None)
     if row == value:
         return
     if row is None or row[0] is not None:
@@ -120,7 +133,7 @@ def finish_of(db: Database, lane: int, entry: int) -> str:
 
 def last_step(db: Database, lane: int) -> int:
     """Return the number of requests that `lane` has sent."""
-    row = db.one("SELECT max(step) FROM requests WHERE lane = ?", lane)
+    row = db.one(_LAST_STEP, lane)
     return int(row[0]) if row and row[0] is not None else 0
 
 

@@ -17,6 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import (
     CANCELLED,
     ENDED,
+    PLAIN,
     QUEUED,
     RUNNING,
     UNATTENDED,
@@ -303,11 +304,19 @@ class RunTable:
         found = "SELECT DISTINCT run FROM signals WHERE kind = ? AND substr(value, 1, ?) = ? ORDER BY run"
         return [int(key) for (key,) in self._db.all(found, kind, len(text), text)]
 
+    def origin(self, run: Run) -> tuple[bool, str, Mapping[str, Any] | None]:
+        """Return True if nobody else could have written the row of `run` in a shared ledger, its project, and the
+        options of its agent if that is this role's own."""
+        row = self._db.one("SELECT project, made_by = current_user FROM runs WHERE key = ?", run.key)
+        project, is_made_here = row or ("", False)
+        agent = self._db.one("SELECT options FROM entities WHERE key = ? AND made_by = current_user", run.entity)
+        return bool(is_made_here and not project), str(project), json.loads(agent[0]) if agent else None
+
     def spent_since(self, at: str, **where: Any) -> float:
-        """Return the dollars that unattended runs have cost since a time, open runs included; `where` as in
-        `list_runs`."""
+        """Return the dollars that unattended runs, in a shared ledger all runs, have cost since a time, open runs
+        included; `where` as in `list_runs`."""
         tests = "".join(f" AND r.{name} = ?" for name in where)
-        types = ", ".join(f"'{one}'" for one in UNATTENDED)
+        types = ", ".join(f"'{one}'" for one in (*UNATTENDED, *(PLAIN if self._db.is_shared else ())))
         row = self._db.one(
             f"""WITH RECURSIVE paid (key, id) AS (
                 SELECT s.key, s.id FROM sessions s JOIN runs r ON r.session = s.id

@@ -113,12 +113,13 @@ def create(
     parent: str | None = None,
     spawner: str | None = None,
     worktree: str = "",
+    id_: str = "",
 ) -> tuple[int, str]:
-    """Create a session without lanes, inside a transaction, and return its key and id.
+    """Create a session without lanes, inside a transaction, and return its key and id: `id_` or a new one.
 
     Raises `NexusError("usage", ...)` if the name is taken.
     """
-    session = ulid(at)
+    session = id_ or ulid(at)
     key = db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, spawner,"
         f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {db.next_use})",
@@ -375,6 +376,12 @@ def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
 def set_first_text(db: Database, lane: int, text: str) -> None:
     """Replace the first message in listings by `text` if it is the newest one; inside a transaction."""
     db.run("UPDATE sessions SET first_text = ? WHERE main = ? AND turns = 1", text[:FIRST_TEXT], lane)
+
+
+def makers_of(db: Database, wanted: Sequence[str]) -> dict[str, str]:
+    """Return the role whose each session is, by its id, on a server."""
+    places = ", ".join("?" * len(wanted))
+    return dict(db.all(f"SELECT id, made_by FROM sessions WHERE id IN ({places})", *wanted)) if wanted else {}
 
 
 def add_cost(db: Database, key: int, usage: Usage) -> None:

@@ -99,6 +99,20 @@ class SpaceTable:
             raise NexusError("usage", f"ent-{key}", "there is nobody of this id")
         return _entity(row)
 
+    def own_role(self) -> str:
+        """Return the role of this connection on a server, "" for a file."""
+        rows = self._db.constants("SELECT current_user") if self._db.is_shared else []
+        return str(rows[0][0]) if rows else ""
+
+    def is_own(self, entity: Entity) -> bool:
+        """True if this role may act as `entity`: as the person of its name, and as an agent that it made. In a file
+        everybody is the person's own."""
+        if not self._db.is_shared:
+            return True
+        if entity.kind != AGENT:
+            return fold_name(entity.name) == fold_name(self.own_role())
+        return self._db.one("SELECT 1 FROM entities WHERE key = ? AND made_by = current_user", entity.key) is not None
+
     # Spaces
 
     def create(self, name: str, at: str, *, project: str = "", members: Sequence[Entity] = ()) -> Space:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nexus_cli.ledger.plans import PlanTable
     from nexus_cli.ledger.runs import RunTable
     from nexus_cli.ledger.spaces import SpaceTable
+    from nexus_cli.ledger.spool import SpoolPlace
 
 
 class _ServerLock:
@@ -63,6 +64,8 @@ class Ledger:
         """Notices for the person about the opening, one line each."""
         self.writes = db.writes
         """False if it is read-only: its sessions are recorded elsewhere."""
+        self.spools: SpoolPlace | None = None
+        """Makes the journals of sessions while the server cannot be reached; None for a file."""
 
     @classmethod
     def open(cls, place: LedgerPlace | None) -> Ledger:
@@ -95,7 +98,22 @@ class Ledger:
         except ImportError as error:
             what, why = f"the ledger {shown_place(url)} cannot be opened", f"psycopg cannot be imported ({error})"
             raise NexusError("ledger", what, why, "Install it: pip install 'nexus-cli[team]'") from error
-        return cls(open_server(url), url, [])
+        from nexus_cli.ledger.spool import SpoolPlace, write_back_all  # noqa: PLC0415  (as above)
+
+        ledger = cls(open_server(url), url, [])
+        ledger.spools = SpoolPlace(url)
+        if ledger.writes:
+            ledger.notices += write_back_all(ledger.db, url)
+        return ledger
+
+    @classmethod
+    def open_offline(cls, url: str) -> Ledger:
+        """Open a ledger in memory, whose sessions are written to the server at `url` when it can be reached again."""
+        from nexus_cli.ledger.spool import SpoolPlace  # noqa: PLC0415  (a file needs none)
+
+        ledger = cls.open(None)
+        ledger.spools = SpoolPlace(url, is_offline=True)
+        return ledger
 
     @classmethod
     def open_for_reading(cls, place: LedgerPlace) -> Ledger:

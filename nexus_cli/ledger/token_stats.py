@@ -8,7 +8,7 @@ from dataclasses import replace
 from nexus_cli.core.services import Calibration
 from nexus_cli.ledger.database import Database
 
-_DIGEST = 16
+DIGEST = 16
 """Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
 
 
@@ -45,11 +45,17 @@ def calibrate(db: Database, model: str, value: Calibration) -> None:
 
 def stored_count(db: Database, encoding: str, digest: bytes) -> int | None:
     """Return the stored token count of a text, or None."""
-    row = db.one("SELECT tokens FROM counts WHERE digest = ? AND encoding = ?", digest[:_DIGEST], encoding)
+    row = db.one("SELECT tokens FROM counts WHERE digest = ? AND encoding = ?", digest[:DIGEST], encoding)
     return int(row[0]) if row else None
+
+
+def counts_of(db: Database, session: int) -> dict[tuple[str, bytes], int]:
+    """Return all stored counts of a session by encoding and digest."""
+    rows = db.all("SELECT encoding, digest, tokens FROM counts WHERE session = ?", session)
+    return {(encoding, bytes(digest)): int(tokens) for encoding, digest, tokens in rows}
 
 
 def store_count(db: Database, session: int, encoding: str, digest: bytes, tokens: int) -> None:
     """Store a count with the next transaction; it is deleted with the session."""
     statement = "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-    db.run_later(statement, digest[:_DIGEST], encoding, tokens, session)
+    db.run_later(statement, digest[:DIGEST], encoding, tokens, session)

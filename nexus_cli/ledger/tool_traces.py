@@ -7,9 +7,6 @@ from nexus_cli.core.services import SeenFile
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
 
-_USES = ("read", "changed", "created")
-"""Uses of a file by a session, from weakest to strongest."""
-
 
 def file_digest(db: Database, session: int, path: str) -> str | None:
     """Return the hash of the file at `path` when this session last read or wrote it, or None."""
@@ -20,19 +17,19 @@ def file_digest(db: Database, session: int, path: str) -> str | None:
 def note_file(db: Database, lane: int, path: str, digest: str, how: str, at: str) -> None:
     """Record the hash of the file at `path`, and its strongest use; inside a transaction."""
     session = lanes.session_of(db, lane)
-    main = db.one("SELECT main FROM sessions WHERE key = ?", session)
-    entry = lanes.last_id(db, main[0] if main else lane)
-    row = db.one("SELECT how FROM files WHERE session = ? AND path = ?", session, _bytes(path))
-    how = max(how, row[0] if row else how, key=_USES.index)
+    newest = "coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry)"
+    strongest = "CASE WHEN files.how = 'created' OR excluded.how = 'read' THEN files.how ELSE excluded.how END"
     db.run(
-        "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session, path)"
-        " DO UPDATE SET digest = excluded.digest, how = excluded.how, at = excluded.at, entry = excluded.entry",
+        f"INSERT INTO files SELECT ?, ?, ?, ?, ?, {newest} FROM lanes"
+        " WHERE id = coalesce((SELECT main FROM sessions WHERE key = ?), ?) ON CONFLICT (session, path)"
+        f" DO UPDATE SET digest = excluded.digest, how = {strongest}, at = excluded.at, entry = excluded.entry",
         session,
         _bytes(path),
         digest,
         how,
         at,
-        entry,
+        session,
+        lane,
     )
 
 
@@ -63,8 +60,8 @@ def record_start(db: Database, lane: int, call: str, name: str, at: str) -> None
     lanes.session_of(db, lane)
     if was_started(db, lane, call):
         raise NexusError("ledger", f"the call {call} cannot start", "it was started before and may have run")
-    entry = lanes.last_id(db, lane)
-    db.run("INSERT INTO started (lane, call, name, at, entry) VALUES (?, ?, ?, ?, ?)", lane, call, name, at, entry)
+    insert = "INSERT INTO started (lane, call, name, at, entry)"
+    db.run(f"{insert} SELECT ?, ?, ?, ?, ({lanes.LAST_ID})", lane, call, name, at, lane)
 
 
 def was_started(db: Database, lane: int, call: str) -> bool:
@@ -72,5 +69,7 @@ def was_started(db: Database, lane: int, call: str) -> bool:
 
     Later calls of an ancestor have the same ids, because both lanes continue counting from the fork.
     """
-    statement = "SELECT 1 FROM started WHERE lane = ? AND call = ? AND entry <= ?"
-    return any(db.one(statement, segment.lane, call, segment.last) for segment in lanes.ancestry(db, lane))
+    chain = lanes.ancestry(db, lane)
+    shown = " OR ".join(["(lane = ? AND entry <= ?)"] * len(chain))
+    values = [value for segment in chain for value in (segment.lane, segment.last)]
+    return db.one(f"SELECT 1 FROM started WHERE call = ? AND ({shown})", call, *values) is not None

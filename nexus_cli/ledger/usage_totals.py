@@ -42,6 +42,24 @@ def list_totals(db: Database, since: str, *, local: bool) -> list[UsageTotal]:
     return [UsageTotal(row[0], row[1], row[2], _owner(row[3], owners), UsageSum(*row[4:])) for row in rows]
 
 
+_NAMES = {
+    "person": "SELECT key, made_by FROM sessions",
+    "agent": "SELECT s.key, e.name FROM runs r JOIN sessions s ON s.id = r.session JOIN entities e ON e.key = r.entity",
+    "plan": "SELECT s.key, coalesce(nullif(p.name, ''), 'plan-' || r.plan) FROM runs r JOIN sessions s"
+    " ON s.id = r.session LEFT JOIN plans p ON p.key = r.plan WHERE r.plan IS NOT NULL",
+}
+"""By `BY`: a query of the names by session key."""
+BY = tuple(_NAMES)
+"""Whose usage can be summed: that of a person (a role of the server), an agent of spaces, a plan."""
+
+
+def names_of_sessions(db: Database, by: str) -> dict[int, str]:
+    """Return the name of whose each session is, by its key; `by` is one of `BY`. A file has only one person: {}."""
+    if by == "person" and not db.is_shared:
+        return {}
+    return {int(key): str(name) for key, name in db.all(_NAMES[by])}
+
+
 def _worker_owners(db: Database) -> dict[int, int]:
     """Return the key of each worker's parent session, by the worker's key."""
     rows = db.all("SELECT w.key, p.key FROM sessions w JOIN sessions p ON p.id = w.spawner WHERE w.spawner IS NOT NULL")

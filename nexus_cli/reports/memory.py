@@ -56,6 +56,8 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
         if fact.entry and not fact.deleted:
             place = known.setdefault(fact.session, _place(ledger, fact.session, here))
         source = f"{place}, message {fact.entry}" if place else _typed(fact)
+        if fact.colleague:
+            source = place = fact.source
         told = {"told_in": find_sessions_with(ledger.db, fact)} if forgotten else {}
         said = {"statement": fact.statement, "waits": fact.waits}
         rows.append(asdict(fact) | said | {"source": source, "place": place or source} | told)

@@ -19,6 +19,7 @@ from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.ledger.search import search
+from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.reports.text.lines import Value, cut_line, filled, folded, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers, worker_lines
 from nexus_cli.session.session import Session
@@ -79,9 +80,12 @@ def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: 
 
 def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: int) -> SessionsReport:
     short = ledger.short_ids([info.id for info in found])
-    values: list[ListedSession] = [
-        {**session_value(info), "short": end} for info, end in zip(found, short, strict=True)
-    ]
+    shown = zip(found, short, strict=True)
+    values = [cast("ListedSession", {**session_value(info), "short": end}) for info, end in shown]
+    if ledger.db.is_shared:
+        makers = makers_of(ledger.db, [info.id for info in found])
+        for value in values:
+            value["person"] = makers[value["id"]]
     return {"version": 1, "sessions": values, "total": total, "runs": runs}
 
 
@@ -204,12 +208,13 @@ def sessions_text(value: Value, width: int) -> str:
     if not sessions:
         text = "No sessions here yet."
         return "\n".join(filled(f"{text} {left or '`nexus sessions list --all` lists those of other folders.'}", width))
-    rows = [("id", "last used", "turns", "what")]
+    rows, persons = [("id", "last used", "turns", "what")], len({s.get("person") for s in sessions})
     for s in sessions:
         what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"
         named = s["id"] if width >= WIDE else s.get("short", s["id"])
         run = "ask: " if s.get("front") == "ask" else ""
-        place = f"-w {s['worktree']}: " if s.get("worktree") else ""
+        place = f"{s['person']}: " if persons > 1 else ""
+        place += f"-w {s['worktree']}: " if s.get("worktree") else ""
         rows.append((str(named), when(s.get("updated")), number(s.get("turns")), cut_line(place + run + what, TITLE)))
     return "\n".join([*table(rows, width, right=(2,)), *(["", *filled(left, width)] if left and width < WIDE else ())])
 

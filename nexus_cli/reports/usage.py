@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.usage_totals import UsageTotal, list_totals
+from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sessions
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural, share
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import (
         UsageByDay,
         UsageByModel,
+        UsageByName,
         UsageByProject,
         UsageReport,
         UsageSumObject,
     )
 
+UsageBy = Literal["person", "agent", "plan"]
 FIGURES = ("requests", "input", "cached", "output", "cost")
 BAR, WITH_BARS = 20, 80
 """Cells of a day's bar, and the least width for it."""
@@ -30,11 +32,13 @@ DAYS, PROJECTS = 30, 20
 """Most days and projects that are listed."""
 
 
-def usage_report(ledger: Ledger, since: datetime | None = None, *, local: bool = False) -> UsageReport:
+def usage_report(
+    ledger: Ledger, since: datetime | None = None, *, local: bool = False, by: UsageBy | None = None
+) -> UsageReport:
     """Return the sums of every request in the ledger since a moment; `zone` says whose days they are counted by.
 
     A fork counts only its own requests. An unanswered request counts but adds nothing. An unknown price makes a
-    `cost_usd` None; `known_usd` sums the known ones.
+    `cost_usd` None; `known_usd` sums the known ones. With `by` there are also sums by person, agent or plan.
     """
     start = "" if since is None else format_utc(since)
     totals = list_totals(ledger.db, start, local=local)
@@ -45,7 +49,7 @@ def usage_report(ledger: Ledger, since: datetime | None = None, *, local: bool =
     projects: list[UsageByProject] = [
         {"project": project, **_sum(rows)} for project, rows in _group(totals, lambda one: one.project)
     ]
-    return {
+    report: UsageReport = {
         "version": 1,
         "zone": "local" if local else "UTC",
         "since": start or None,
@@ -54,6 +58,14 @@ def usage_report(ledger: Ledger, since: datetime | None = None, *, local: bool =
         "models": sorted(models, key=_most_first),
         "projects": sorted(projects, key=_most_first),
     }
+    if by is not None:
+        names = names_of_sessions(ledger.db, by)
+        nobody = "you" if by == "person" else ""
+        named: list[UsageByName] = [
+            {"name": name, **_sum(rows)} for name, rows in _group(totals, lambda one: names.get(one.session, nobody))
+        ]
+        report |= {"by": by, "named": sorted(named, key=_most_first)}
+    return report
 
 
 def _group(totals: Sequence[UsageTotal], key: Callable[[UsageTotal], str]) -> Iterable[tuple[str, list[UsageTotal]]]:
@@ -92,6 +104,9 @@ def usage_text(value: Value, width: int) -> str:
     lines += block("by project", usage_rows("project", projects), width)
     if hidden := len(value["projects"]) - len(projects):
         lines += filled(f"{plural(hidden, 'project')} with less not listed: --json has all", width, "  ")
+    if by := value.get("by"):
+        named = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
+        lines += block(f"by {by}", usage_rows(by, named), width)
     lines += price_hint([row["model"] for row in value["models"] if row["unpriced"]], width)
     return "\n".join(lines)
 

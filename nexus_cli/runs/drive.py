@@ -34,7 +34,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, REFUSED, UNATTENDED, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, PLAIN, REFUSED, UNATTENDED, Run
 from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
@@ -45,7 +45,7 @@ from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
-from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits
+from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits, trust_options
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
@@ -65,8 +65,6 @@ MOST_REFUSED = 20
 """Refused calls that a report names."""
 UNASKED = ("plan", "service")
 """Types of runs that end without a person, unless their options have `ask`."""
-PLAIN = ("ask", "repl")
-"""Types of runs that are a person's own sessions."""
 
 
 def now() -> str:
@@ -216,6 +214,7 @@ class RunDriver:
         return answers_of([*runs.signals(key, taken=True), *runs.signals(key)])
 
     def _open(self, approver: Approver | None) -> Session:
+        self.run = replace(self.run, options=trust_options(self.ledger, self.run))
         folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
             raise NexusError(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.settings import RunSettings
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import LEVELS, SETS, Limits
-from nexus_cli.core.run import RUNNING, UNATTENDED, Run
+from nexus_cli.core.run import PLAIN, RUNNING, UNATTENDED, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session
@@ -39,7 +41,7 @@ class UnattendedRules:
 
     def holds_back(self, ledger: Ledger, run: Run) -> str:
         """Return the reason that a run must not start now (the dollars of the day are spent), "" if it may."""
-        if run.type not in UNATTENDED:
+        if not _is_bound(ledger, run):
             return ""
         for unspent, kept, cap, whose in self._left(ledger, run):
             own = self._cap(run.options)
@@ -53,10 +55,10 @@ class UnattendedRules:
 
     def bind_options(self, ledger: Ledger, run: Run) -> Mapping[str, Any]:
         """Return the options of a claimed run, bound by the settings and by what is left of the day's dollars."""
-        if run.type not in UNATTENDED:
+        if not _is_bound(ledger, run):
             return run.options
-        rights = read_limits(run.options.get("limits") or {})
-        level = min(str(run.options.get("allow") or "read"), self.settings.allow, key=LEVELS.index)
+        rights, wanted = read_limits(run.options.get("limits") or {}), str(run.options.get("allow") or "read")
+        level = min(wanted if wanted in LEVELS else LEVELS[0], self.settings.allow, key=LEVELS.index)
         bound = rights & Limits(allow=level, max_cost=self._cap(run.options))
         named = {f.name: getattr(bound, f.name) for f in fields(Limits) if getattr(bound, f.name) is not None}
         return {**run.options, **named, LEFT: min(unspent - kept for unspent, kept, _, _ in self._left(ledger, run))}
@@ -68,13 +70,14 @@ class UnattendedRules:
         return left * 1.01 if float(run.options.get(NEEDS) or 0.0) < left and left * 1.01 < most else 0.0
 
     def _cap(self, options: Mapping[str, Any]) -> float:
-        return float(options.get("max_cost") or self.settings.max_cost)
+        wanted = float(options.get("max_cost") or self.settings.max_cost)
+        return wanted if 0 < wanted < math.inf else self.settings.max_cost
 
     def _left(self, ledger: Ledger, run: Run) -> list[tuple[float, float, float, str]]:
         """Return for each cap of the day: the dollars not spent, the part reserved for active runs, the cap, and its
         owner."""
         midnight = format_utc(self.clock().replace(hour=0, minute=0, second=0, microsecond=0))
-        running = [one for one in ledger.runs.list_runs([RUNNING], limit=1000) if one.type in UNATTENDED]
+        running = [one for one in ledger.runs.list_runs([RUNNING], limit=1000) if _is_bound(ledger, one)]
         others = [one for one in running if one.key != run.key]
         reserved = sum(self._cap(one.options) for one in others)
         cap = self.settings.max_cost_day
@@ -85,6 +88,33 @@ class UnattendedRules:
             theirs = [one for one in others if all(getattr(one, name) == value for name, value in same.items())]
             found.append((float(own) - spent, sum(self._cap(one.options) for one in theirs), own, f'"{run.title}"'))
         return found
+
+
+def _is_bound(ledger: Ledger, run: Run) -> bool:
+    """True if the settings bind a run: an unattended one, and every run of a ledger that others write to."""
+    return run.type in UNATTENDED or ledger.db.is_shared
+
+
+def trust_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
+    """Return the options of a claimed run without those that another person may have set in a shared ledger.
+
+    A row that nobody else could write counts as it is; the run of one's own agent has the agent's options. Every other
+    run has no rules. Raises `NexusError("usage", ...)` for an unknown type, and for a folder that is not of the shared
+    project.
+    """
+    if run.type not in (*UNATTENDED, *PLAIN):
+        why = f"nexus knows no runs of type {run.type[:40]!r}"
+        raise NexusError("usage", f"{run.id} is refused", why, "Upgrade nexus, or ask who queued it")
+    if not ledger.db.is_shared:
+        return run.options
+    is_own, project, agent = ledger.runs.origin(run)
+    if is_own or agent is not None:
+        return agent or run.options
+    folder = Path(run.options.get("folder") or Path.home())
+    if str(project_identity(folder)) != project:
+        why = f"its folder {str(folder)[:200]} is not part of the shared project {project}"
+        raise NexusError("usage", f"{run.id} is refused", why, "Ask who queued it")
+    return {**run.options, "rules": ()}
 
 
 def read_limits(value: Mapping[str, Any]) -> Limits:

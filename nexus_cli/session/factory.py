@@ -35,10 +35,10 @@ from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.open_session import (
     find_session,
-    in_memory_notice,
     load_model_info,
     lock_session,
     needs_ledger,
+    open_instead,
     open_ledger,
 )
 from nexus_cli.lane.options import CHAT, Options, limit_layers
@@ -100,8 +100,7 @@ def open_session(
         ledger.close()
         if error.kind != "ledger" or needs_ledger(options):
             raise
-        notices.append(in_memory_notice(error))
-        return opened(Ledger.open(None))
+        return opened(open_instead(error, notices))
     except BaseException:
         ledger.close()
         raise
@@ -264,7 +263,7 @@ class SessionFactory:
         options, info = self.options, self.info
         effort = sent_effort(info.name, options.effort)
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
-        log = FailoverLog(self.ledger.db, self.made.id, require_save=options.require_save, warn=self._warn)
+        log = self._log()
         root = self._root()
         model = Model(info, self.provider, effort, root.id, self.settings.provider.stall_seconds)
         budget = TokenBudget.of(info.window, info.max_output)
@@ -324,6 +323,10 @@ class SessionFactory:
             options,
             services,
         )
+
+    def _log(self) -> FailoverLog:
+        saves, spools = self.options.require_save, self.ledger.spools
+        return FailoverLog(self.ledger.db, self.made.id, require_save=saves, warn=self._warn, spools=spools)
 
     def _make_dispatcher(
         self,

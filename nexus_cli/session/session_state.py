@@ -64,8 +64,9 @@ class SessionState:
 
     def is_saved(self) -> bool:
         """True if another process can resume the session."""
-        is_kept = self.ledger is not None and self.ledger.is_kept
-        return is_kept and self.record is not None and self.record.is_saving
+        if self.ledger is None or self.record is None:
+            return False
+        return self.record.is_spooling or (self.ledger.is_kept and self.record.is_saving)
 
     @property
     def has_more_turns(self) -> bool:
@@ -91,9 +92,9 @@ class SessionState:
         shut = getattr(self.lane_state.model.provider, "aclose", None)
         if shut is not None and not self.shares:
             await shut()
+        self.record.close()  # first: what it still writes back keeps the session from being released as empty
         with suppress(NexusError):  # deleted or not writable: there is nothing left to release
             self.ledger.release(self.session_id)
-        self.record.close()
         if not self.shares:
             self.ledger.close()
 

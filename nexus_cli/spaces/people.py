@@ -24,8 +24,10 @@ _SECONDS = 5.0
 _HINT = "nexus config set spaces.name NAME"
 
 
-def own_name(settings: Settings) -> str:
-    """Return the name of the person: from the setting, else from git, else from the login."""
+def own_name(ledger: Ledger, settings: Settings) -> str:
+    """Return the name of the person: on a server that of their role, else from the setting, from git or the login."""
+    if role := ledger.spaces.own_role():
+        return check_name(role, "the role on the server")
     if settings.spaces.name.strip():
         return check_name(settings.spaces.name, "the setting spaces.name")
     for found in (_git_name, _login_name):
@@ -63,7 +65,7 @@ def _as_name(text: str) -> str:
 
 def own_entity(ledger: Ledger, settings: Settings) -> Entity:
     """Return the entity of the person, created at their first use of spaces."""
-    name = own_name(settings)
+    name = own_name(ledger, settings)
     found = ledger.spaces.find_entity(name)
     if fold_name(name) in (AGENT_NAME, fold_name(SELF)) or (found and found.kind == AGENT):
         raise NexusError("config", f"your name in spaces, {name}", "an agent has this name", _HINT)
@@ -73,7 +75,7 @@ def own_entity(ledger: Ledger, settings: Settings) -> Entity:
 def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "") -> Entity:
     """Return the member `named`, or the person; raise `NexusError("usage", ...)` if it does not exist or is not a
     member."""
-    name = named or own_name(settings)
+    name = named or own_name(ledger, settings)
     found = ledger.spaces.find_entity(name)
     if found is None and named:
         near = nearest_name(name, [one.name for one in space.members])
@@ -81,6 +83,9 @@ def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "
         raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "no member has this name", hint)
     if found is None or found.key not in {member.key for member in space.members}:
         raise not_a_member(space, found or Entity(0, name, HUMAN))
+    if not ledger.spaces.is_own(found):
+        what = "agent is somebody else's" if found.kind == AGENT else "person is another role of the server"
+        raise NexusError("usage", f"--as {found.name}", f"this {what}", "Act as yourself, or as an agent of your own")
     return found
 
 

@@ -107,7 +107,7 @@ def _queue_one(folder: Path, place: LedgerPlace, number: int) -> None:
     ledger = Ledger.open(place)
     text = f"work number {number} ."
     options = {"folder": str(folder), "model": MODEL, "allow": "all"}
-    ledger.runs.queue("task", text, {"type": "task", "instruction": text}, options, AT)
+    ledger.runs.queue("service", text, {"type": "service", "instruction": text}, options, AT)
     ledger.close()
 
 

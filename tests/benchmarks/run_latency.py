@@ -37,7 +37,7 @@ async def measure(folder: Path, samples: int) -> list[float]:
 
     ledger, other = Ledger.open(places().ledger), Ledger.open(places().ledger)
     options = {"folder": str(folder), "model": MODEL, "allow": "all"}
-    keys = [other.runs.queue("task", "t", {"type": "task"}, options, AT) for _ in range(samples)]
+    keys = [other.runs.queue("service", "t", {"type": "service"}, options, AT) for _ in range(samples)]
     runner = Runner(ledger, provider=Played(reply), settings=SETTINGS, hooks={})
     await runner.run_due()
     stop, found = asyncio.Event(), []

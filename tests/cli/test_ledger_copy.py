@@ -188,7 +188,15 @@ def test_a_project_is_shared_with_a_role_and_no_more(
     assert nexus("config", "set", "ledger.url", url).returncode == 0
     missing = nexus("ledger", "share", str(tmp_path / "one"), "nobody_there")
     assert missing.returncode == 2 and b"no such role" in missing.stderr
+    nowhere = nexus("ledger", "share", str(tmp_path / "nowhere"), "ana")
+    assert nowhere.returncode == 2 and b"no such folder" in nowhere.stderr
+    ben = Ledger.open(url.replace("nexus@", "ben@"))
+    values = {"folder": "/x", "project": str(tmp_path / "one"), "model": "m", "recipe": "chat", "at": "2026-01-01"}
+    of_ben = ben.create_session(**values, name="of ben").id
     assert nexus("ledger", "share", str(tmp_path / "one"), "ana").returncode == 0
+    assert {info.name for info in ben.sessions()} == {"fork of one", "of ben"}, "it is shared both ways"
+    ben.delete_session(of_ben)
+    ben.close()
     with closing(Ledger.open(url.replace("nexus@", "ana@"))) as ana:
         assert [info.name for info in ana.sessions()] == ["fork of one"] and check(ana, ana.sessions()[0].id)["ok"]
         assert nexus("ledger", "unshare", str(tmp_path / "one"), "ana").returncode == 0

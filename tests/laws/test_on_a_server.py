@@ -1,5 +1,4 @@
-"""The laws over a ledger on PostgreSQL: a few of the random sessions and of the kills that SQLite sees many of, and a
-server that goes away."""
+"""The laws over a ledger on PostgreSQL: a few of the random sessions and of the kills that SQLite sees many of."""
 
 from __future__ import annotations
 
@@ -16,11 +15,8 @@ from laws.check import assert_laws
 from laws.elsewhere import run_elsewhere
 from laws.play import Person, random_world
 from laws.test_kills import Worker, assert_sound, go_on, ran
-from laws.world import outcome, say, the_ledger, world
+from laws.world import the_ledger, world
 from ledger.postgres import Server
-
-from nexus_cli.core.event import Notice
-from nexus_cli.session.replay import check
 
 
 @pytest.fixture
@@ -58,40 +54,6 @@ def test_a_kill_around_a_commit_loses_nothing_on_a_server(
             assert_sound(ledger, confirmed)
             assert_laws(ledger, session, around.server.requests)
         assert len(set(ran(around))) == len(ran(around)), "a command ran twice"
-
-
-def test_a_session_goes_on_in_memory_when_its_server_goes_away(place: Path, url: str, postgres: Server) -> None:
-    asked = []
-
-    def answer(body: object) -> dict[str, object]:
-        asked.append(body)
-        if len(asked) == 2:
-            postgres.stop()
-        return {"text": f"answer {len(asked)}"}
-
-    with world(place, answer, ledger_url=url) as around:
-
-        async def live() -> tuple[str, list[str]]:
-            session = around.open()
-            warned = []
-            for words in ("first", "second", "third"):
-                events = await say(session, words)
-                assert outcome(events).ok
-                warned += [event.text for event in events if isinstance(event, Notice)]
-            assert not session.saved
-            await session.aclose()
-            return session.id, warned
-
-        try:
-            name, warned = asyncio.run(live())
-        finally:
-            postgres.start()
-        assert len(warned) == 1 and "continues in memory" in warned[0] and "Traceback" not in warned[0]
-        window = around.server.requests[-1].body["messages"]
-        answers = [message["content"] for message in window if message["role"] == "assistant"]
-        assert answers == ["answer 1", "answer 2"], "the window is whole"
-        with the_ledger() as ledger:
-            assert check(ledger, name)["ok"] and ledger.log(name).last_id() == 3, "what was committed is there"
 
 
 def test_the_program_ends_with_one_line_when_its_server_goes_away_and_everything_must_be_saved(

@@ -116,7 +116,7 @@ def test_a_commit_whose_outcome_is_unknown_is_looked_up(
 
 def cut_connection(postgres: Server, connection: Any) -> None:
     """End a connection from the side of the server."""
-    pid = connection.info.backend_pid
+    pid = getattr(connection, "_server", connection).info.backend_pid
     postgres.sql(f"SELECT pg_terminate_backend({pid})")
     while postgres.sql(f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid}"):
         time.sleep(0.005)

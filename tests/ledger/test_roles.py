@@ -4,6 +4,8 @@ table it looks into, and changes nothing else."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +20,9 @@ from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.memory import list_facts
+from nexus_cli.reports.sessions import list_sessions, sessions_text
+from nexus_cli.reports.usage import usage_report, usage_text
 
 SECRET = "the words of a secret plan that is long enough to be packed " * 4
 
@@ -193,3 +198,47 @@ def test_a_role_in_a_group_sees_what_is_shared_with_the_group(team: Any, postgre
     assert len(team.ben.sessions()) == 2
     postgres.sql("DROP ROLE builders")
     assert team.ben.sessions() == [] and len(team.ana.sessions()) == 2, "a role that is gone breaks nothing"
+
+
+def test_a_fact_says_whose_it_is_and_nobody_elses_words_are_ones_own(team: Any) -> None:
+    share(team, "/app", "ana")
+    share(team, "/app", "ben")
+    told = {"state": FactState.KEPT, "at": AT, "actor": "person", "project": "/app"}
+    team.ana.facts.add(MemorySlot.PROJECT, "deploys on Friday", **told)
+    said = {**told, "session": "01S", "entry": 1, "quote": "never on Monday"}
+    team.ana.facts.add(MemorySlot.PROJECT, "Monday is closed", **said)
+    (paraphrase, typed), own = team.ben.facts.list_facts("/app"), team.ana.facts.list_facts("/app")
+    assert (typed.colleague, typed.source, typed.statement) == ("ana", "of ana", "ana: deploys on Friday")
+    assert paraphrase.is_paraphrase and paraphrase.statement == 'ana: "never on Monday"', "what she did not accept"
+    assert [fact.colleague for fact in own] == ["", ""] and own[1].source == "typed by the person"
+    listed = list_facts(team.ben, "/app")["facts"]
+    assert [fact["place"] for fact in listed] == ["of ana, session 01S", "of ana"]
+    assert [fact["place"] for fact in list_facts(team.ana, "/app")["facts"]][1] == "typed by you"
+
+
+def test_reports_say_who_did_what_and_what_it_cost(team: Any) -> None:
+    share(team, "/of/ben", "ana")
+    fill(team.ana, "/app")
+    fill(team.ben, "/of/ben")
+    agent = team.ana.spaces.find_entity("agent of app")
+    plan = team.ana.plans.find("plan of /app")
+    key = team.ana.runs.queue("plan", "t", {}, {}, AT, plan=plan.key, entity=agent.key)
+    made = team.ana.sessions("/app")[-1].id
+    team.ana.runs.attach(team.ana.runs.claim(key, "here", 9.0, AT), made)
+    report = usage_report(team.ana, by="person")
+    assert {row["name"]: row["known_usd"] for row in report["named"]} == {"ana": 0.5, "ben": 0.5}
+    assert report["total"]["known_usd"] == 1.0 and "by person" in usage_text(report, 80)
+    named = {by: {row["name"] for row in usage_report(team.ana, by=by)["named"]} for by in ("agent", "plan")}
+    assert named == {"agent": {"agent of app", ""}, "plan": {"plan of /app", ""}}
+    assert "(no plan)" in usage_text(usage_report(team.ana, by="plan"), 80)
+    listed = list_sessions(team.ana)
+    assert {row["person"] for row in listed["sessions"]} == {"ana", "ben"}
+    assert "ben: " in sessions_text(listed, 100)
+
+
+def test_a_ledger_in_a_file_has_one_person(tmp_path: Path) -> None:
+    with closing(Ledger.open(tmp_path / "ledger.db")) as ledger:
+        fill(ledger, "/app")
+        assert [row["name"] for row in usage_report(ledger, by="person")["named"]] == ["you"]
+        assert all("person" not in row for row in list_sessions(ledger)["sessions"])
+        assert "named" not in usage_report(ledger)

@@ -39,6 +39,8 @@ class ListedSession(SessionObject):
     """A session with the short id that people see."""
 
     short: str
+    person: NotRequired[str]
+    """On a server: the role whose session it is."""
 
 
 class SessionsReport(TypedDict):
@@ -86,6 +88,13 @@ class UsageByProject(UsageSumObject):
     project: str
 
 
+class UsageByName(UsageSumObject):
+    """The usage of a person, an agent or a plan."""
+
+    name: str
+    """"" for the sessions of no agent or plan."""
+
+
 class UsageReport(TypedDict):
     """`nexus usage --json`."""
 
@@ -96,6 +105,9 @@ class UsageReport(TypedDict):
     days: list[UsageByDay]
     models: list[UsageByModel]
     projects: list[UsageByProject]
+    by: NotRequired[Literal["person", "agent", "plan"]]
+    """With `--by`: whose usage `named` has."""
+    named: NotRequired[list[UsageByName]]
 
 
 CommandPartObject = TypedDict(

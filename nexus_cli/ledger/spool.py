@@ -1,0 +1,264 @@
+"""Journals of sessions whose server cannot be reached, and writing them back.
+
+A journal is a file of JSON lines: a head, then the calls of `LaneLog` methods that would have written, each synced to
+the disk. Written back, the calls are made again on the server, in one transaction that also records how many they are,
+so that each is written back once, however often a process is killed meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.ledger_place import shown_place
+from nexus_cli.config.paths import places, private_dir
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo, WindowItem
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Message, from_record, to_record
+from nexus_cli.core.services import Calibration, FixedValues
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import lanes, sessions
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.lane_log import LaneLog
+from nexus_cli.ledger.sessions import SessionInfo
+
+T = TypeVar("T")
+
+SPOOLED = "spooled"
+"""Memo: `lines` of the journal `id` were written back; `lanes` are pairs of a lane in it and one of the server."""
+_TYPES = {
+    one.__name__: one for one in (Calibration, Drop, Entry, Epoch, FixedValues, Manifest, Memo, Usage, WindowItem)
+}
+
+
+def spool_folder() -> Path:
+    """Return the folder of the journals."""
+    return places().data / "spool"
+
+
+@dataclass
+class SpoolPlace:
+    """Makes the journals of one process for the ledger at `url`."""
+
+    url: str
+    is_offline: bool = False
+    """True if the ledger could not be reached at the start: its sessions are in a ledger in memory."""
+    made: dict[str, Spool] = field(default_factory=dict)
+    """By session, those that are open."""
+
+    def open(self, info: SessionInfo) -> Spool:
+        """Return the journal of a session, created if it has none; raise `OSError` if that fails."""
+        if info.id not in self.made:
+            self.made[info.id] = Spool.create(self.url, info)
+        return self.made[info.id]
+
+    def write_back(self, db: Database, session: str) -> dict[int, int]:
+        """Write the journal of a session back and remove it; return and raise as `write_back`."""
+        found = write_back(db, self.made[session].path)
+        self.close(session, remove=True)
+        return found
+
+    def close(self, session: str, *, remove: bool = False) -> None:
+        """Release the journal of a session if there is one, for another process to write it back, or `remove` it."""
+        if (made := self.made.pop(session, None)) is not None:
+            made.close(remove=remove)
+
+
+class Spool:
+    """The journal of one session, locked while this process appends to it."""
+
+    def __init__(self, path: Path, lock: FileLock) -> None:
+        self.path = path
+        self._lock = lock
+        self._is_empty = True
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    @classmethod
+    def create(cls, url: str, info: SessionInfo) -> Spool:
+        """Create a journal for the session `info`; raise `OSError`."""
+        path = private_dir(spool_folder()) / f"{info.id}-{os.urandom(4).hex()}.jsonl"
+        lock = FileLock.take(path.with_suffix(".lock"))
+        assert lock is not None, "its name is new"
+        made = cls(path, lock)
+        made._append({"version": 1, "ledger": shown_place(url), "session": asdict(info)})
+        return made
+
+    def add(self, lane: int, name: str, values: tuple[Any, ...], result: Any) -> None:
+        """Append the call of a method of `LaneLog`, with its result if that is a name or a lane; raise `OSError`."""
+        at = format_utc(local_now())
+        result = result if isinstance(result, int | str) else None
+        self._append({"lane": lane, "call": name, "values": _pack(values), "result": result, "at": at})
+        self._is_empty = False
+
+    def _append(self, value: Mapping[str, Any]) -> None:
+        data = json.dumps(value).encode() + b"\n"
+        while data:
+            data = data[os.write(self._file, data) :]
+        os.fsync(self._file)
+
+    def close(self, *, remove: bool = False) -> None:
+        """Release the journal, for another process to write it back, or `remove` it; an empty one is removed."""
+        os.close(self._file)
+        if remove or self._is_empty:
+            self.path.unlink(missing_ok=True)
+        self._lock.release(remove=True)
+
+
+def _pack(value: Any) -> Any:
+    """Return JSON data for the argument of a method; inside plain data, which values hold, nothing is converted."""
+    if isinstance(value, Message):
+        return {"Message": to_record(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {type(value).__name__: {one.name: _pack(getattr(value, one.name)) for one in fields(value)}}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, Mapping):
+        return {"plain": dict(value)}
+    return [_pack(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _unpack(value: Any) -> Any:
+    """Reverse `_pack`, except that tuples become lists; fields of a newer version are left out."""
+    if isinstance(value, list):
+        return [_unpack(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, data),) = value.items()
+    if kind in ("Message", "bytes", "plain"):
+        return from_record(data) if kind == "Message" else bytes.fromhex(data) if kind == "bytes" else data
+    known = {one.name for one in fields(_TYPES[kind])}
+    return _TYPES[kind](**{name: _unpack(one) for name, one in data.items() if name in known})
+
+
+class _Replay(LaneLog):
+    """A log inside the transaction that writes a journal back."""
+
+    def _commit(self, write: Callable[[Database], T]) -> T:
+        return write(self.db)
+
+    def has(self, name: str, values: list[Any], result: Any) -> bool:
+        """True if the outcome of this call, the first of a journal, was recorded: its commit was interrupted."""
+        if name in ("append", "record_reply") and values[0] is not None and values[0].id <= self.last_id():
+            return bool(self.read(values[0].id, values[0].id)[0].message == values[0].message)
+        if name == "record_request":
+            last = self.last_request()
+            return last is not None and (last.manifest.step, last.manifest.sha256) == (values[0].step, values[0].sha256)
+        if name == "record_memo":
+            return values[0] in self.memos(values[0].kind, own=True)
+        if name == "begin_epoch":
+            return bool(values[0].id < self.next_epoch())
+        if name == "record_start":
+            return self.was_started(values[0])
+        if name == "next_drop":
+            return int(result[1:]) <= self.last_drop()
+        return name == "record_drop" and any(one.id == values[0].id for one in self.drops())
+
+
+def write_back(db: Database, path: Path) -> dict[int, int]:
+    """Write a journal back in one transaction; return the lanes of the server for those that it names otherwise.
+
+    Raises `NexusError("ledger", ...)` if the server cannot be reached or the session was continued elsewhere, and
+    `ValueError` or `OSError` for a file that is no journal; then nothing was written.
+    """
+    head, *lines = _read_lines(path)
+    info = SessionInfo(**head["session"])
+    with db.write():
+        row = db.one("SELECT main FROM sessions WHERE id = ?", info.id)
+        main = int(row[0]) if row else _create_session(db, info)
+        found = {info.main_lane: main}
+        log = _Replay(db, info.id, main)
+        done = 0
+        for memo in log.memos(SPOOLED, own=True):
+            if memo.value["id"] == path.stem:
+                done, found = memo.value["lines"], dict(memo.value["lanes"])
+        if done == len(lines):
+            return found
+        for number, line in enumerate(lines[done:], done):
+            at = datetime.fromisoformat(line["at"])
+            log = _Replay(db, info.id, found.get(line["lane"], line["lane"]), partial(_same, at))
+            name, values, result = line["call"], _unpack(line["values"]), line["result"]
+            if number == 0 and log.has(name, values, result):
+                continue
+            made = getattr(log, name)(*values)
+            if isinstance(made, LaneLog):
+                found[result] = made.lane
+            elif isinstance(made, str) and made != result:
+                raise NexusError("ledger", f"session {info.id}", "another process continued it", "See nexus drops")
+        written = {"id": path.stem, "lines": len(lines), "lanes": list(found.items())}
+        lanes.record_note(db, main, Memo(SPOOLED, format_utc(local_now()), log.last_id(), written))
+    return found
+
+
+def _same(at: datetime) -> datetime:
+    return at
+
+
+def _create_session(db: Database, info: SessionInfo) -> int:
+    """Create a session that the server never had, or had without content, and return its main lane."""
+    if info.entries:
+        raise NexusError("ledger", f"session {info.id}", "it was deleted by another process", "Start a new one")
+    known = {name: getattr(info, name) for name in ("folder", "project", "model", "recipe", "front", "worktree")}
+    key, _ = sessions.create(db, **known, name="", at=info.created, spawner=info.spawner, id_=info.id)
+    return sessions.open_main(db, key, info.recipe)
+
+
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the complete lines of a journal; a kill may have cut the last one, whose call had not returned."""
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield json.loads(line)
+
+
+def write_back_all(db: Database, url: str) -> list[str]:
+    """Write back the journals that no living process has, and return a line for the person.
+
+    A journal that does not fit, because the session was continued elsewhere, is set aside.
+    """
+    done, told = 0, list[str]()
+    for path in sorted(spool_folder().glob("*.jsonl")) if spool_folder().is_dir() else ():
+        with suppress(OSError):
+            if (lock := FileLock.take(path.with_suffix(".lock"))) is not None:
+                try:
+                    done += path.exists() and _write_back_one(db, url, path, told)
+                finally:
+                    lock.release(remove=True)
+    if done:
+        told.append(f"{done} session{'s' * (done > 1)} of an outage written back to the ledger {shown_place(url)}")
+    return told
+
+
+def _write_back_one(db: Database, url: str, path: Path, told: list[str]) -> bool:
+    """Write back one journal and remove it; False if that has to wait or cannot be done."""
+    session = path.name.partition("-")[0]
+    try:
+        begun = list(islice(_read_lines(path), 2))
+        if len(begun) < 2:
+            path.unlink()  # killed before its first call
+            return False
+        if begun[0]["ledger"] != shown_place(url):
+            return False
+        if not db.lock_session(session):
+            return False  # open elsewhere: its process may still end
+        try:
+            write_back(db, path)
+        finally:
+            db.unlock_session(session)
+    except (NexusError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, NexusError) and db.is_outage(error):
+            return False
+        aside = path.rename(path.with_suffix(".refused"))
+        told.append(f"session {session} of an outage cannot be written back ({error}): see {aside}")
+        return False
+    path.unlink()
+    return True

@@ -1,0 +1,108 @@
+"""How often a session waits for the server of its ledger: what a distant database costs a step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from laws.world import outcome, say, world
+from ledger.postgres import Server
+
+from nexus_cli.ledger import Ledger
+
+MOST = 12
+"""Round trips of a step with one call."""
+
+
+class Trips:
+    """Counts the round trips of psycopg: a row is waited for only if nothing that was sent after its statement was."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        import psycopg
+
+        self.count = self._sent = self._known = 0
+        self._of = dict[int, int]()
+        self._is_piped = False
+        for kind in (psycopg.Cursor, psycopg.RawCursor):
+            for name in ("execute", "executemany", "fetchone", "fetchall"):
+                patch.setattr(kind, name, self._around(getattr(kind, name), is_sent=name.startswith("execute")))
+        patch.setattr(psycopg.Pipeline, "__exit__", self._around_exit(psycopg.Pipeline.__exit__))
+
+    def _wait(self) -> None:
+        self.count += 1
+        self._known = self._sent
+
+    def _around(self, real: Any, *, is_sent: bool) -> Any:
+        depth = 0
+
+        def call(cursor: Any, *arguments: Any, **more: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                made = real(cursor, *arguments, **more)
+            finally:
+                depth -= 1
+            if is_sent and not depth:
+                self._sent += 1
+                self._of[id(cursor)] = self._sent
+                if cursor.connection.info.pipeline_status == 0:
+                    self._wait()
+            elif not is_sent and self._of.get(id(cursor), 0) > self._known:
+                self._wait()
+            return made
+
+        return call
+
+    def _around_exit(self, real: Any) -> Any:
+        def call(pipeline: Any, *error: Any) -> None:
+            self._wait()
+            real(pipeline, *error)
+
+        return call
+
+
+@pytest.fixture
+def url(postgres: Server) -> Iterator[str]:
+    made = postgres.new_database()
+    yield made
+    postgres.drop(made)
+
+
+@pytest.mark.parametrize("is_fork", [False, True])
+def test_a_step_waits_at_most_twelve_times_for_the_server(
+    is_fork: bool, place: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers, seen = count(1), list[int]()
+    kinds: list[tuple[str, dict[str, Any]]] = [("bash", {"command": "echo done"}), ("read_file", {"path": "a.txt"})]
+
+    def answer(body: Any) -> dict[str, Any]:
+        number = next(numbers)
+        if number > 1:
+            seen.append(trips.count)
+        name, arguments = kinds[number % 2]
+        return {"calls": [{"name": name, "arguments": arguments}]} if number % 10 else {"text": "done"}
+
+    with world(place, answer, ledger_url=url, steps=50) as around:
+        (around.folder / "a.txt").write_text("hello\n")
+        trips = Trips(monkeypatch)
+
+        async def live() -> None:
+            session = around.open()
+            assert outcome(await say(session, "go")).ok
+            await session.aclose()
+            if is_fork:
+                ledger = Ledger.open(url)
+                fork = ledger.fork_session(session.id, at="2026-01-13T14:30:00.000Z").id
+                ledger.close()
+                session = around.open(fork)
+                seen.clear()
+                assert outcome(await say(session, "go on")).ok
+                await session.aclose()
+
+        asyncio.run(live())
+    steps = [after - before for before, after in pairwise(seen)][2:]  # the first ones read what stays
+    assert len(steps) > 4 and min(steps) > 6 and max(steps) <= MOST, steps

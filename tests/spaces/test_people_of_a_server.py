@@ -1,0 +1,58 @@
+"""Who posts in a shared ledger: a person is who their role says; `--as` is for one's own agents."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from ledger.postgres import Server
+
+from nexus_cli.core.run import AGENT, HUMAN
+from nexus_cli.ledger import Ledger
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+AT = "2026-02-18T15:06:55.000Z"
+
+
+@pytest.fixture
+def play(postgres: Server, tmp_path: Path) -> Iterator[Run]:
+    """Runs nexus as a role; Ana, Ben and an agent of each are in the space `room`."""
+    if not postgres.sql("SELECT 1 FROM pg_roles WHERE rolname = 'ana'"):
+        postgres.sql("CREATE ROLE ana LOGIN", "CREATE ROLE ben LOGIN")
+    url = postgres.new_database()
+    name = url.partition("?")[0].rpartition("/")[2]
+    postgres.sql("INSERT INTO project_members VALUES ('/app', 'ana'), ('/app', 'ben')", database=name)
+    with closing(Ledger.open(postgres.url(name, "ana"))) as ana, closing(Ledger.open(postgres.url(name, "ben"))) as ben:
+        people = [ana.spaces.entity(one, HUMAN) for one in ("ana", "Ben", "Carla Diaz")]
+        agents = [ana.spaces.entity("Bot", AGENT), ben.spaces.entity("Ping", AGENT)]
+        ana.spaces.create("room", AT, project="/app", members=[*people, *agents])
+
+    def run(role: str, *words: str) -> subprocess.CompletedProcess[str]:
+        home = tmp_path / role
+        (home / "config").mkdir(parents=True, exist_ok=True)
+        settings = f'[ledger]\nurl = "{postgres.url(name, role)}"\n[spaces]\nname = "Ana"\n'
+        (home / "config" / "config.toml").write_text(settings)
+        command = [sys.executable, "-m", "nexus_cli", "space", *words]
+        around = {**os.environ, "NEXUS_HOME": str(home)}
+        return subprocess.run(command, env=around, cwd=tmp_path, capture_output=True, text=True, timeout=60, input="")
+
+    yield run
+    postgres.drop(url)
+
+
+def test_a_person_is_who_the_role_says_and_acts_as_agents_of_their_own_alone(play: Run) -> None:
+    assert play("ben", "post", "room", "of mine").returncode == 0, "whatever the settings call him"
+    assert play("ben", "post", "room", "of my agent", "--as", "Ping").returncode == 0
+    for other in ("ana", "Carla Diaz", "Bot"):
+        refused = play("ben", "post", "room", "I order this", "--as", other)
+        assert refused.returncode == 2 and "Act as yourself" in refused.stderr, refused
+    assert play("ana", "post", "room", "hello").returncode == 0
+    read = play("ana", "read", "room").stdout
+    assert "I order this" not in read
+    shown = [line for line in read.splitlines() if "of mine" in line or "of my agent" in line or "hello" in line]
+    assert ["Ben" in line or "Ping" in line or "ana" in line for line in shown] == [True] * 3, read
