@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from nexus_cli.core.entry import Memo
+from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import (
+    AGENT,
     CANCELLED,
     ENDED,
     QUEUED,
@@ -24,6 +25,7 @@ from nexus_cli.core.run import (
     Run,
     Signal,
     Wait,
+    fold_name,
     parse_key,
 )
 from nexus_cli.ledger import lanes, sessions
@@ -115,8 +117,11 @@ class RunTable:
     def claim(
         self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False, is_late: bool = False
     ) -> Run | None:
-        """Claim a run for `seconds`; None if it is not due. With `is_dead` the caller knows that its owner is gone, so
-        that the lease no longer counts. With `is_late` its owner lives: only an expired lease counts."""
+        """Claim a run for `seconds`; None if it is not due, or its agent is busy.
+
+        With `is_dead` the caller knows that its owner is gone, so that the lease no longer counts. With `is_late` its
+        owner lives: only an expired lease counts.
+        """
         due = f"state = '{RUNNING}' AND lease < {self._db.now_sql}" if is_late else self._due()
         with self._db.write():
             row = self._db.one(
@@ -125,7 +130,7 @@ class RunTable:
                 key,
                 int(is_dead),
             )
-            if row is None:
+            if row is None or self._is_agent_busy(key):
                 return None
             self._db.run(
                 f"UPDATE runs SET state = '{RUNNING}', owner = ?, lease = {self._db.now_sql} + ?, fence = fence + 1,"
@@ -136,6 +141,22 @@ class RunTable:
                 key,
             )
             return self.get(key)  # read here: later it might be another process's claim
+
+    def is_agent_busy(self, run: Run) -> bool:
+        """True if the agent of `run` works on another run in the same folder; in worktrees it works side by side."""
+        if run.entity is None or run.options.get("worktree"):
+            return False
+        others = self._select(
+            f"entity = ? AND key <> ? AND state = '{RUNNING}' AND lease >= {self._db.now_sql}", run.entity, run.key
+        )
+        folder = run.options.get("folder")
+        return any(one.options.get("folder") == folder and not one.options.get("worktree") for one in others)
+
+    def _is_agent_busy(self, key: int) -> bool:
+        run = self.get(key)
+        if run.entity is not None:
+            self._db.lock(f"agent {run.entity}")  # two runs of an agent may be claimed at the same time
+        return self.is_agent_busy(run)
 
     def _due(self) -> str:
         return (
@@ -322,7 +343,12 @@ def queue_run(
     message: int | None = None,
     plan: int | None = None,
 ) -> int | None:
-    """Queue a run inside a transaction and return its key; None if a run of this `cause` exists ("": never)."""
+    """Queue a run inside a transaction and return its key; None if a run of this `cause` exists ("": never).
+
+    A run of a plan or service belongs to the agent that its options name, else to `nexus` if that is in a space.
+    """
+    if entity is None:
+        entity = _find_agent(db, options.get("agent", ""))
     if cause:
         db.lock(f"cause {cause}")
     if cause and db.one("SELECT 1 FROM runs WHERE cause = ? AND cause <> ''", cause):
@@ -344,6 +370,14 @@ def queue_run(
     )
     db.notify()
     return key
+
+
+def _find_agent(db: Database, name: str) -> int | None:
+    member = "" if name else " AND EXISTS (SELECT 1 FROM members m WHERE m.entity = entities.key)"
+    row = db.one(
+        f"SELECT key FROM entities WHERE folded = ? AND kind = '{AGENT}'{member}", fold_name(name or AGENT_NAME)
+    )
+    return int(row[0]) if row else None
 
 
 def apply_memo(db: Database, lane: int, memo: Memo) -> None:

@@ -2,8 +2,9 @@
 surroundings.
 
 `Sources.run` returns the facts as plain JSON: `trigger` (the TRIGGER block by its keys), `time` (of its record), and
-from the driver of the run `identity`, `space`, `spaces`, `plans` and `runs`. Goals and memories have their own seams. A
-session that was not opened for a run has at most a TRIGGER. SPACE HISTORY is entries, not a section.
+from the driver of the run `about` (the words of its cause), `identity`, `space`, `spaces`, `plans` and `runs`. Goals
+and memories have their own seams. A session that was not opened for a run has at most a TRIGGER. SPACE HISTORY is
+entries, not a section.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def read(sources: Sources) -> Value:
         return made
     now = _moment(run.get("time"))
     now = now and now.replace(microsecond=0)
-    facts = _relevant_facts(sources)
+    facts = _relevant_facts(sources, str(run.get("about", "")))
     return made | {
         "identity": _identity_lines(run["identity"], now),
         "space": _space_lines(run),
@@ -209,12 +210,12 @@ def _goal_lines(sources: Sources) -> list[str]:
     return lines
 
 
-def _relevant_facts(sources: Sources) -> list[Fact]:
-    """Return the facts that are relevant to the cause of the run."""
+def _relevant_facts(sources: Sources, cause: str) -> list[Fact]:
+    """Return the facts that are relevant to the cause of the run, and to what resumed it."""
     if sources.facts is None:
         return []
     try:
-        about, relevant = sources.about(), sources.facts.relevant
+        about, relevant = f"{cause}\n{sources.about()}", sources.facts.relevant
         return [fact for slot in MemorySlot for fact in relevant(slot, about, MEMORIES)]
     except NexusError:
         return []
