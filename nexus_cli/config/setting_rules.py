@@ -150,6 +150,7 @@ AGENT_RULES: Mapping[str, Rule] = {
 """Keys of `[agents.NAME]`."""
 
 SERVICE_RULES: Mapping[str, Rule] = {
+    "agent": TEXT,
     "instruction": Rule(str, "a text in quotes", lambda value: bool(value.strip())),
     "folder": FOLDER,
     "model": TEXT,

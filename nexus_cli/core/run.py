@@ -186,7 +186,8 @@ class Run:
     trigger: Mapping[str, Any]
     """Fields of seed C's TRIGGER block."""
     options: Mapping[str, Any]
-    """How its session is opened: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`."""
+    """How its session is opened: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`; for a plan or service
+    the name of its `agent`."""
     session: str = ""
     """Id of its session; "" before it has one."""
     entity: int | None = None

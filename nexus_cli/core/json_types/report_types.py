@@ -269,6 +269,7 @@ ScheduleObject = TypedDict(
         "max_steps": int | None,
         "ask": bool,
         "rules": list[str],
+        "agent": str,
         "by": str,
         "session": str,
         "created": str,
