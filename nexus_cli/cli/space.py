@@ -180,6 +180,8 @@ def _consequences(posted: Posted) -> list[str]:
     """Return a line for each run that a message started or resumed."""
     lines = [f"{agent.name} was triggered: run-{run}" for agent, run in posted.triggered]
     lines += [f"run-{run} goes on" for run in posted.resumed]
+    if posted.message.notice:
+        return [*lines, posted.message.notice]
     hint = "; nexus serve, or nexus space open, lets it work"
     return [*lines[:-1], lines[-1] + hint] if lines else []
 

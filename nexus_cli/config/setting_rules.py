@@ -119,6 +119,8 @@ RULES: Mapping[str, Rule] = {
     LEDGER_URL: Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
     "spaces.name": TEXT,
     "spaces.router": TEXT,
+    "spaces.max_runs": COUNT,
+    "spaces.max_cost": DOLLARS,
     "runs.allow": LEVEL,
     "runs.max_cost": DOLLARS,
     "runs.max_cost_day": DOLLARS,

@@ -129,10 +129,30 @@ class SpaceMessage:
     """For a message relayed from another space: `who` asked for it, `text`, `space`."""
     hops: int = 0
     """Number of messages of agents between this one and the person's message that led to it."""
+    root: int = 0
+    """Key of the person's message that led to it; 0 for itself."""
+    quiet: str = ""
+    """The reason that it started no more agents; "" if it started all that it is for."""
+    is_first_quiet: bool = False
+    """True if no earlier message of the same root has a `quiet`, so that people are told once."""
 
     @property
     def id(self) -> str:
         return f"msg-{self.key}"
+
+    @property
+    def notice(self) -> str:
+        """The line for people about agents that it did not start, "" unless it is the first one of its root."""
+        again = "The next message of a person starts agents again"
+        return f"no more agents were started: {self.quiet}. {again}." if self.is_first_quiet else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """How much one message of a person starts at most, with all messages that agents send for it. See `[spaces]`."""
+
+    runs: int = 12
+    dollars: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)

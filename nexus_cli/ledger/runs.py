@@ -90,6 +90,10 @@ class RunTable:
         row = self._db.one("SELECT count(*), coalesce(sum(cost), 0.0) FROM runs WHERE space = ?", space)
         return (int(row[0]), float(row[1])) if row else (0, 0.0)
 
+    def count_caused(self, message: int) -> tuple[int, float]:
+        """Count the runs that a person's message (key) led to, and sum their dollars so far."""
+        return count_caused(self._db, message)
+
     def waiting(self) -> list[Run]:
         """Return the runs that wait and have no signal yet, sorted by their time."""
         return self._select(
@@ -370,6 +374,18 @@ def queue_run(
     )
     db.notify()
     return key
+
+
+def count_caused(db: Database, message: int) -> tuple[int, float]:
+    """See `RunTable.count_caused`. The cause of such a run begins with the id of that message."""
+    row = db.one(
+        "SELECT count(*), coalesce(sum(coalesce(r.cost, (SELECT sum(q.cost) FROM sessions s JOIN lanes l"
+        " ON l.session = s.key JOIN requests q ON q.lane = l.id WHERE s.id = r.session), 0.0)), 0.0)"
+        " FROM runs r WHERE r.cause <> '' AND r.cause >= ? AND r.cause < ?",
+        f"msg-{message} ",
+        f"msg-{message}!",  # the character after the blank
+    )
+    return (int(row[0]), float(row[1])) if row else (0, 0.0)
 
 
 def _find_agent(db: Database, name: str) -> int | None:

@@ -19,6 +19,7 @@ from nexus_cli.core.run import (
     AGENT,
     LONGEST_MESSAGE,
     SELF,
+    Brake,
     Entity,
     Space,
     SpaceMessage,
@@ -28,11 +29,14 @@ from nexus_cli.core.run import (
     parse_key,
 )
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.runs import queue_run
+from nexus_cli.ledger.runs import count_caused, queue_run
 from nexus_cli.ledger.signals import signal_replies
 
 MOST_HOPS = 12
 """Consecutive messages of agents that may trigger another agent. After that, a person has to post."""
+ROOT, QUIET, FIRST = "root", "quiet", "first_quiet"
+"""Fields of `SpaceMessage` that are stored with its origin."""
+BRAKE = Brake()
 _MESSAGE = (
     "m.key, m.space, e.key, e.name, e.kind, e.options, m.at, m.text, m.reply_to, m.waits, m.origin, m.hops"
     " FROM messages m JOIN entities e ON e.key = m.sender"
@@ -195,12 +199,15 @@ class SpaceTable:
         waits: bool = False,
         origin: Mapping[str, Any] | None = None,
         hops: int = 0,
+        root: int = 0,
+        brake: Brake = BRAKE,
         session: str = "",
         call: str = "",
         offered: Collection[int] = (),
     ) -> Posted:
         """Post a message. It signals the runs that wait for it, then triggers agents: those that it mentions, the other
-        member of a space of two, and those that a router chose (`offered`, keys).
+        member of a space of two, and those that a router chose (`offered`, keys), as far as `brake` lets the person's
+        message that led to it (`root`, 0 for itself) start more runs.
 
         With `call` (of `session`) the message is posted only once: later calls return the first message.
         """
@@ -228,12 +235,12 @@ class SpaceTable:
                 text,
                 reply_to,
                 int(waits),
-                json.dumps(dict(origin or {})),
+                json.dumps({**(origin or {}), **({ROOT: root} if root else {})}),
                 hops,
                 session,
                 call,
             )
-            message = SpaceMessage(key, space.key, sender, at, text, reply_to, waits, dict(origin or {}), hops)
+            message = SpaceMessage(key, space.key, sender, at, text, reply_to, waits, dict(origin or {}), hops, root)
             self._db.run(
                 "UPDATE members SET seen = ? WHERE space = ? AND entity = ? AND seen = ?",
                 key,
@@ -242,7 +249,7 @@ class SpaceTable:
                 self._previous(space.key, key),
             )
             resumed, answered = signal_replies(self._db, message)
-            triggered = [] if hops > MOST_HOPS else self._trigger(space, message, answered, offered)
+            triggered, message = self._trigger(message, _find_called(space, message, answered, offered), brake)
             self._db.notify()
         return Posted(message, tuple(triggered), tuple(resumed))
 
@@ -260,29 +267,47 @@ class SpaceTable:
         return int(row[0]) if row else 0
 
     def _trigger(
-        self, space: Space, message: SpaceMessage, answered: Collection[int], offered: Collection[int]
-    ) -> list[tuple[Entity, int]]:
-        others = [one for one in space.members if one.key != message.sender.key]
-        named = {fold_name(name) for name in find_mentions(message.text, [one.name for one in others])}
-        triggered = []
-        for agent in others:
-            if agent.kind != AGENT or agent.key in answered:
-                continue
-            if fold_name(agent.name) in named:
-                source = "mention"
-            elif len(space.members) == 2:
-                source = "auto"
-            elif agent.key in offered and not named:
-                source = "proactive_router"
-            else:
-                continue
-            run = self._queue(space, message, agent, source)
+        self, message: SpaceMessage, called: Sequence[tuple[Entity, str]], brake: Brake
+    ) -> tuple[list[tuple[Entity, int]], SpaceMessage]:
+        """Queue the runs of the `called` agents. Return them and the message, which says why if the brake held."""
+        triggered: list[tuple[Entity, int]] = []
+        for agent, source in called:
+            if why := self._hold(message, brake):
+                return triggered, self._set_quiet(message, why)
+            run = self._queue(message, agent, source)
             if run is not None:
                 triggered.append((agent, run))
-        return triggered
+        return triggered, message
 
-    def _queue(self, space: Space, message: SpaceMessage, agent: Entity, source: str) -> int | None:
-        sender = message.sender
+    def _hold(self, message: SpaceMessage, brake: Brake) -> str:
+        """Return the reason that a message starts no run, "" if it may."""
+        if message.hops > MOST_HOPS:
+            return f"{MOST_HOPS} messages of agents followed each other"
+        root = message.root or message.key
+        runs, dollars = count_caused(self._db, root)
+        if runs >= brake.runs:
+            return f"msg-{root} has started {runs} runs, the most of one message (spaces.max_runs)"
+        if dollars >= brake.dollars:
+            return f"the runs of msg-{root} have cost ${dollars:.2f} (spaces.max_cost)"
+        return ""
+
+    def _set_quiet(self, message: SpaceMessage, why: str) -> SpaceMessage:
+        root = message.root or message.key
+        rows = self._db.all(
+            "SELECT origin FROM messages WHERE space = ? AND key >= ? AND origin LIKE ?",
+            message.space,
+            root,
+            f'%"{QUIET}"%',
+        )
+        is_first = all(json.loads(origin).get(ROOT) not in (root, None) for (origin,) in rows)
+        found = replace(message, quiet=why, is_first_quiet=is_first)
+        value = {**found.origin, ROOT: root, QUIET: why, FIRST: is_first}
+        self._db.run("UPDATE messages SET origin = ? WHERE key = ?", json.dumps(value), message.key)
+        return found
+
+    def _queue(self, message: SpaceMessage, agent: Entity, source: str) -> int | None:
+        sender, space = message.sender, self.get(message.space)
+        root = f"msg-{message.root} " if message.root else ""
         trigger = {
             "type": "space_message",
             "triggerSource": source,
@@ -300,7 +325,7 @@ class SpaceTable:
             trigger,
             agent.options,
             message.at,
-            cause=f"{message.id} {agent.id}",
+            cause=f"{root}{message.id} {agent.id}",
             entity=agent.key,
             space=space.key,
             message=message.key,
@@ -353,6 +378,25 @@ class SpaceTable:
             )
 
 
+def _find_called(
+    space: Space, message: SpaceMessage, answered: Collection[int], offered: Collection[int]
+) -> list[tuple[Entity, str]]:
+    """Return the agents that a message is for, each with its `triggerSource`."""
+    others = [one for one in space.members if one.key != message.sender.key]
+    named = {fold_name(name) for name in find_mentions(message.text, [one.name for one in others])}
+    called = []
+    for agent in others:
+        if agent.kind != AGENT or agent.key in answered:
+            continue
+        if fold_name(agent.name) in named:
+            called.append((agent, "mention"))
+        elif len(space.members) == 2:
+            called.append((agent, "auto"))
+        elif agent.key in offered and not named:
+            called.append((agent, "proactive_router"))
+    return called
+
+
 def not_a_member(space: Space, who: Entity) -> NexusError:
     """Return the error for somebody who is not a member of a space."""
     why = f"{who.name} is not a member of it"
@@ -367,4 +411,6 @@ def _entity(row: Sequence[Any]) -> Entity:
 def _message(row: Sequence[Any]) -> SpaceMessage:
     key, space, sender, name, kind, options, at, text, reply_to, waits, origin, hops = row
     who = Entity(int(sender), name, kind, json.loads(options))
-    return SpaceMessage(key, space, who, at, text, reply_to, bool(waits), json.loads(origin), hops)
+    value = json.loads(origin)
+    more = value.pop(ROOT, 0), value.pop(QUIET, ""), value.pop(FIRST, False)
+    return SpaceMessage(key, space, who, at, text, reply_to, bool(waits), value, hops, *more)

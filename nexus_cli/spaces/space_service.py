@@ -22,6 +22,7 @@ from nexus_cli.core.run import (
     QUEUED,
     RUNNING,
     WAITING,
+    Brake,
     Entity,
     Run,
     Space,
@@ -33,7 +34,7 @@ from nexus_cli.core.run import (
 )
 from nexus_cli.core.services import Spaces
 from nexus_cli.ledger import FailoverLog, Ledger
-from nexus_cli.ledger.spaces import MOST_HOPS, Posted
+from nexus_cli.ledger.spaces import Posted
 from nexus_cli.session.session import Session
 from nexus_cli.spaces.run_facts import ACTIVE
 from nexus_cli.spaces.space_history import TimelineLines, neutral_text
@@ -55,6 +56,7 @@ class SpaceService(Spaces):
     session: str
     agent: Entity
     clock: Clock
+    brake: Brake
 
     # Calls of the tools
 
@@ -118,7 +120,7 @@ class SpaceService(Spaces):
             raise NexusError("usage", _named(space), "nobody else is in it who could answer")
         if wait and not self.log.is_saving:
             raise NexusError("ledger", "this session cannot wait", "it is not saved")
-        run = self._run()
+        cause = self._cause(self._run())
         posted = self.ledger.spaces.post(
             space,
             self.agent,
@@ -126,8 +128,10 @@ class SpaceService(Spaces):
             format_utc(self.clock()),
             reply_to=reply_to,
             waits=wait,
-            origin=self._origin(run, space),
-            hops=self._hops(run),
+            origin=self._origin(cause, space),
+            hops=1 if cause is None else cause.hops + 1,
+            root=0 if cause is None else cause.root or cause.key,
+            brake=self.brake,
             session=self.session,
             call=call,
         )
@@ -137,12 +141,12 @@ class SpaceService(Spaces):
         message = posted.message
         lines = [f"{message.id} is posted in {_named(space)}."]
         lines += [f"It started run-{key} of {agent.name}." for agent, key in posted.triggered]
-        if message.hops > MOST_HOPS:
-            lines.append(f"It started nobody: {MOST_HOPS} messages of agents followed each other. Ask a person.")
+        if message.quiet:
+            lines.append(f"It started nobody{' else' if posted.triggered else ''}: {message.quiet}. Ask a person.")
         others = [member for member in space.members if member.key != self.agent.key]
         named = find_mentions(message.text, [one.name for one in others])
         asked = [one for one in others if one.name in named]
-        is_cut = message.hops > MOST_HOPS and all(one.kind == AGENT for one in asked or others)
+        is_cut = bool(message.quiet) and all(one.kind == AGENT for one in asked or others)
         if not wait or is_cut:  # no reply can come
             return ToolResult(" ".join(lines))
         who = " and ".join(named) if named else "anybody"
@@ -168,13 +172,8 @@ class SpaceService(Spaces):
         key = replies[-1] if replies else run.message
         return self.ledger.spaces.message(key) if key else None
 
-    def _hops(self, run: Run | None) -> int:
-        cause = self._cause(run)
-        return 1 if cause is None else cause.hops + 1
-
-    def _origin(self, run: Run | None, space: Space) -> dict[str, Any]:
+    def _origin(self, cause: SpaceMessage | None, space: Space) -> dict[str, Any]:
         """Return the origin of a message that was asked for in a space other than `space`: author, text and place."""
-        cause = self._cause(run)
         if cause is None or cause.space == space.key:
             return {}
         asked = self.ledger.spaces.get(cause.space)
@@ -261,7 +260,9 @@ def run_spaces(session: Session, entity: int) -> SpaceService:
 def _spaces_of(session: Session, agent: Entity | None) -> SpaceService:
     ledger, log = session.ledger, session.record
     assert ledger is not None and isinstance(log, FailoverLog) and agent is not None, "it is offered to members only"
-    return SpaceService(ledger, log, session.id, agent, session.state.lane_state.clock)
+    lane_state = session.state.lane_state
+    settings = lane_state.settings.spaces
+    return SpaceService(ledger, log, session.id, agent, lane_state.clock, Brake(settings.max_runs, settings.max_cost))
 
 
 def _answer(work: Callable[[], ToolResult]) -> ToolResult:

@@ -45,7 +45,8 @@ class Team:
         name = re.findall(r'IDENTITY:\n  name: "(\w+)"', text)[-1]
         if body["messages"][-1]["role"] == "tool" and not last(body).startswith(("wrote", "created", "space", '"')):
             return {"text": "Done."}
-        return getattr(self, name.lower())(body, newest_trigger(text))
+        play = {"DataAnalyst": self.dataanalyst, "Designer": self.designer}[name]
+        return play(body, newest_trigger(text))
 
     def dataanalyst(self, body: Any, trigger: str) -> dict[str, Any]:
         if "type: plan" in trigger:

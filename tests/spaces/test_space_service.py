@@ -16,7 +16,7 @@ from ledger.conftest import in_child
 from session.played import MODEL, Answer, Played
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import Settings, SpaceSettings
 from nexus_cli.core.event import Event, Outcome, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
@@ -33,7 +33,7 @@ from nexus_cli.spaces.space_service import run_spaces
 
 AT = "2026-02-18T15:06:55.000Z"
 TOOLS = {"send_message", "send_reply", "enter_space", "read_messages", "get_my_runs"}
-SETTINGS = Settings(models={MODEL: {"window": 16_000}})
+SETTINGS = Settings(models={MODEL: {"window": 16_000}}, spaces=SpaceSettings(max_runs=20, max_cost=100.0))
 
 
 def doing(*steps: Answer) -> Played:

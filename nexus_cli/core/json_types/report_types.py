@@ -334,6 +334,8 @@ class SpaceMessageObject(TypedDict):
     text: str
     seen: bool
     reply_to: str | None
+    quiet: str | None
+    """The reason that the message started no more agents, with the first one of a person's message."""
 
 
 class SpaceReport(TypedDict):
