@@ -39,13 +39,18 @@ LONGEST_MESSAGE = 1 << 20
 _UNFIT = re.compile(r"[\"()\[\]@:\\]")
 
 
-def check_name(name: str, what: str) -> str:
-    """Normalize the name of a space or member; raise `NexusError("usage", ...)` if it is invalid."""
+def check_name(name: str, what: str, *, colons: bool = False) -> str:
+    """Normalize the name of a space or member; raise `NexusError("usage", ...)` if it is invalid.
+
+    Only a space may have `colons`: a member's name stands before its words.
+    """
     name = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip()
     # isprintable() is False for control characters and marks of direction or width.
-    if name and len(name) <= LONGEST_NAME and not _UNFIT.search(name) and name.isprintable():
+    checked = name.replace(":", "") if colons else name
+    if name and len(name) <= LONGEST_NAME and not _UNFIT.search(checked) and name.isprintable():
         return name
-    why = f"it must be 1 to {LONGEST_NAME} printable characters without quotes, brackets, '@', ':' and '\\'"
+    unfit = "'@' and '\\'" if colons else "'@', ':' and '\\'"
+    why = f"it must be 1 to {LONGEST_NAME} printable characters without quotes, brackets, {unfit}"
     raise NexusError("usage", f"{what} {name[:LONGEST_NAME]!r}", why, "Choose another name")
 
 
@@ -188,9 +193,10 @@ class Signal:
     at: str
     kind: str
     """`reply`, `file`, `process`, `time`, `url`, `approval`, `timeout`, `person` (somebody resumed the run), or
-    `unanswered` (an agent that was asked has ended its run without a reply)."""
+    `unanswered` (an agent that was asked has ended its run without a reply, or whoever was asked has left)."""
     value: Mapping[str, Any] = field(default_factory=dict)
-    """Plain JSON; for a reply `message` (key), for `unanswered` the `entity`, its `name` and its `run` (keys)."""
+    """Plain JSON; for a reply `message` (key), for `unanswered` the `entity`, its `name` and its `run` (keys;
+    none if it left the space)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,18 +247,10 @@ class RunTable:
 
     def cancel(self, key: int, at: str) -> Run:
         """Cancel an open run; its owner can record nothing more. Return it as it was before."""
-        ended = ", ".join(f"'{state}'" for state in ENDED)
         with self._db.write():
             before = self.get(key)
-            self._db.run(
-                f"UPDATE runs SET state = '{CANCELLED}', fence = fence + 1, waits = '', wake_at = NULL, owner = '',"
-                f" lease = NULL, updated = ? WHERE key = ? AND state NOT IN ({ended})",
-                at,
-                key,
-            )
             if not before.has_ended:
-                signal_unanswered(self._db, key, at)
-            self._db.notify()
+                cancel_run(self._db, key, at)
         return before
 
     def end_with_session(self, session: str) -> None:
@@ -374,6 +366,18 @@ def queue_run(
     )
     db.notify()
     return key
+
+
+def cancel_run(db: Database, key: int, at: str) -> None:
+    """Cancel a run that has not ended, inside a transaction."""
+    db.run(
+        f"UPDATE runs SET state = '{CANCELLED}', fence = fence + 1, waits = '', wake_at = NULL, owner = '',"
+        f" lease = NULL, updated = ? WHERE key = ? AND {OPEN}",
+        at,
+        key,
+    )
+    signal_unanswered(db, key, at)
+    db.notify()
 
 
 def count_caused(db: Database, message: int) -> tuple[int, float]:

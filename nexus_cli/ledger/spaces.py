@@ -12,13 +12,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import (
     AGENT,
     LONGEST_MESSAGE,
+    QUEUED,
     SELF,
+    WAITING,
     Brake,
     Entity,
     Space,
@@ -29,14 +32,16 @@ from nexus_cli.core.run import (
     parse_key,
 )
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.runs import count_caused, queue_run
-from nexus_cli.ledger.signals import signal_replies
+from nexus_cli.ledger.runs import cancel_run, count_caused, queue_run
+from nexus_cli.ledger.signals import signal_left, signal_replies
 
 MOST_HOPS = 12
 """Consecutive messages of agents that may trigger another agent. After that, a person has to post."""
 ROOT, QUIET, FIRST = "root", "quiet", "first_quiet"
 """Fields of `SpaceMessage` that are stored with its origin."""
 BRAKE = Brake()
+MUTED = "muted"
+"""Option of an agent: the keys of the spaces whose messages do not start it."""
 _MESSAGE = (
     "m.key, m.space, e.key, e.name, e.kind, e.options, m.at, m.text, m.reply_to, m.waits, m.origin, m.hops"
     " FROM messages m JOIN entities e ON e.key = m.sender"
@@ -123,7 +128,7 @@ class SpaceTable:
 
     def check_free(self, name: str) -> str:
         """Return the name of a new space; raise `NexusError("usage", ...)` if it is invalid or taken."""
-        name = check_name(name, "the name of a space")
+        name = check_name(name, "the name of a space", colons=True)
         if self._db.one("SELECT 1 FROM spaces WHERE folded = ?", fold_name(name)):
             raise NexusError("usage", f"the space {name}", "there is one of this name", "Choose another name")
         return name
@@ -140,11 +145,38 @@ class SpaceTable:
         self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, entity)
 
     def leave(self, space: Space, member: Entity) -> bool:
-        """Remove a member; False if it is not one."""
+        """Remove a member; False if it is not one. Its queued and waiting runs there end, and those that wait for its
+        reply are signalled."""
+        at = format_utc(local_now())
         with self._db.write():
             there = self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key)
             self._db.run("DELETE FROM members WHERE space = ? AND entity = ?", space.key, member.key)
+            for (key,) in self._db.all(
+                f"SELECT key FROM runs WHERE space = ? AND entity = ? AND state IN ('{QUEUED}', '{WAITING}')",
+                space.key,
+                member.key,
+            ):
+                cancel_run(self._db, int(key), at)
+            if there is not None:
+                signal_left(self._db, space.key, member.key, member.name, at)
         return there is not None
+
+    def mute(self, space: Space, agent: Entity, *, muted: bool) -> None:
+        """Let messages of a space start an agent no more, or again; raise `NexusError("usage", ...)` if it belongs to
+        somebody else."""
+        with self._db.write():
+            found = self.get_entity(agent.key)
+            keys = (
+                {*found.options.get(MUTED, ()), space.key} if muted else {*found.options.get(MUTED, ())} - {space.key}
+            )
+            value = {**found.options, MUTED: sorted(keys)}
+            self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(value), agent.key)
+            self._db.notify()
+        if is_muted(self.get_entity(agent.key), space.key) != muted:  # row-level security lets only its owner
+            why = "it is the agent of somebody else"
+            raise NexusError(
+                "usage", f"mute {agent.name}", why, f"nexus space leave {shlex.quote(space.name)} --as NAME"
+            )
 
     def get(self, key: int) -> Space:
         """Return a space with its members; raise `NexusError("usage", ...)` if it does not exist."""
@@ -272,6 +304,9 @@ class SpaceTable:
         """Queue the runs of the `called` agents. Return them and the message, which says why if the brake held."""
         triggered: list[tuple[Entity, int]] = []
         for agent, source in called:
+            if is_muted(agent, message.space):
+                message = self._set_quiet(message, f"{agent.name} is muted")
+                continue
             if why := self._hold(message, brake):
                 return triggered, self._set_quiet(message, why)
             run = self._queue(message, agent, source)
@@ -323,7 +358,7 @@ class SpaceTable:
             "space_message",
             message.text,
             trigger,
-            agent.options,
+            {name: value for name, value in agent.options.items() if name != MUTED},
             message.at,
             cause=f"{root}{message.id} {agent.id}",
             entity=agent.key,
@@ -376,6 +411,11 @@ class SpaceTable:
                 entity,
                 message,
             )
+
+
+def is_muted(agent: Entity, space: int) -> bool:
+    """True if messages of the space (key) do not start the agent."""
+    return space in agent.options.get(MUTED, ())
 
 
 def _find_called(

@@ -7,6 +7,7 @@ the next process finds the posted message and its wait by that key.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,9 @@ MOST = 100
 """Most messages that one call reads."""
 ENDED_SHOWN = 5
 """Ended runs that are listed."""
+LONGEST_WAIT = 7 * 86_400.0
+"""Seconds after which a run no longer waits for a reply."""
+_CALLED = re.compile(r"(?<![\w@])@(\w[\w-]*)")
 ORIGIN = 500
 """Most characters of the request for which a message was carried to another space."""
 
@@ -118,6 +122,9 @@ class SpaceService(Spaces):
         others = [member for member in space.members if member.key != self.agent.key]
         if wait and not others:
             raise NexusError("usage", _named(space), "nobody else is in it who could answer")
+        if wait and not find_mentions(text, [one.name for one in others]) and (called := _CALLED.search(text)):
+            names = ", ".join(one.name for one in others)
+            raise NexusError("usage", f"nobody in {_named(space)} is called {called[1][:80]!r}", f"there are: {names}")
         if wait and not self.log.is_saving:
             raise NexusError("ledger", "this session cannot wait", "it is not saved")
         cause = self._cause(self._run())
@@ -156,7 +163,8 @@ class SpaceService(Spaces):
             "from": [one.key for one in asked],
             "sender": self.agent.key,
         }
-        waits = Wait("reply", f"a reply of {who} in {_named(space)}", value)
+        until = self.ledger.runs.now() + LONGEST_WAIT
+        waits = Wait("reply", f"a reply of {who} in {_named(space)}", value, until)
         return ToolResult(" ".join(lines), waits={"wait": waits.to_json(), "entity": self.agent.key})
 
     def _run(self) -> Run | None:

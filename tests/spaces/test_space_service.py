@@ -362,3 +362,22 @@ def test_a_session_that_is_not_saved_cannot_wait(ledger: Ledger, tmp_path: Path)
     finally:
         service.log._shared.memory = None
     assert "not saved" in result.error and texts(ledger, space) == []
+
+
+def test_a_wait_for_somebody_who_is_not_there_is_refused_and_every_other_ends(ledger: Ledger, tmp_path: Path) -> None:
+    husam, sarah, ana = people(ledger, "Ana")
+    space = make_space(ledger, "Alpha", [husam, sarah, ana])
+    claimed = triggered(ledger, space, husam, "@Ana ask Zoe")
+    results, outcome = work(
+        ledger,
+        claimed,
+        tmp_path,
+        call("send_message", text="@Zoe which?", wait=True),
+        call("send_message", text="@Sarah which?", wait=True),
+    )
+    assert results[0].error == "nobody in \"Alpha\" is called 'Zoe': there are: Husam, Sarah."
+    assert outcome.error is not None and outcome.error["kind"] == "waiting"
+    waits = ledger.runs.get(claimed.key).waits
+    assert waits is not None and waits.until is not None
+    assert 6.9 < (waits.until - ledger.runs.now()) / 86_400 <= 7.0
+    assert [one.text for one in ledger.spaces.read(space)] == ["@Ana ask Zoe", "@Sarah which?"]

@@ -6,7 +6,7 @@ terminal counts differently cannot shift the text after it. prompt-toolkit draws
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol
@@ -17,7 +17,6 @@ from prompt_toolkit.layout import AnyContainer, Container, Dimension, to_contain
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
-from nexus_cli.reports.help import KEYS
 from nexus_cli.text.cells import cut, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
@@ -123,6 +122,7 @@ class ScreenLayout(Container):
         self.shown = LayoutContent()
         self.hint = ""
         """Replaces the status line while it is not empty."""
+        self._keys: Sequence[tuple[str, str]] = ()
         self.help = False
         """True if the list of keys is shown below the box."""
         self.last: Callable[[], Screen | None] = lambda: None
@@ -135,7 +135,7 @@ class ScreenLayout(Container):
 
     def ask(self, controller: ReplController, columns: int) -> None:
         """Read the content from `controller`."""
-        rows = self.live_rows()
+        rows, self._keys = self.live_rows(), controller.keys
         live = controller.live(rows)
         self.shown = LayoutContent(
             tuple(live[-rows:]) if rows else (),
@@ -165,7 +165,7 @@ class ScreenLayout(Container):
         if picking or (self._question.is_open and self._question.keys and self._box.empty):
             box = 0  # one prompt: the field replaces the box
         free = rows - panel - box
-        helps = min(len(key_rows(columns - 1)), max(0, free - 2)) if self.help else 0
+        helps = min(len(key_rows(self._keys, columns - 1)), max(0, free - 2)) if self.help else 0
         free -= helps
         status = 1 if rows >= 3 and free > 0 else 0
         # One row is left to printed text if there is room.
@@ -225,7 +225,8 @@ class ScreenLayout(Container):
             box = WritePosition(write_position.xpos, y, columns, plan.box)
             self._inner.write_to_screen(screen, mouse_handlers, box, parent_style, erase_bg, z_index)
         y += plan.box
-        rows.update(enumerate(key_rows(columns - 1)[: plan.help], y))
+        if plan.help:
+            rows.update(enumerate(key_rows(self._keys, columns - 1)[: plan.help], y))
         y += plan.help
         if plan.status:
             rows[y] = self.hint or self.shown.status
@@ -255,10 +256,10 @@ class ScreenLayout(Container):
         self._written, self.drawn, self._drawn_on = written, drawn, screen
 
 
-def key_rows(columns: int) -> list[str]:
+def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
     """Return the list of keys in rows of at most `columns` columns, in two columns if they fit."""
-    size = max(len(keys) for keys, _ in KEYS) + 2 if columns >= ROOMY else 0
-    shown = [f"{keys + '  ':<{size}}{what}" for keys, what in KEYS]
+    size = max(len(keys) for keys, _ in listed) + 2 if columns >= ROOMY else 0
+    shown = [f"{keys + '  ':<{size}}{what}" for keys, what in listed]
     half = (len(shown) + 1) // 2
     left = max(map(len, shown[:half])) + 3
     if left + max(map(len, shown[half:])) > columns:
