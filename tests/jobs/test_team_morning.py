@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from ledger.postgres import Server
+from program.stage import PRICED, QUICK, Done, Stage, calls, stage
+from program.terminal_run import TerminalRun
 
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.ledger import Ledger
 
 SPACE = "Q4 report"
@@ -59,6 +62,8 @@ class Team:
             )
         if "figures" in trigger:
             return calls(("send_message", {"text": "@Ben gross or net?", "wait": True}))
+        if "there" in trigger:
+            return calls(("send_message", {"text": "I am."}))
         return calls(
             ("plan", {"action": "add", "prompt": FOLLOW, "in": "2 hours"}),
             ("send_message", {"text": "I will follow up with the designer."}),
@@ -77,38 +82,100 @@ class Team:
         return calls(("send_message", {"text": "It is."}))
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Stage]:
-    with stage(tmp_path, Team()) as made:
-        made.settings(QUICK + PRICED + '[spaces]\nname = "Ana"\n')
+class Office:
+    """A stage with two people: on one machine by `--as`, on a server as two roles with homes of their own."""
+
+    def __init__(self, place: Stage, server: Server | None) -> None:
+        self.place, self.url = place, ""
+        self._as_ben: tuple[str, ...] = ("--as", "Ben")
+        self._env: dict[str, str | None] = {}
+        place.settings(f'{QUICK}{PRICED}[spaces]\nname = "Ana"\n')
+        if server is not None:
+            self._share(server)
+
+    def _share(self, server: Server) -> None:
+        if not server.sql("SELECT 1 FROM pg_roles WHERE rolname = 'ana'"):
+            server.sql("CREATE ROLE ana LOGIN", "CREATE ROLE ben LOGIN")
+        self.url = server.new_database()
+        name = self.url.partition("?")[0].rpartition("/")[2]
+        with closing(Ledger.open(self.url)) as ledger:
+            project = str(project_identity(self.place.folder))
+            with ledger.db.write():
+                for role in ("ana", "ben"):
+                    ledger.db.run("INSERT INTO project_members VALUES (?, ?)", project, role)
+        self._as_ben, self._env = (), {"NEXUS_HOME": str(self.place.home / "ben")}
+        config = self.place.home / "ben" / "config" / "config.toml"
+        config.parent.mkdir(parents=True)
+        for role, path in (("ana", self.place.nexus_home / "config" / "config.toml"), ("ben", config)):
+            url = server.url(name, role)
+            path.write_text(f'{QUICK}{PRICED}[spaces]\nname = "{role.title()}"\n[ledger]\nurl = "{url}"\n')
+
+    def ana(self, *arguments: str) -> Done:
+        return self.place.run(*arguments)
+
+    def ben_posts(self, text: str) -> Done:
+        return self.place.run("space", "post", SPACE, text, *self._as_ben, env=self._env)
+
+    def said(self) -> list[str]:
+        value = self.ana("space", "read", SPACE, "--json").result
+        return [f"{one['sender']['name']}: {one['text']}" for one in value["messages"]]
+
+    def make_due(self, *plans: int) -> None:
+        address = self.url or self.place.ledger
+        with closing(Ledger.open(address)) as ledger:
+            for plan in plans:
+                ledger.plans.change(plan, next_at=time.time() - 1.0)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def office(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Office]:
+    server: Server | None = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    with stage(tmp_path, Team()) as place:
+        made = Office(place, server)
         yield made
+        if server is not None:
+            server.drop(made.url)
 
 
-def said(place: Stage) -> list[str]:
-    value = place.run("space", "read", SPACE, "--json").result
-    return [f"{one['sender']['name']}: {one['text']}" for one in value["messages"]]
+def test_a_morning_of_two_people_and_an_agent(office: Office) -> None:
+    assert office.ana("space", "create", SPACE, "--member", "Ben", "--agent", "DataAnalyst").status == 0
+    assert office.ana("space", "post", SPACE, "@DataAnalyst write the figures down").status == 0
+    assert office.ben_posts("@DataAnalyst are you there?").status == 0
+    assert office.ana("serve", "--once").status == 0
+    assert sorted(office.said()[2:]) == ["DataAnalyst: @Ben gross or net?", "DataAnalyst: I am."]
+    waits = [one["waits_for"] for one in office.ana("runs", "list", "--json").result["runs"]]
+    assert sorted(filter(None, waits)) == [f'a reply of Ben in "{SPACE}"'], waits
+
+    answered = office.ben_posts("net, please")
+    assert answered.status == 0 and "goes on" in answered.stderr.decode(), answered
+    env = {**office.place.environment, "TERM": "dumb"}
+    with TerminalRun("space", "open", SPACE, env=env, cwd=office.place.folder) as space:
+        space.expect("DataAnalyst wants to do this")
+        assert "figures.txt" in str(space.before)
+        space.send("y\r")
+        space.expect("the figures are written down: net, please")
+        space.send("/leave\r")
+        space.finish()
+    assert (office.place.folder / "figures.txt").read_text() == "net, please\n"
+    timeline = office.ana("timeline", "--space", SPACE).text
+    for line in ("Ana", "Ben", "DataAnalyst (mention): run-1 done · $", "DataAnalyst (mention): run-2 done · $"):
+        assert line in timeline, timeline
 
 
-def make_due(place: Stage, *plans: int) -> None:
-    with closing(Ledger.open(place.ledger)) as ledger:
-        for plan in plans:
-            ledger.plans.change(plan, next_at=time.time() - 1.0)
-
-
-def test_a_plan_and_what_an_agent_planned_act_as_that_agent(place: Stage) -> None:
+def test_a_plan_and_what_an_agent_planned_act_as_that_agent(office: Office) -> None:
     agents = ("--agent", "DataAnalyst", "--agent", "Designer", "--allow", "edit")
-    assert place.run("space", "create", SPACE, "--member", "Ben", *agents).status == 0
-    wrong = place.run("schedule", "add", METRICS, "--in", "1h", "--agent", "Nobody")
+    assert office.ana("space", "create", SPACE, "--member", "Ben", *agents).status == 0
+    wrong = office.ana("schedule", "add", METRICS, "--in", "1h", "--agent", "Nobody")
     assert wrong.status == 2 and "no agent has this name" in wrong.stderr.decode(), wrong
-    added = place.run("schedule", "add", METRICS, "--cron", "0 9 * * *", "--agent", "DataAnalyst")
+    added = office.ana("schedule", "add", METRICS, "--cron", "0 9 * * *", "--agent", "DataAnalyst")
     assert added.status == 0 and "plan-1 was added, as DataAnalyst" in added.text, added
-    assert place.run("space", "post", SPACE, "@DataAnalyst see to the designer").status == 0
-    assert place.run("serve", "--once").status == 0
-    plans = place.run("schedule", "list", "--json").result["plans"]
+    assert office.ana("space", "post", SPACE, "@DataAnalyst see to the designer").status == 0
+    assert office.ana("serve", "--once").status == 0
+    plans = office.ana("schedule", "list", "--json").result["plans"]
     assert sorted((one["prompt"], one["agent"]) for one in plans) == [(FOLLOW, "DataAnalyst"), (METRICS, "DataAnalyst")]
-    make_due(place, 1, 2)
-    assert place.run("serve", "--once").status == 0
-    assert sorted(said(place)[1:]) == [
+    office.make_due(1, 2)
+    assert office.ana("serve", "--once").status == 0
+    assert sorted(office.said()[1:]) == [
         "DataAnalyst: 42 orders, 3 returns",
         "DataAnalyst: @Designer is the mockup done?",
         "DataAnalyst: I will follow up with the designer.",
