@@ -88,27 +88,11 @@ def add(
     settings, folder = load_settings(places(), defaults_dir(), os.environ).settings, working_folder(directory)
     ledger = Ledger.open(ledger_place())
     who = find_agent(ledger, settings, agent, folder) if agent else None
-    new = NewPlan(
-        " ".join(prompt),
-        at,
-        within,
-        cron,
-        zone,
-        missed,
-        name,
-        {
-            "folder": str(folder),
-            "model": model or (who.options.get("model", "") if who else ""),
-            "agent": who.name if who else "",
-            "recipe": recipe,
-            "allow": allow,
-            "max_cost": max_cost,
-            "max_cost_day": max_cost_day,
-            "max_steps": max_steps,
-            "ask": ask or None,
-            "rules": list(rule or ()) or None,
-        },
-    )
+    model = model or (who.options.get("model", "") if who else "")
+    whose = {"folder": str(folder), "model": model, "agent": who.name if who else "", "recipe": recipe}
+    limits = {"allow": allow, "max_cost": max_cost, "max_cost_day": max_cost_day, "max_steps": max_steps}
+    options = {**whose, **limits, "ask": ask or None, "rules": list(rule or ()) or None}
+    new = NewPlan(" ".join(prompt), at, within, cron, zone, missed, name, options)
     value = plan_report(ledger, add_plan(ledger, new, settings.runs), "added")
     ledger.close()
     return print_report(value, plan_text, json=json)

@@ -148,6 +148,7 @@ AGENT_RULES: Mapping[str, Rule] = {
     "max_cost": DOLLARS,
     "folder": FOLDER,
     "topics": TEXTS,
+    "goals": TEXTS,
 }
 """Keys of `[agents.NAME]`."""
 

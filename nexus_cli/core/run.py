@@ -89,7 +89,7 @@ class Entity:
     kind: str
     """`human` or `agent`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """For an agent: `folder`, `model`, `recipe`, `allow`, `max_cost` of its runs."""
+    """For an agent: `folder`, `model`, `recipe`, `allow`, `max_cost` of its runs, its `goals`, where it is `muted`."""
 
     @property
     def id(self) -> str:

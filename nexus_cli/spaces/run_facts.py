@@ -38,8 +38,8 @@ class LedgerRunFacts(RunFacts):
 
 
 def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
-    """Return the facts of `run` as plain JSON: `about` (the words of its cause), `identity`, `trigger`, `space`,
-    `spaces`, `plans` and `runs`.
+    """Return the facts of `run` as plain JSON: `about` (the words of its cause), `identity`, `trigger`, `goals`,
+    `space`, `spaces`, `plans` and `runs`.
 
     Only reads the ledger; raises `NexusError("ledger", ...)` if that fails.
     """
@@ -51,6 +51,7 @@ def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
         "about": str(run.trigger.get("message") or run.trigger.get("instruction") or run.title),
         "identity": {"name": agent.name, "entityId": agent.id} if agent else {"name": "nexus"},
         "trigger": dict(run.trigger),
+        "goals": list(agent.options.get("goals", ())) if agent else [],
         "space": _space_facts(ledger, run, active) if active else None,
         "spaces": [_listed_space(space, agent, active) for space in spaces[:MOST]],
         "plans": [_plan_facts(plan) for plan in _plans(ledger, run, agent)[:MOST]],

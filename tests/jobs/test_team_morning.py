@@ -25,6 +25,8 @@ from nexus_cli.ledger import Ledger
 SPACE = "Q4 report"
 METRICS = "Generate and post the daily metrics"
 FOLLOW = "Follow up with Designer"
+GOAL = "Maintain the daily report (long-term)"
+SETTINGS = f'{QUICK}{PRICED}[agents.DataAnalyst]\ngoals = ["{GOAL}"]\n'
 
 
 def last(body: Any) -> str:
@@ -73,6 +75,7 @@ class Team:
         text = sent(body)
         if body["messages"][-1]["role"] != "tool":
             assert "ACTIVE SPACE: none (call enter_space to enter a space first)" in text, text
+            assert f"GOALS:\n  - {GOAL}" in text, text
             assert re.search(rf'YOUR SPACES:\n  - "{SPACE}" .* You', text), text
             return calls(("enter_space", {"space": SPACE}))
         said = "42 orders, 3 returns" if METRICS in trigger else "@Designer is the mockup done?"
@@ -89,7 +92,7 @@ class Office:
         self.place, self.url = place, ""
         self._as_ben: tuple[str, ...] = ("--as", "Ben")
         self._env: dict[str, str | None] = {}
-        place.settings(f'{QUICK}{PRICED}[spaces]\nname = "Ana"\n')
+        place.settings(f'{SETTINGS}[spaces]\nname = "Ana"\n')
         if server is not None:
             self._share(server)
 
@@ -108,7 +111,7 @@ class Office:
         config.parent.mkdir(parents=True)
         for role, path in (("ana", self.place.nexus_home / "config" / "config.toml"), ("ben", config)):
             url = server.url(name, role)
-            path.write_text(f'{QUICK}{PRICED}[spaces]\nname = "{role.title()}"\n[ledger]\nurl = "{url}"\n')
+            path.write_text(f'{SETTINGS}[spaces]\nname = "{role.title()}"\n[ledger]\nurl = "{url}"\n')
 
     def ana(self, *arguments: str) -> Done:
         return self.place.run(*arguments)
@@ -157,6 +160,7 @@ def test_a_morning_of_two_people_and_an_agent(office: Office) -> None:
         space.send("/leave\r")
         space.finish()
     assert (office.place.folder / "figures.txt").read_text() == "net, please\n"
+    assert 'Ben (human, id:ent-2): "net, please"' in office.ana("timeline", "--run", "run-1").text.replace("\n", "")
     timeline = office.ana("timeline", "--space", SPACE).text
     for line in ("Ana", "Ben", "DataAnalyst (mention): run-1 done · $", "DataAnalyst (mention): run-2 done · $"):
         assert line in timeline, timeline

@@ -2,9 +2,9 @@
 surroundings.
 
 `Sources.run` returns the facts as plain JSON: `trigger` (the TRIGGER block by its keys), `time` (of its record), and
-from the driver of the run `about` (the words of its cause), `identity`, `space`, `spaces`, `plans` and `runs`. Goals
-and memories have their own seams. A session that was not opened for a run has at most a TRIGGER. SPACE HISTORY is
-entries, not a section.
+from the driver of the run `about` (the words of its cause), `identity`, `goals` (the agent's own), `space`, `spaces`,
+`plans` and `runs`. The session's goals and memories have their own seams. A session that was not opened for a run has
+at most a TRIGGER. SPACE HISTORY is entries, not a section.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def read(sources: Sources) -> Value:
         "identity": _identity_lines(run["identity"], now),
         "space": _space_lines(run),
         "spaces": [_space_line(one) for one in run.get("spaces", ())],
-        "goals": _goal_lines(sources),
+        "goals": [*map(_plain, run.get("goals", ())), *_goal_lines(sources)],
         "memories": [f"[{fact.slot}] {_plain(fact.statement)}" for fact in facts],
         "facts": [fact.id for fact in facts],
         "plans": [_plan_line(one, now) for one in run.get("plans", ())],
