@@ -143,6 +143,25 @@ def leave(space: SpaceName, name: As = "") -> int:
     return 0
 
 
+@app.command("mute")
+def mute(
+    space: SpaceName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An agent.", callback=refuse_empty)],
+    off: Annotated[bool, typer.Option("--off", help="Let messages start it again.")] = False,
+) -> int:
+    """Let the messages of a space start an agent no more. It stays a member and what it does goes on."""
+    ledger, settings = open_ledger(writes=True), _settings()
+    found = ledger.spaces.find(space)
+    who = find_reader(ledger, settings, found, name)
+    if who.kind != AGENT:
+        raise NexusError(
+            "usage", f"mute {who.name}", "it is no agent", f"nexus space list shows who is in {found.name}"
+        )
+    ledger.spaces.mute(found, who, muted=not off)
+    write_stderr_line(f"nexus: {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.")
+    return 0
+
+
 @app.command("post")
 def post(
     space: SpaceName,

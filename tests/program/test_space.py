@@ -99,6 +99,18 @@ def test_an_agent_that_is_offered_a_message_may_stay_silent(tmp_path: Path) -> N
         assert "proactive_router" in json.dumps(place.server.requests[0].body)
 
 
+def test_a_muted_agent_is_started_by_nobody_until_it_is_taken_back(tmp_path: Path) -> None:
+    with stage(tmp_path, lambda body: {"text": "here"}) as place:
+        begun(place, "Ana")
+        assert place.run("space", "mute", SPACE, "Husam").status == 2
+        assert place.run("space", "mute", SPACE, "ana").told == [f"nexus: Ana is muted in {SPACE}."]
+        posted = place.run("space", "post", SPACE, "@Ana look")
+        assert posted.told[0].startswith("nexus: no more agents were started: Ana is muted."), posted
+        assert place.run("space", "mute", SPACE, "Ana", "--off").status == 0
+        posted = place.run("space", "post", SPACE, "@Ana look", "--json").result
+        assert [one["run"] for one in posted["triggered"]] == ["run-1"] and posted["message"]["quiet"] is None
+
+
 def test_a_plain_session_of_a_member_speaks_as_nexus(tmp_path: Path) -> None:
     def script(body: Any) -> Any:
         if body["messages"][-1]["role"] == "tool":
