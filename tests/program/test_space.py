@@ -107,8 +107,8 @@ def test_a_muted_agent_is_started_by_nobody_until_it_is_taken_back(tmp_path: Pat
         posted = place.run("space", "post", SPACE, "@Ana look")
         assert posted.told[0].startswith("nexus: no more agents were started: Ana is muted."), posted
         assert place.run("space", "mute", SPACE, "Ana", "--off").status == 0
-        posted = place.run("space", "post", SPACE, "@Ana look", "--json").result
-        assert [one["run"] for one in posted["triggered"]] == ["run-1"] and posted["message"]["quiet"] is None
+        again = place.run("space", "post", SPACE, "@Ana look", "--json").result
+        assert [one["run"] for one in again["triggered"]] == ["run-1"] and again["message"]["quiet"] is None
 
 
 def test_a_plain_session_of_a_member_speaks_as_nexus(tmp_path: Path) -> None:

@@ -322,20 +322,20 @@ def test_a_question_that_somebody_else_answered_closes(here: Place, ledger: Ledg
 
 
 def test_esc_stops_who_works_and_stop_ends_what_waits_too(here: Place, ledger: Ledger, repl: Opens) -> None:
-    run = working(ledger)
+    waiting = working(ledger)
+    ledger.runs.wait(waiting, Wait("time", "the time", {}, 4e9), AT)
+    run = working(ledger, text="@Ana again")
     made = repl(at=here, arguments=OPEN)
     made.wait_for("Ana works...")
     made.send("\x1b")
-    made.wait_for("stopped 1 run: run-1", back=True)
+    made.wait_for("stopped 1 run: run-2", back=True)
     assert ledger.runs.get(run.key).state == "cancelled"
-    second = working(ledger, text="@Ana again")
-    ledger.runs.wait(second, Wait("time", "the time", {}, 4e9), AT)
     made.wait_for("Ana waits for the time")
     made.send("/stop Zoe\r")
     made.wait_for("/stop needs the name of an agent here: Ana", back=True)
     made.send("/stop\r")
-    made.wait_for("stopped 1 run: run-2", back=True)
-    assert ledger.runs.get(second.key).state == "cancelled"
+    made.wait_for("stopped 1 run: run-1", back=True)
+    assert ledger.runs.get(waiting.key).state == "cancelled"
 
 
 def test_a_muted_agent_is_started_by_nothing_that_is_said_here(here: Place, ledger: Ledger, repl: Opens) -> None:
