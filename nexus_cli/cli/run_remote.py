@@ -22,7 +22,6 @@ from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.repl.remote_agent import RemoteAgent, RemoteDesk, keys_here, served_commands
 from nexus_cli.ui.repl.repl import Repl
-from nexus_cli.ui.screen.screen import Screen
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.server_results import ListedAgent
@@ -62,11 +61,10 @@ class _Remote:
             agent = await self._find_agent(client)
             made = TerminalView(self._settings, self._folder, served_commands)
             view, theme = made.view, made.theme
-            if isinstance(view, Screen):
-                view.list_keys(keys_here(KEYS))
             renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=not made.is_dumb)
             backend = RemoteAgent(client, agent, self._url, self._folder, made.make_approver())
             repl = Repl(backend, view, renderer, theme)
+            repl.keys = keys_here(KEYS)
             backend.desk = RemoteDesk(repl, os.environ, QuietStream(Stream(1)).write)
             backend.connect(repl)
             made.connect(repl)

@@ -23,10 +23,11 @@ from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.twins import add_twins
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import RunSettings, load_settings
+from nexus_cli.config.settings import load_settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.schedule import plan_text
 from nexus_cli.runs.plan_service import NewPlan, add_plan, plan_report
+from nexus_cli.spaces.people import find_agent
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Work at a time, or again and again.")
 Name = Annotated[str, typer.Argument(metavar="ID", help="Its id, such as plan-2, or its name.", callback=refuse_empty)]
@@ -70,6 +71,7 @@ def add(
         ),
     ] = None,
     name: Annotated[str, _text("--name", metavar="N", help="A name, shown in its place.")] = "",
+    agent: Annotated[str, _text("--agent", metavar="NAME", help="The agent of a space whose work it is.")] = "",
     recipe: RecipeName = "",
     model: Model = "",
     directory: Directory = "",
@@ -78,33 +80,20 @@ def add(
     """Schedule work: a run of its own, at a time or again and again, in this folder.
 
     What --allow (default ask) does not cover is refused, and named in the run's report; with --ask the run waits for
-    you instead (nexus runs list). A local time that does not exist when clocks are set forward is the next moment that
-    does; one that comes twice runs once.
+    you instead (nexus runs list). With --agent the run has the name, the spaces and the model of that agent, not its
+    level. A local time that does not exist when clocks are set forward is the next moment that does; one that comes
+    twice runs once.
     """
     SharedOptions(allow=allow).check()
-    settings = _settings()
-    new = NewPlan(
-        " ".join(prompt),
-        at,
-        within,
-        cron,
-        zone,
-        missed,
-        name,
-        {
-            "folder": str(working_folder(directory)),
-            "model": model,
-            "recipe": recipe,
-            "allow": allow,
-            "max_cost": max_cost,
-            "max_cost_day": max_cost_day,
-            "max_steps": max_steps,
-            "ask": ask or None,
-            "rules": list(rule or ()) or None,
-        },
-    )
+    settings, folder = load_settings(places(), defaults_dir(), os.environ).settings, working_folder(directory)
     ledger = Ledger.open(ledger_place())
-    value = plan_report(ledger, add_plan(ledger, new, settings), "added")
+    who = find_agent(ledger, settings, agent, folder) if agent else None
+    model = model or (who.options.get("model", "") if who else "")
+    whose = {"folder": str(folder), "model": model, "agent": who.name if who else "", "recipe": recipe}
+    limits = {"allow": allow, "max_cost": max_cost, "max_cost_day": max_cost_day, "max_steps": max_steps}
+    options = {**whose, **limits, "ask": ask or None, "rules": list(rule or ()) or None}
+    new = NewPlan(" ".join(prompt), at, within, cron, zone, missed, name, options)
+    value = plan_report(ledger, add_plan(ledger, new, settings.runs), "added")
     ledger.close()
     return print_report(value, plan_text, json=json)
 
@@ -117,7 +106,3 @@ def run(name: Name, json: Json = False) -> int:
     """Run scheduled work now, and print how that ended. Exit status 1 if it failed, 3 if a limit stopped it."""
     ledger = open_ledger(writes=True)
     return run_plan(ledger, ledger.plans.find(name), json=json)
-
-
-def _settings() -> RunSettings:
-    return load_settings(places(), defaults_dir(), os.environ).settings.runs

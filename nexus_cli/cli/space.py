@@ -143,6 +143,25 @@ def leave(space: SpaceName, name: As = "") -> int:
     return 0
 
 
+@app.command("mute")
+def mute(
+    space: SpaceName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An agent.", callback=refuse_empty)],
+    off: Annotated[bool, typer.Option("--off", help="Let messages start it again.")] = False,
+) -> int:
+    """Let the messages of a space start an agent no more. It stays a member and what it does goes on."""
+    ledger, settings = open_ledger(writes=True), _settings()
+    found = ledger.spaces.find(space)
+    who = find_reader(ledger, settings, found, name)
+    if who.kind != AGENT:
+        raise NexusError(
+            "usage", f"mute {who.name}", "it is no agent", f"nexus space list shows who is in {found.name}"
+        )
+    ledger.spaces.mute(found, who, muted=not off)
+    write_stderr_line(f"nexus: {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.")
+    return 0
+
+
 @app.command("post")
 def post(
     space: SpaceName,
@@ -180,6 +199,8 @@ def _consequences(posted: Posted) -> list[str]:
     """Return a line for each run that a message started or resumed."""
     lines = [f"{agent.name} was triggered: run-{run}" for agent, run in posted.triggered]
     lines += [f"run-{run} goes on" for run in posted.resumed]
+    if posted.message.notice:
+        return [*lines, posted.message.notice]
     hint = "; nexus serve, or nexus space open, lets it work"
     return [*lines[:-1], lines[-1] + hint] if lines else []
 

@@ -139,6 +139,8 @@ RULES: Mapping[str, Rule] = {
     LEDGER_URL: Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
     "spaces.name": TEXT,
     "spaces.router": TEXT,
+    "spaces.max_runs": COUNT,
+    "spaces.max_cost": DOLLARS,
     "runs.allow": LEVEL,
     "runs.max_cost": DOLLARS,
     "runs.max_cost_day": DOLLARS,
@@ -170,10 +172,12 @@ AGENT_RULES: Mapping[str, Rule] = {
     "max_cost": DOLLARS,
     "folder": FOLDER,
     "topics": TEXTS,
+    "goals": TEXTS,
 }
 """Keys of `[agents.NAME]`."""
 
 SERVICE_RULES: Mapping[str, Rule] = {
+    "agent": TEXT,
     "instruction": Rule(str, "a text in quotes", lambda value: bool(value.strip())),
     "folder": FOLDER,
     "model": TEXT,

@@ -113,6 +113,10 @@ class SpaceSettings:
     """The person's name in spaces; "" for the name in git's settings, else the login name."""
     router: str = "rule"
     """Chooses the agents for a message without a mention: `off`, `rule` (names and topics), or a model's name."""
+    max_runs: int = 12
+    """Runs of agents that one message of a person starts, with all messages that agents send for it."""
+    max_cost: float = 2.0
+    """US dollars that these runs cost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,18 @@ LONGEST_MESSAGE = 1 << 20
 _UNFIT = re.compile(r"[\"()\[\]@:\\]")
 
 
-def check_name(name: str, what: str) -> str:
-    """Normalize the name of a space or member; raise `NexusError("usage", ...)` if it is invalid."""
+def check_name(name: str, what: str, *, colons: bool = False) -> str:
+    """Normalize the name of a space or member; raise `NexusError("usage", ...)` if it is invalid.
+
+    Only a space may have `colons`: a member's name stands before its words.
+    """
     name = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip()
     # isprintable() is False for control characters and marks of direction or width.
-    if name and len(name) <= LONGEST_NAME and not _UNFIT.search(name) and name.isprintable():
+    checked = name.replace(":", "") if colons else name
+    if name and len(name) <= LONGEST_NAME and not _UNFIT.search(checked) and name.isprintable():
         return name
-    why = f"it must be 1 to {LONGEST_NAME} printable characters without quotes, brackets, '@', ':' and '\\'"
+    unfit = "'@' and '\\'" if colons else "'@', ':' and '\\'"
+    why = f"it must be 1 to {LONGEST_NAME} printable characters without quotes, brackets, {unfit}"
     raise NexusError("usage", f"{what} {name[:LONGEST_NAME]!r}", why, "Choose another name")
 
 
@@ -88,7 +93,7 @@ class Entity:
     kind: str
     """`human` or `agent`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """For an agent: `folder`, `model`, `recipe`, `allow`, `max_cost` of its runs."""
+    """For an agent: `folder`, `model`, `recipe`, `allow`, `max_cost` of its runs, its `goals`, where it is `muted`."""
 
     @property
     def id(self) -> str:
@@ -133,10 +138,30 @@ class SpaceMessage:
     """For a message relayed from another space: `who` asked for it, `text`, `space`."""
     hops: int = 0
     """Number of messages of agents between this one and the person's message that led to it."""
+    root: int = 0
+    """Key of the person's message that led to it; 0 for itself."""
+    quiet: str = ""
+    """The reason that it started no more agents; "" if it started all that it is for."""
+    is_first_quiet: bool = False
+    """True if no earlier message of the same root has a `quiet`, so that people are told once."""
 
     @property
     def id(self) -> str:
         return f"msg-{self.key}"
+
+    @property
+    def notice(self) -> str:
+        """The line for people about agents that it did not start, "" unless it is the first one of its root."""
+        again = "The next message of a person starts agents again"
+        return f"no more agents were started: {self.quiet}. {again}." if self.is_first_quiet else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """How much one message of a person starts at most, with all messages that agents send for it. See `[spaces]`."""
+
+    runs: int = 12
+    dollars: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +197,10 @@ class Signal:
     at: str
     kind: str
     """`reply`, `file`, `process`, `time`, `url`, `service`, `approval`, `timeout`, `person` (somebody resumed the run),
-    or `unanswered` (an agent that was asked has ended its run without a reply)."""
+    or `unanswered` (an agent that was asked has ended its run without a reply, or whoever was asked has left)."""
     value: Mapping[str, Any] = field(default_factory=dict)
-    """Plain JSON; for a reply `message` (key), for `unanswered` the `entity`, its `name` and its `run` (keys)."""
+    """Plain JSON; for a reply `message` (key), for `unanswered` the `entity`, its `name` and its `run` (keys;
+    none if it left the space)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +216,8 @@ class Run:
     trigger: Mapping[str, Any]
     """Fields of seed C's TRIGGER block."""
     options: Mapping[str, Any]
-    """How its session is opened: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`; and `paused`."""
+    """How its session is opened: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`; for a plan or service
+    the name of its `agent`; and `paused`."""
     session: str = ""
     """Id of its session; "" before it has one."""
     entity: int | None = None

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from nexus_cli.core.entry import Memo
+from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import (
+    AGENT,
     CANCELLED,
     ENDED,
     PLAIN,
@@ -25,6 +26,7 @@ from nexus_cli.core.run import (
     Run,
     Signal,
     Wait,
+    fold_name,
     parse_key,
 )
 from nexus_cli.ledger import lanes, sessions
@@ -89,6 +91,10 @@ class RunTable:
         row = self._db.one("SELECT count(*), coalesce(sum(cost), 0.0) FROM runs WHERE space = ?", space)
         return (int(row[0]), float(row[1])) if row else (0, 0.0)
 
+    def count_caused(self, message: int) -> tuple[int, float]:
+        """Count the runs that a person's message (key) led to, and sum their dollars so far."""
+        return count_caused(self._db, message)
+
     def waiting(self) -> list[Run]:
         """Return the runs that wait and have no signal yet, sorted by their time."""
         return self._select(
@@ -116,8 +122,11 @@ class RunTable:
     def claim(
         self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False, is_late: bool = False
     ) -> Run | None:
-        """Claim a run for `seconds`; None if it is not due. With `is_dead` the caller knows that its owner is gone, so
-        that the lease no longer counts. With `is_late` its owner lives: only an expired lease counts."""
+        """Claim a run for `seconds`; None if it is not due, or its agent is busy.
+
+        With `is_dead` the caller knows that its owner is gone, so that the lease no longer counts. With `is_late` its
+        owner lives: only an expired lease counts.
+        """
         due = f"state = '{RUNNING}' AND lease < {self._db.now_sql}" if is_late else self._due()
         with self._db.write():
             row = self._db.one(
@@ -126,7 +135,7 @@ class RunTable:
                 key,
                 int(is_dead),
             )
-            if row is None:
+            if row is None or self._is_agent_busy(key):
                 return None
             self._db.run(
                 f"UPDATE runs SET state = '{RUNNING}', owner = ?, lease = {self._db.now_sql} + ?, fence = fence + 1,"
@@ -137,6 +146,22 @@ class RunTable:
                 key,
             )
             return self.get(key)  # read here: later it might be another process's claim
+
+    def is_agent_busy(self, run: Run) -> bool:
+        """True if the agent of `run` works on another run in the same folder; in worktrees it works side by side."""
+        if run.entity is None or run.options.get("worktree"):
+            return False
+        others = self._select(
+            f"entity = ? AND key <> ? AND state = '{RUNNING}' AND lease >= {self._db.now_sql}", run.entity, run.key
+        )
+        folder = run.options.get("folder")
+        return any(one.options.get("folder") == folder and not one.options.get("worktree") for one in others)
+
+    def _is_agent_busy(self, key: int) -> bool:
+        run = self.get(key)
+        if run.entity is not None:
+            self._db.lock(f"agent {run.entity}")  # two runs of an agent may be claimed at the same time
+        return self.is_agent_busy(run)
 
     def _due(self) -> str:
         return (
@@ -234,18 +259,10 @@ class RunTable:
 
     def cancel(self, key: int, at: str) -> Run:
         """Cancel an open run; its owner can record nothing more. Return it as it was before."""
-        ended = ", ".join(f"'{state}'" for state in ENDED)
         with self._db.write():
             before = self.get(key)
-            self._db.run(
-                f"UPDATE runs SET state = '{CANCELLED}', fence = fence + 1, waits = '', wake_at = NULL, owner = '',"
-                f" lease = NULL, updated = ? WHERE key = ? AND state NOT IN ({ended})",
-                at,
-                key,
-            )
             if not before.has_ended:
-                signal_unanswered(self._db, key, at)
-            self._db.notify()
+                cancel_run(self._db, key, at)
         return before
 
     def set_paused(self, key: int, paused: bool, at: str) -> Run:
@@ -358,7 +375,12 @@ def queue_run(
     message: int | None = None,
     plan: int | None = None,
 ) -> int | None:
-    """Queue a run inside a transaction and return its key; None if a run of this `cause` exists ("": never)."""
+    """Queue a run inside a transaction and return its key; None if a run of this `cause` exists ("": never).
+
+    A run of a plan or service belongs to the agent that its options name, else to `nexus` if that is in a space.
+    """
+    if entity is None:
+        entity = _find_agent(db, options.get("agent", ""))
     if cause:
         db.lock(f"cause {cause}")
     if cause and db.one("SELECT 1 FROM runs WHERE cause = ? AND cause <> ''", cause):
@@ -380,6 +402,38 @@ def queue_run(
     )
     db.notify()
     return key
+
+
+def cancel_run(db: Database, key: int, at: str) -> None:
+    """Cancel a run that has not ended, inside a transaction."""
+    db.run(
+        f"UPDATE runs SET state = '{CANCELLED}', fence = fence + 1, waits = '', wake_at = NULL, owner = '',"
+        f" lease = NULL, updated = ? WHERE key = ? AND {OPEN}",
+        at,
+        key,
+    )
+    signal_unanswered(db, key, at)
+    db.notify()
+
+
+def count_caused(db: Database, message: int) -> tuple[int, float]:
+    """See `RunTable.count_caused`. The cause of such a run begins with the id of that message."""
+    row = db.one(
+        "SELECT count(*), coalesce(sum(coalesce(r.cost, (SELECT sum(q.cost) FROM sessions s JOIN lanes l"
+        " ON l.session = s.key JOIN requests q ON q.lane = l.id WHERE s.id = r.session), 0.0)), 0.0)"
+        " FROM runs r WHERE r.cause <> '' AND r.cause >= ? AND r.cause < ?",
+        f"msg-{message} ",
+        f"msg-{message}!",  # the character after the blank
+    )
+    return (int(row[0]), float(row[1])) if row else (0, 0.0)
+
+
+def _find_agent(db: Database, name: str) -> int | None:
+    member = "" if name else " AND EXISTS (SELECT 1 FROM members m WHERE m.entity = entities.key)"
+    row = db.one(
+        f"SELECT key FROM entities WHERE folded = ? AND kind = '{AGENT}'{member}", fold_name(name or AGENT_NAME)
+    )
+    return int(row[0]) if row else None
 
 
 def apply_memo(db: Database, lane: int, memo: Memo) -> None:

@@ -58,6 +58,14 @@ def signal_unanswered(db: Database, run: int, at: str) -> None:
             add_signal(db, key, "unanswered", {"entity": entity, "name": name, "run": run}, at)
 
 
+def signal_left(db: Database, space: int, entity: int, name: str, at: str) -> None:
+    """Signal the runs that wait in a space for a reply of a member who has left it."""
+    for key, wait, _ in _waits_for_replies(db):
+        named = wait.value["from"]
+        if wait.value["space"] == space and (entity in named if named else not _others(db, wait)):
+            add_signal(db, key, "unanswered", {"entity": entity, "name": name}, at)
+
+
 def _others(db: Database, wait: Wait) -> list[int]:
     rows = db.all("SELECT entity FROM members WHERE space = ?", wait.value["space"])
     return [int(key) for (key,) in rows if key != wait.value["sender"]]

@@ -12,13 +12,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import (
     AGENT,
     LONGEST_MESSAGE,
+    QUEUED,
     SELF,
+    WAITING,
+    Brake,
     Entity,
     Space,
     SpaceMessage,
@@ -28,11 +32,16 @@ from nexus_cli.core.run import (
     parse_key,
 )
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.runs import queue_run
-from nexus_cli.ledger.signals import signal_replies
+from nexus_cli.ledger.runs import cancel_run, count_caused, queue_run
+from nexus_cli.ledger.signals import signal_left, signal_replies
 
 MOST_HOPS = 12
 """Consecutive messages of agents that may trigger another agent. After that, a person has to post."""
+ROOT, QUIET, FIRST = "root", "quiet", "first_quiet"
+"""Fields of `SpaceMessage` that are stored with its origin."""
+BRAKE = Brake()
+MUTED = "muted"
+"""Option of an agent: the keys of the spaces whose messages do not start it."""
 _MESSAGE = (
     "m.key, m.space, e.key, e.name, e.kind, e.options, m.at, m.text, m.reply_to, m.waits, m.origin, m.hops"
     " FROM messages m JOIN entities e ON e.key = m.sender"
@@ -133,7 +142,7 @@ class SpaceTable:
 
     def check_free(self, name: str) -> str:
         """Return the name of a new space; raise `NexusError("usage", ...)` if it is invalid or taken."""
-        name = check_name(name, "the name of a space")
+        name = check_name(name, "the name of a space", colons=True)
         if self._db.one("SELECT 1 FROM spaces WHERE folded = ?", fold_name(name)):
             raise NexusError("usage", f"the space {name}", "there is one of this name", "Choose another name")
         return name
@@ -150,11 +159,38 @@ class SpaceTable:
         self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, entity)
 
     def leave(self, space: Space, member: Entity) -> bool:
-        """Remove a member; False if it is not one."""
+        """Remove a member; False if it is not one. Its queued and waiting runs there end, and those that wait for its
+        reply are signalled."""
+        at = format_utc(local_now())
         with self._db.write():
             there = self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key)
             self._db.run("DELETE FROM members WHERE space = ? AND entity = ?", space.key, member.key)
+            for (key,) in self._db.all(
+                f"SELECT key FROM runs WHERE space = ? AND entity = ? AND state IN ('{QUEUED}', '{WAITING}')",
+                space.key,
+                member.key,
+            ):
+                cancel_run(self._db, int(key), at)
+            if there is not None:
+                signal_left(self._db, space.key, member.key, member.name, at)
         return there is not None
+
+    def mute(self, space: Space, agent: Entity, *, muted: bool) -> None:
+        """Let messages of a space start an agent no more, or again; raise `NexusError("usage", ...)` if it belongs to
+        somebody else."""
+        with self._db.write():
+            found = self.get_entity(agent.key)
+            keys = (
+                {*found.options.get(MUTED, ()), space.key} if muted else {*found.options.get(MUTED, ())} - {space.key}
+            )
+            value = {**found.options, MUTED: sorted(keys)}
+            self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(value), agent.key)
+            self._db.notify()
+        if is_muted(self.get_entity(agent.key), space.key) != muted:  # row-level security lets only its owner
+            why = "it is the agent of somebody else"
+            raise NexusError(
+                "usage", f"mute {agent.name}", why, f"nexus space leave {shlex.quote(space.name)} --as NAME"
+            )
 
     def get(self, key: int) -> Space:
         """Return a space with its members; raise `NexusError("usage", ...)` if it does not exist."""
@@ -209,12 +245,15 @@ class SpaceTable:
         waits: bool = False,
         origin: Mapping[str, Any] | None = None,
         hops: int = 0,
+        root: int = 0,
+        brake: Brake = BRAKE,
         session: str = "",
         call: str = "",
         offered: Collection[int] = (),
     ) -> Posted:
         """Post a message. It signals the runs that wait for it, then triggers agents: those that it mentions, the other
-        member of a space of two, and those that a router chose (`offered`, keys).
+        member of a space of two, and those that a router chose (`offered`, keys), as far as `brake` lets the person's
+        message that led to it (`root`, 0 for itself) start more runs.
 
         With `call` (of `session`) the message is posted only once: later calls return the first message.
         """
@@ -242,12 +281,12 @@ class SpaceTable:
                 text,
                 reply_to,
                 int(waits),
-                json.dumps(dict(origin or {})),
+                json.dumps({**(origin or {}), **({ROOT: root} if root else {})}),
                 hops,
                 session,
                 call,
             )
-            message = SpaceMessage(key, space.key, sender, at, text, reply_to, waits, dict(origin or {}), hops)
+            message = SpaceMessage(key, space.key, sender, at, text, reply_to, waits, dict(origin or {}), hops, root)
             self._db.run(
                 "UPDATE members SET seen = ? WHERE space = ? AND entity = ? AND seen = ?",
                 key,
@@ -256,7 +295,7 @@ class SpaceTable:
                 self._previous(space.key, key),
             )
             resumed, answered = signal_replies(self._db, message)
-            triggered = [] if hops > MOST_HOPS else self._trigger(space, message, answered, offered)
+            triggered, message = self._trigger(message, _find_called(space, message, answered, offered), brake)
             self._db.notify()
         return Posted(message, tuple(triggered), tuple(resumed))
 
@@ -274,29 +313,50 @@ class SpaceTable:
         return int(row[0]) if row else 0
 
     def _trigger(
-        self, space: Space, message: SpaceMessage, answered: Collection[int], offered: Collection[int]
-    ) -> list[tuple[Entity, int]]:
-        others = [one for one in space.members if one.key != message.sender.key]
-        named = {fold_name(name) for name in find_mentions(message.text, [one.name for one in others])}
-        triggered = []
-        for agent in others:
-            if agent.kind != AGENT or agent.key in answered:
+        self, message: SpaceMessage, called: Sequence[tuple[Entity, str]], brake: Brake
+    ) -> tuple[list[tuple[Entity, int]], SpaceMessage]:
+        """Queue the runs of the `called` agents. Return them and the message, which says why if the brake held."""
+        triggered: list[tuple[Entity, int]] = []
+        for agent, source in called:
+            if is_muted(agent, message.space):
+                message = self._set_quiet(message, f"{agent.name} is muted")
                 continue
-            if fold_name(agent.name) in named:
-                source = "mention"
-            elif len(space.members) == 2:
-                source = "auto"
-            elif agent.key in offered and not named:
-                source = "proactive_router"
-            else:
-                continue
-            run = self._queue(space, message, agent, source)
+            if why := self._hold(message, brake):
+                return triggered, self._set_quiet(message, why)
+            run = self._queue(message, agent, source)
             if run is not None:
                 triggered.append((agent, run))
-        return triggered
+        return triggered, message
 
-    def _queue(self, space: Space, message: SpaceMessage, agent: Entity, source: str) -> int | None:
-        sender = message.sender
+    def _hold(self, message: SpaceMessage, brake: Brake) -> str:
+        """Return the reason that a message starts no run, "" if it may."""
+        if message.hops > MOST_HOPS:
+            return f"{MOST_HOPS} messages of agents followed each other"
+        root = message.root or message.key
+        runs, dollars = count_caused(self._db, root)
+        if runs >= brake.runs:
+            return f"msg-{root} has started {runs} runs, the most of one message (spaces.max_runs)"
+        if dollars >= brake.dollars:
+            return f"the runs of msg-{root} have cost ${dollars:.2f} (spaces.max_cost)"
+        return ""
+
+    def _set_quiet(self, message: SpaceMessage, why: str) -> SpaceMessage:
+        root = message.root or message.key
+        rows = self._db.all(
+            "SELECT origin FROM messages WHERE space = ? AND key >= ? AND origin LIKE ?",
+            message.space,
+            root,
+            f'%"{QUIET}"%',
+        )
+        is_first = all(json.loads(origin).get(ROOT) not in (root, None) for (origin,) in rows)
+        found = replace(message, quiet=why, is_first_quiet=is_first)
+        value = {**found.origin, ROOT: root, QUIET: why, FIRST: is_first}
+        self._db.run("UPDATE messages SET origin = ? WHERE key = ?", json.dumps(value), message.key)
+        return found
+
+    def _queue(self, message: SpaceMessage, agent: Entity, source: str) -> int | None:
+        sender, space = message.sender, self.get(message.space)
+        root = f"msg-{message.root} " if message.root else ""
         trigger = {
             "type": "space_message",
             "triggerSource": source,
@@ -312,9 +372,9 @@ class SpaceTable:
             "space_message",
             message.text,
             trigger,
-            agent.options,
+            {name: value for name, value in agent.options.items() if name != MUTED},
             message.at,
-            cause=f"{message.id} {agent.id}",
+            cause=f"{root}{message.id} {agent.id}",
             entity=agent.key,
             space=space.key,
             message=message.key,
@@ -367,6 +427,30 @@ class SpaceTable:
             )
 
 
+def is_muted(agent: Entity, space: int) -> bool:
+    """True if messages of the space (key) do not start the agent."""
+    return space in agent.options.get(MUTED, ())
+
+
+def _find_called(
+    space: Space, message: SpaceMessage, answered: Collection[int], offered: Collection[int]
+) -> list[tuple[Entity, str]]:
+    """Return the agents that a message is for, each with its `triggerSource`."""
+    others = [one for one in space.members if one.key != message.sender.key]
+    named = {fold_name(name) for name in find_mentions(message.text, [one.name for one in others])}
+    called = []
+    for agent in others:
+        if agent.kind != AGENT or agent.key in answered:
+            continue
+        if fold_name(agent.name) in named:
+            called.append((agent, "mention"))
+        elif len(space.members) == 2:
+            called.append((agent, "auto"))
+        elif agent.key in offered and not named:
+            called.append((agent, "proactive_router"))
+    return called
+
+
 def not_a_member(space: Space, who: Entity) -> NexusError:
     """Return the error for somebody who is not a member of a space."""
     why = f"{who.name} is not a member of it"
@@ -381,4 +465,6 @@ def _entity(row: Sequence[Any]) -> Entity:
 def _message(row: Sequence[Any]) -> SpaceMessage:
     key, space, sender, name, kind, options, at, text, reply_to, waits, origin, hops = row
     who = Entity(int(sender), name, kind, json.loads(options))
-    return SpaceMessage(key, space, who, at, text, reply_to, bool(waits), json.loads(origin), hops)
+    value = json.loads(origin)
+    more = value.pop(ROOT, 0), value.pop(QUIET, ""), value.pop(FIRST, False)
+    return SpaceMessage(key, space, who, at, text, reply_to, bool(waits), value, hops, *more)

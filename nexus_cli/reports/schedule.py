@@ -14,7 +14,15 @@ def plans_text(value: Value, width: int) -> str:
         return "\n".join(filled("Nothing is scheduled: add PROMPT with --at, --in or --cron adds work.", width))
     rows = [("id", "next", "when", "level", "made by", "last run", "work")]
     rows += [
-        (one["id"], _next(one), _when(one), name_level(one["allow"]), one["by"], _last(one), _title(one))
+        (
+            one["id"],
+            _next(one),
+            _when(one),
+            name_level(one["allow"]),
+            one["agent"] or one["by"],
+            _last(one),
+            _title(one),
+        )
         for one in found
     ]
     return "\n".join(table(rows, width))
@@ -32,8 +40,10 @@ def plan_text(value: Value, width: int) -> str:
     when = f"{_when(one)}, next {_next(one)}" if one["cron"] else _next(one)
     if done == "paused":
         return "\n".join(filled(f"{one['id']} is paused ({_title(one)}).", width))
-    lines = filled(f"{one['id']} {'was added' if done == 'added' else 'was resumed'}: {when} ({_title(one)})", width)
-    if done == "added":
+    whose = f", as {one['agent']}" if one["agent"] else ""
+    done = "was added" if done == "added" else "was resumed"
+    lines = filled(f"{one['id']} {done}{whose}: {when} ({_title(one)})", width)
+    if value["done"] == "added":
         if one["rules"]:
             lines += filled(f"It may also run, outside the sandbox too: {', '.join(one['rules'])}", width)
         lines += filled("nexus serve runs it, or nexus serve --once from cron or a timer of systemd.", width)

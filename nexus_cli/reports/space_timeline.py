@@ -99,7 +99,7 @@ def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], a
         "message",
         _member(message.sender),
         message.text,
-        why=_describe_origin(message.origin),
+        why=". ".join(filter(None, (_describe_origin(message.origin), message.notice))),
         seen=None if seen is None else message.key <= seen,
         trigger={"type": "space_message"} if made else None,
         message=message.id,

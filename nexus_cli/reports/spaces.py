@@ -62,10 +62,11 @@ def message_lines(one: Value, width: int) -> list[str]:
     kind = " (agent)" if sender["type"] == "agent" else ""
     head = f"{format_local_minute(one['at'], '%H:%M')} {one_line(sender['name'])}{kind}"
     text = [f"  {line}".rstrip() for line in wrap(sanitize(one["text"].strip("\n")), width - 2)]
+    quiet = filled(f"[{one_line(one['quiet'])}]", width, "  ") if one["quiet"] else []
     first = text[0].strip() if len(text) == 1 else ""
     if first and cells(f"{head}: {first}") <= width:
-        return [f"{head}: {first}"]
-    return [cut_line(f"{head}:", width), *text]
+        return [f"{head}: {first}", *quiet]
+    return [cut_line(f"{head}:", width), *text, *quiet]
 
 
 def _names(space: Value) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from nexus_cli.core.clock import format_utc
-from nexus_cli.core.elide import RECALL
+from nexus_cli.core.elide import RECALL, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.message import ToolResult, restore_result
 from nexus_cli.core.typed_text import split_attachments
@@ -19,7 +19,7 @@ from nexus_cli.lane.backoff import TRIED
 from nexus_cli.lane.cache_expectation import REWRITE
 from nexus_cli.lane.compaction.pins import KIND as PIN
 from nexus_cli.lane.goals import KIND as GOAL
-from nexus_cli.lane.user_input import ATTACHMENTS, RECALLED, TRIGGER
+from nexus_cli.lane.user_input import ATTACHMENTS, HISTORY, RECALLED, TRIGGER
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.ledger.sessions import SHOWN, TAKEN, WAIT
@@ -181,6 +181,7 @@ class ReadEntries:
         self._decisions = _by_entry(log.memos(DECISION, first=first))
         self._shown = _by_entry(log.memos(SHOWN, first=first))
         self._attached = _by_entry(log.memos(ATTACHMENTS, first=first))
+        self._history = _by_entry(log.memos(HISTORY, first=first))
         self._recalled = log.memos(RECALLED, first=first)
         self._triggers = _by_entry(log.memos(TRIGGER, first=first))
         self._calls = self._name_calls(log, subjects)
@@ -239,12 +240,17 @@ class ReadEntries:
         actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
         typed, attached = split_attachments(entry.message.content)
         shown = self._shown.get(entry.id)
-        text = str(shown["text"]) if shown else typed or attached
+        text = str(shown["text"]) if shown else self._history_words(entry) or typed or attached
         text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
         recalled = [memo.value["drop"] for memo in self._recalled if memo.entry == entry.id]
         files = self._attached.get(entry.id, {}).get("files", [])
         more = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
         return self._entry_row(entry, actor, text, trigger=trigger, **more)
+
+    def _history_words(self, entry: Entry) -> str:
+        """Return the messages of a space in an entry of SPACE HISTORY, "" for another entry."""
+        parts = self._history.get(entry.id, {}).get("parts", ())
+        return "; ".join(one_line(entry.message.content[start:state]).strip() for start, state, _ in parts)
 
     def _tool_row(self, entry: Entry) -> Row:
         note, made = self._results.get(entry.id), self._decisions.get(entry.id, {})

@@ -272,7 +272,12 @@ class RunDriver:
         if not has_cap and model_info(model, settings.models).input_price is None:
             return replace(limits, max_cost=None)  # no cap was set, and none could be enforced
         left = min(limits.max_cost - self.ledger.session(session).known_usd, said.get(LEFT, limits.max_cost))
-        return replace(limits, max_cost=max(LEAST_COST, left))
+        return replace(limits, max_cost=max(LEAST_COST, min(left, self._left_of_message(settings.spaces.max_cost))))
+
+    def _left_of_message(self, most: float) -> float:
+        """Return the dollars that are left of the `most` that the runs of one person's message may cost."""
+        message = self.ledger.spaces.message(self.run.message) if self.run.message else None
+        return most - self.ledger.runs.count_caused(message.root or message.key)[1] if message else most
 
     def _session(self, folder: Path, model: str) -> str:
         """Return the id of the run's session, created if there is none yet."""

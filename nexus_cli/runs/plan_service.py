@@ -58,8 +58,8 @@ class NewPlan:
     missed: str = "once"
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `ask`, `rules`, `limits`; for an
-    agent's plan also `session` and `call`."""
+    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `ask`, `rules`, `limits`, and the
+    name of the `agent` whose work it is; for an agent's plan also `session` and `call`."""
     by: str = PERSON
     after: float = 0.0
     """Least seconds from now until the first time of a recurring plan."""
@@ -173,6 +173,7 @@ def plan_value(plan: Plan, now: float, last: LastRun | None = None) -> ScheduleO
         "max_steps": options.get("max_steps"),
         "ask": bool(options.get("ask")),
         "rules": list(options.get("rules") or ()),
+        "agent": options.get("agent", ""),
         "by": options.get("by", PERSON),
         "session": options.get("session", ""),
         "created": plan.created,
@@ -261,11 +262,18 @@ class PlanService(Plans):
                 "model": self._session.model,
                 "call": call_id,
                 "session": self._session.id,
+                "agent": self._agent_name(),
                 "allow": level if level in LEVELS else "read",
                 "limits": rights.to_json(),
                 "max_cost": rights.max_cost and min(rights.max_cost, settings.max_cost),
             },
         )
+
+    def _agent_name(self) -> str:
+        """Return the name of the agent that the session's run belongs to, "" for none."""
+        ledger = self._session.ledger
+        run = ledger.runs.of_session(self._session.id) if ledger else None
+        return ledger.spaces.get_entity(run.entity).name if ledger and run and run.entity is not None else ""
 
     def describe(self, words: Mapping[str, str]) -> str:
         """See `nexus_cli.core.services.Plans`."""

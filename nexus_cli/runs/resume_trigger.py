@@ -52,6 +52,8 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
             return "somebody resumed this run without waiting on" + (f", and said: {said}" if said else "")
         case "reply":
             return "the reply has come"
+        case "unanswered" if "run" not in signal.value:
+            return f"{signal.value['name']} has left the space without an answer"
         case "unanswered":
             return f"{signal.value['name']} has ended run-{signal.value['run']} without an answer"
         case "approval":

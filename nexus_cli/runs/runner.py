@@ -49,7 +49,8 @@ LONGEST_SLEEP = 15.0
 PAUSE = 0.02
 """Seconds after a change before the pass, so that simultaneous changes are handled together."""
 AGAIN_SECONDS = 2.0
-"""Seconds before another attempt at a run that could not be claimed because a person has its session open."""
+"""Seconds before another attempt at a run that could not be claimed: a person has its session open, or its agent works
+on another one."""
 HELD_SECONDS = 60.0
 """Seconds before another look at a run that was held back, unless another run ends first."""
 FAILED_SECONDS = 30.0
@@ -196,6 +197,9 @@ class Runner:
                 elif self._holds_back(self._ledger, run):
                     self._held.add(run.key)
                     self._later[run.key] = time.monotonic() + HELD_SECONDS
+                elif self._ledger.runs.is_agent_busy(run):
+                    self._held.add(run.key)
+                    self._later[run.key] = time.monotonic() + AGAIN_SECONDS
                 elif self._take(run):
                     taken.append(run.key)
                 else:

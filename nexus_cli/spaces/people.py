@@ -97,6 +97,15 @@ def is_agent_name(ledger: Ledger, settings: Settings, name: str) -> bool:
     return fold_name(name) == AGENT_NAME or _find_settings(settings, name) is not None
 
 
+def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> Entity:
+    """Return the agent `name`, created if only the settings have it; raise `NexusError("usage", ...)` if it does not
+    exist."""
+    if not is_agent_name(ledger, settings, name):
+        hint = f"nexus space create SPACE --agent {name[:LONGEST_NAME]}"
+        raise NexusError("usage", f"--agent {name[:LONGEST_NAME]!r}", "no agent has this name", hint)
+    return make_member(ledger, settings, name, folder, {}, agent=True)
+
+
 def make_member(
     ledger: Ledger, settings: Settings, name: str, folder: Path, given: Mapping[str, Any], *, agent: bool = False
 ) -> Entity:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import AGENT, HUMAN, Entity, Space, find_mentions
+from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Space, find_mentions
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
 from nexus_cli.spaces.people import topics_of
@@ -33,13 +33,21 @@ def post_message(
 ) -> Posted:
     """Post `text` in a space and return the message with its consequences; blocks. `warn` gets a line if the router's
     model failed."""
-    hops = 0
+    hops, root = 0, 0
     if sender.kind == AGENT:  # posted by a program, which might answer what it started itself
         newest = ledger.spaces.read(space, limit=1)
-        hops = newest[0].hops + 1 if newest else 1
+        hops, root = (newest[0].hops + 1, newest[0].root or newest[0].key) if newest else (1, 0)
     offered = choose_agents(settings, ledger.spaces.get(space.key), sender, text, warn)
     return ledger.spaces.post(
-        space, sender, text, format_utc(local_now()), reply_to=reply_to, hops=hops, offered=offered
+        space,
+        sender,
+        text,
+        format_utc(local_now()),
+        reply_to=reply_to,
+        hops=hops,
+        root=root,
+        brake=Brake(settings.spaces.max_runs, settings.spaces.max_cost),
+        offered=offered,
     )
 
 

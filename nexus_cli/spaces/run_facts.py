@@ -10,7 +10,7 @@ from typing import Any
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space
+from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space, fold_name
 from nexus_cli.core.services import RunFacts
 from nexus_cli.lane.user_input import HISTORY
 from nexus_cli.ledger import Ledger
@@ -38,7 +38,8 @@ class LedgerRunFacts(RunFacts):
 
 
 def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
-    """Return the facts of `run` as plain JSON: `identity`, `trigger`, `space`, `spaces`, `plans` and `runs`.
+    """Return the facts of `run` as plain JSON: `about` (the words of its cause), `identity`, `trigger`, `goals`,
+    `space`, `spaces`, `plans` and `runs`.
 
     Only reads the ledger; raises `NexusError("ledger", ...)` if that fails.
     """
@@ -47,11 +48,13 @@ def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     active = _active_space(_memos(ledger, run, ACTIVE), run, spaces)
     names = {space.key: space.name for space in spaces}
     return {
+        "about": str(run.trigger.get("message") or run.trigger.get("instruction") or run.title),
         "identity": {"name": agent.name, "entityId": agent.id} if agent else {"name": "nexus"},
         "trigger": dict(run.trigger),
+        "goals": list(agent.options.get("goals", ())) if agent else [],
         "space": _space_facts(ledger, run, active) if active else None,
         "spaces": [_listed_space(space, agent, active) for space in spaces[:MOST]],
-        "plans": [_plan_facts(plan) for plan in _plans(ledger, run)[:MOST]],
+        "plans": [_plan_facts(plan) for plan in _plans(ledger, run, agent)[:MOST]],
         "runs": [_run_facts(ledger, one, run, names) for one in _runs(ledger, run)[:MOST]],
     }
 
@@ -95,14 +98,16 @@ def _listed_space(space: Space, agent: Entity | None, active: Space | None) -> d
     }
 
 
-def _plans(ledger: Ledger, run: Run) -> list[Plan]:
-    """Return the active plans of the run's folder, and those of the run itself."""
-    folder = run.options.get("folder")
-    return [
-        plan
-        for plan in ledger.plans.list_plans()
-        if plan.next_at is not None and (plan.key == run.plan or (folder and plan.options.get("folder") == folder))
-    ]
+def _plans(ledger: Ledger, run: Run, agent: Entity | None) -> list[Plan]:
+    """Return the active plans of the run's folder that are no other agent's, and those of the run and its agent."""
+    folder, found = run.options.get("folder"), [one for one in ledger.plans.list_plans() if one.next_at is not None]
+    return [plan for plan in found if plan.key == run.plan or _is_own(plan, agent, folder)]
+
+
+def _is_own(plan: Plan, agent: Entity | None, folder: str | None) -> bool:
+    if owner := fold_name(str(plan.options.get("agent", ""))):
+        return agent is not None and owner == fold_name(agent.name)
+    return bool(folder) and plan.options.get("folder") == folder
 
 
 def _plan_facts(plan: Plan) -> dict[str, Any]:

@@ -90,4 +90,5 @@ def message_json(message: SpaceMessage, *, is_seen: bool) -> SpaceMessageObject:
         "text": message.text,
         "seen": is_seen,
         "reply_to": f"msg-{message.reply_to}" if message.reply_to else None,
+        "quiet": message.notice or None,
     }

@@ -7,6 +7,7 @@ the next process finds the posted message and its wait by that key.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from nexus_cli.core.run import (
     QUEUED,
     RUNNING,
     WAITING,
+    Brake,
     Entity,
     Run,
     Space,
@@ -33,7 +35,7 @@ from nexus_cli.core.run import (
 )
 from nexus_cli.core.services import Spaces
 from nexus_cli.ledger import FailoverLog, Ledger
-from nexus_cli.ledger.spaces import MOST_HOPS, Posted
+from nexus_cli.ledger.spaces import Posted
 from nexus_cli.session.session import Session
 from nexus_cli.spaces.run_facts import ACTIVE
 from nexus_cli.spaces.space_history import TimelineLines, neutral_text
@@ -42,6 +44,9 @@ MOST = 100
 """Most messages that one call reads."""
 ENDED_SHOWN = 5
 """Ended runs that are listed."""
+LONGEST_WAIT = 7 * 86_400.0
+"""Seconds after which a run no longer waits for a reply."""
+_CALLED = re.compile(r"(?<![\w@])@(\w[\w-]*)")
 ORIGIN = 500
 """Most characters of the request for which a message was carried to another space."""
 
@@ -55,6 +60,7 @@ class SpaceService(Spaces):
     session: str
     agent: Entity
     clock: Clock
+    brake: Brake
 
     # Calls of the tools
 
@@ -116,9 +122,12 @@ class SpaceService(Spaces):
         others = [member for member in space.members if member.key != self.agent.key]
         if wait and not others:
             raise NexusError("usage", _named(space), "nobody else is in it who could answer")
+        if wait and not find_mentions(text, [one.name for one in others]) and (called := _CALLED.search(text)):
+            names = ", ".join(one.name for one in others)
+            raise NexusError("usage", f"nobody in {_named(space)} is called {called[1][:80]!r}", f"there are: {names}")
         if wait and not self.log.is_saving:
             raise NexusError("ledger", "this session cannot wait", "it is not saved")
-        run = self._run()
+        cause = self._cause(self._run())
         posted = self.ledger.spaces.post(
             space,
             self.agent,
@@ -126,8 +135,10 @@ class SpaceService(Spaces):
             format_utc(self.clock()),
             reply_to=reply_to,
             waits=wait,
-            origin=self._origin(run, space),
-            hops=self._hops(run),
+            origin=self._origin(cause, space),
+            hops=1 if cause is None else cause.hops + 1,
+            root=0 if cause is None else cause.root or cause.key,
+            brake=self.brake,
             session=self.session,
             call=call,
         )
@@ -137,12 +148,12 @@ class SpaceService(Spaces):
         message = posted.message
         lines = [f"{message.id} is posted in {_named(space)}."]
         lines += [f"It started run-{key} of {agent.name}." for agent, key in posted.triggered]
-        if message.hops > MOST_HOPS:
-            lines.append(f"It started nobody: {MOST_HOPS} messages of agents followed each other. Ask a person.")
+        if message.quiet:
+            lines.append(f"It started nobody{' else' if posted.triggered else ''}: {message.quiet}. Ask a person.")
         others = [member for member in space.members if member.key != self.agent.key]
         named = find_mentions(message.text, [one.name for one in others])
         asked = [one for one in others if one.name in named]
-        is_cut = message.hops > MOST_HOPS and all(one.kind == AGENT for one in asked or others)
+        is_cut = bool(message.quiet) and all(one.kind == AGENT for one in asked or others)
         if not wait or is_cut:  # no reply can come
             return ToolResult(" ".join(lines))
         who = " and ".join(named) if named else "anybody"
@@ -152,7 +163,8 @@ class SpaceService(Spaces):
             "from": [one.key for one in asked],
             "sender": self.agent.key,
         }
-        waits = Wait("reply", f"a reply of {who} in {_named(space)}", value)
+        until = self.ledger.runs.now() + LONGEST_WAIT
+        waits = Wait("reply", f"a reply of {who} in {_named(space)}", value, until)
         return ToolResult(" ".join(lines), waits={"wait": waits.to_json(), "entity": self.agent.key})
 
     def _run(self) -> Run | None:
@@ -168,13 +180,8 @@ class SpaceService(Spaces):
         key = replies[-1] if replies else run.message
         return self.ledger.spaces.message(key) if key else None
 
-    def _hops(self, run: Run | None) -> int:
-        cause = self._cause(run)
-        return 1 if cause is None else cause.hops + 1
-
-    def _origin(self, run: Run | None, space: Space) -> dict[str, Any]:
+    def _origin(self, cause: SpaceMessage | None, space: Space) -> dict[str, Any]:
         """Return the origin of a message that was asked for in a space other than `space`: author, text and place."""
-        cause = self._cause(run)
         if cause is None or cause.space == space.key:
             return {}
         asked = self.ledger.spaces.get(cause.space)
@@ -261,7 +268,9 @@ def run_spaces(session: Session, entity: int) -> SpaceService:
 def _spaces_of(session: Session, agent: Entity | None) -> SpaceService:
     ledger, log = session.ledger, session.record
     assert ledger is not None and isinstance(log, FailoverLog) and agent is not None, "it is offered to members only"
-    return SpaceService(ledger, log, session.id, agent, session.state.lane_state.clock)
+    lane_state = session.state.lane_state
+    settings = lane_state.settings.spaces
+    return SpaceService(ledger, log, session.id, agent, lane_state.clock, Brake(settings.max_runs, settings.max_cost))
 
 
 def _answer(work: Callable[[], ToolResult]) -> ToolResult:

@@ -46,6 +46,7 @@ def test_a_space_is_created_listed_and_read(space: Run) -> None:
         "text": "@Ana look at it",
         "seen": True,
         "reply_to": None,
+        "quiet": None,
     }
     assert (second["text"], second["seen"]) == ("one\ntwo", False) and value["version"] == 1
     assert [one["seen"] for one in read(space, "Project Alpha")["messages"]] == [True, True]

@@ -60,7 +60,7 @@ def test_agents_answer_who_opens_the_space(tmp_path: Path) -> None:
             assert f"{name}{kind}: {text}" in lines, done.text
         assert said(place) == SCENE
         seen = place.run("timeline", "--run", "run-2")
-        assert seen.status == 0 and "SPACE HISTORY" in seen.text and "TRIGGER space_message" in seen.text, seen.stderr
+        assert seen.status == 0 and "[msg:1]" in seen.text and "TRIGGER space_message" in seen.text, seen.stderr
         first = json.dumps(place.server.requests[0].body)
         assert "SPACE HISTORY" in first and first.count("<- TRIGGER") + first.count("\\u2190 TRIGGER") == 1
         names = {one["function"]["name"] for one in place.server.requests[0].body["tools"]}
@@ -97,6 +97,18 @@ def test_an_agent_that_is_offered_a_message_may_stay_silent(tmp_path: Path) -> N
         done = place.run("space", "open", SPACE, stdin=b"what would ana say?\n")
         assert done.status == 0 and said(place) == ["Husam: what would ana say?"]
         assert "proactive_router" in json.dumps(place.server.requests[0].body)
+
+
+def test_a_muted_agent_is_started_by_nobody_until_it_is_taken_back(tmp_path: Path) -> None:
+    with stage(tmp_path, lambda body: {"text": "here"}) as place:
+        begun(place, "Ana")
+        assert place.run("space", "mute", SPACE, "Husam").status == 2
+        assert place.run("space", "mute", SPACE, "ana").told == [f"nexus: Ana is muted in {SPACE}."]
+        posted = place.run("space", "post", SPACE, "@Ana look")
+        assert posted.told[0].startswith("nexus: no more agents were started: Ana is muted."), posted
+        assert place.run("space", "mute", SPACE, "Ana", "--off").status == 0
+        again = place.run("space", "post", SPACE, "@Ana look", "--json").result
+        assert [one["run"] for one in again["triggered"]] == ["run-1"] and again["message"]["quiet"] is None
 
 
 def test_a_plain_session_of_a_member_speaks_as_nexus(tmp_path: Path) -> None:

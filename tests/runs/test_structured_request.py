@@ -11,6 +11,7 @@ from runs.stage import AT, MODEL, Played, Reply, last, queue, run_due, sent, wai
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, RESUME_MARK, TRIGGER_MARK
 from nexus_cli.ledger import Ledger
@@ -56,6 +57,44 @@ def test_a_run_in_a_space_begins_with_its_history_and_moves_the_cursor_when_it_h
     assert run.state == "done" and spaces.seen(space, agent) == asked.key
     assert "TRIGGER:\n  type: resume" in resumed and "YOUR SPACES:" in resumed and "IDENTITY:" in resumed
     assert resumed.count(RESUME_MARK) == 1 and resumed.count(TRIGGER_MARK) <= 1
+    ledger.close()
+
+
+def test_a_resumed_run_has_the_memories_of_what_it_was_started_for(folder: Path) -> None:
+    ledger = Ledger.open(places().ledger)
+    text = "Revenue uses the categorization of October."
+    ledger.facts.add(MemorySlot.USER, text, state=FactState.KEPT, at=AT, actor="typed by you")
+    (folder / "ci.log").write_text("running\n")
+    queue("pull the revenue by categorization of October", folder)
+    provider = Played(waiting(("wait_for", {"file": "ci.log"})))
+    run_due(provider)
+    (folder / "ci.log").write_text("passed\n")
+    (run,) = run_due(provider)
+    assert run.state == "done" and all(f"MEMORIES:\n  - [user] {text}" in sent(one) for one in provider.seen)
+    ledger.close()
+
+
+def test_an_agent_works_on_one_message_after_the_other_in_its_folder(folder: Path) -> None:
+    ledger = Ledger.open(places().ledger)
+    spaces = ledger.spaces
+    husam, agent = spaces.entity("Husam", HUMAN), spaces.entity("Ana", AGENT, {"folder": str(folder), "model": MODEL})
+    other = spaces.entity("Bob", AGENT, {"folder": str(folder), "model": MODEL, "worktree": "bob"})
+    space = spaces.create("Project Alpha", AT, members=[husam, agent, other])
+    for text in ("@Ana one", "@Ana two", "@Bob one", "@Bob two"):
+        spaces.post(space, husam, text, AT)
+    keys = [run.key for run in ledger.runs.due()]
+    claimed = [ledger.runs.claim(key, "elsewhere:1", 600.0, AT) for key in keys]
+    assert [one is not None for one in claimed] == [True, False, True, True]
+    assert claimed[0] is not None
+    ledger.runs.finish(claimed[0], "done", AT)
+    assert ledger.runs.claim(keys[1], "elsewhere:1", 600.0, AT) is not None
+    spaces.post(space, husam, "@Ana three", AT)
+    spaces.post(space, husam, "@Ana four", AT)
+    for key in keys:
+        ledger.runs.cancel(key, AT)
+    provider = Played(lambda request: "noted")
+    assert [run.state for run in run_due(provider)] == ["done", "done"], "the second waits for the first"
+    assert "[SEEN]" in sent(provider.seen[1]).partition('"@Ana three"')[2].partition("\n")[0]
     ledger.close()
 
 

@@ -17,18 +17,21 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, SpaceSettings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
-from nexus_cli.core.run import AGENT, HUMAN, Entity, Space
+from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Run, Space, Wait
 from nexus_cli.ledger import Ledger
+from nexus_cli.runs.resume_trigger import describe_signal
 from nexus_cli.spaces import model_router
 from nexus_cli.spaces.model_router import choose_by_model
 from nexus_cli.spaces.post_message import choose_agents, post_message
 
 AT = "2026-02-18T15:06:55.000Z"
+ANEW = "The next message of a person starts agents again."
 PRICES = {"openai/small": {"window": 16_000, "input_price": 0.1, "output_price": 0.4}}
 POSTER = """
 import sys
 from pathlib import Path
 from nexus_cli.ledger import Ledger
+from nexus_cli.runs.resume_trigger import describe_signal
 ledger = Ledger.open(Path(sys.argv[1]))
 space, me = ledger.spaces.find("Alpha"), ledger.spaces.find_entity(sys.argv[2])
 for number in range(25):
@@ -273,3 +276,71 @@ def test_errors_name_what_is_wrong(ledger: Ledger, tmp_path: Path) -> None:
     ledger.spaces.leave(space, husam)
     with pytest.raises(NexusError, match="not a member"):
         ledger.spaces.post(stale, husam, "x", AT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "most", "why"),
+    [
+        (SpaceSettings(max_runs=5), 5, "msg-1 has started 5 runs, the most of one message (spaces.max_runs)"),
+        (SpaceSettings(max_cost=0.3), 8, "the runs of msg-1 have cost $0.30 (spaces.max_cost)"),
+    ],
+)
+def test_a_message_of_a_person_starts_so_many_runs_and_the_space_says_so_once(
+    ledger: Ledger, settings: SpaceSettings, most: int, why: str
+) -> None:
+    space, (husam, *agents) = make_space(ledger, ["Husam"], ["Ana", "Bob", "Cleo", "Dan"])
+    brake = Brake(settings.max_runs, settings.max_cost)
+    posted = post_message(ledger, Settings(spaces=settings), space, husam, "@Ana @Bob look", print)
+    started = len(posted.triggered)
+    for _ in range(4):
+        for agent in agents:
+            due = [run for run in ledger.runs.due() if run.entity == agent.key][:1]
+            for run in due:
+                claimed = ledger.runs.claim(run.key, "elsewhere:1", 60.0, AT)
+                assert claimed is not None
+                ledger.runs.finish(claimed, "done", AT, cost=0.1)
+                cause = ledger.spaces.message(run.message or 0)
+                assert cause is not None
+                others = " ".join(f"@{one.name}" for one in agents if one is not agent)
+                made = ledger.spaces.post(
+                    space, agent, others, AT, hops=cause.hops + 1, root=cause.root or cause.key, brake=brake
+                )
+                started += len(made.triggered)
+    told = [one.notice for one in ledger.spaces.read(space) if one.notice]
+    assert started == most and told == [f"no more agents were started: {why}. {ANEW}"], started
+    again = post_message(ledger, Settings(spaces=settings), space, husam, "@Ana @Bob look again", print)
+    assert len(again.triggered) == 2 and not again.message.quiet
+
+
+def test_who_leaves_takes_the_queued_runs_along_and_nobody_waits_for_it(ledger: Ledger) -> None:
+    space, (husam, ana, bob) = make_space(ledger, ["Husam"], ["Ana", "Bob"])
+    ledger.spaces.post(space, husam, "@Ana @Bob look", AT)
+    first, second = (ledger.runs.claim(run.key, "elsewhere:1", 60.0, AT) for run in sorted_runs(ledger))
+    assert first is not None and second is not None
+    ledger.spaces.post(space, husam, "@Bob and that", AT)
+    value: dict[str, Any] = {"space": space.key, "message": 2, "from": [], "sender": ana.key}
+    ledger.runs.wait(first, Wait("reply", "a reply of anybody", value), AT)
+    assert ledger.spaces.leave(space, bob)
+    assert [(run.entity, run.state) for run in sorted_runs(ledger)] == [
+        (ana.key, "waiting_reply"),
+        (bob.key, "running"),
+        (bob.key, "cancelled"),
+    ]
+    assert not ledger.runs.signals(first.key), "Husam can still answer"
+    ledger.runs.wait(first, Wait("reply", "a reply of Husam", {**value, "from": [husam.key]}), AT)
+    ledger.spaces.leave(space, husam)
+    (signal,) = ledger.runs.signals(first.key)
+    waiting = ledger.runs.get(first.key).waits
+    assert waiting is not None
+    assert describe_signal(waiting, signal) == "Husam has left the space without an answer"
+
+
+def sorted_runs(ledger: Ledger) -> list[Run]:
+    return ledger.runs.list_runs()[::-1]
+
+
+def test_names_of_spaces_may_have_colons_and_names_of_members_may_not(ledger: Ledger) -> None:
+    assert ledger.spaces.create("1:1 with Husam", AT).name == "1:1 with Husam"
+    assert ledger.spaces.find("1:1 WITH husam").key == 1
+    with pytest.raises(NexusError, match="'@', ':'"):
+        ledger.spaces.entity("Husam: yes", HUMAN)

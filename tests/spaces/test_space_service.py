@@ -16,7 +16,7 @@ from ledger.conftest import in_child
 from session.played import MODEL, Answer, Played
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import Settings, SpaceSettings
 from nexus_cli.core.event import Event, Outcome, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
@@ -33,7 +33,7 @@ from nexus_cli.spaces.space_service import run_spaces
 
 AT = "2026-02-18T15:06:55.000Z"
 TOOLS = {"send_message", "send_reply", "enter_space", "read_messages", "get_my_runs"}
-SETTINGS = Settings(models={MODEL: {"window": 16_000}})
+SETTINGS = Settings(models={MODEL: {"window": 16_000}}, spaces=SpaceSettings(max_runs=20, max_cost=100.0))
 
 
 def doing(*steps: Answer) -> Played:
@@ -362,3 +362,22 @@ def test_a_session_that_is_not_saved_cannot_wait(ledger: Ledger, tmp_path: Path)
     finally:
         service.log._shared.memory = None
     assert "not saved" in result.error and texts(ledger, space) == []
+
+
+def test_a_wait_for_somebody_who_is_not_there_is_refused_and_every_other_ends(ledger: Ledger, tmp_path: Path) -> None:
+    husam, sarah, ana = people(ledger, "Ana")
+    space = make_space(ledger, "Alpha", [husam, sarah, ana])
+    claimed = triggered(ledger, space, husam, "@Ana ask Zoe")
+    results, outcome = work(
+        ledger,
+        claimed,
+        tmp_path,
+        call("send_message", text="@Zoe which?", wait=True),
+        call("send_message", text="@Sarah which?", wait=True),
+    )
+    assert results[0].error == "nobody in \"Alpha\" is called 'Zoe': there are: Husam, Sarah."
+    assert outcome.error is not None and outcome.error["kind"] == "waiting"
+    waits = ledger.runs.get(claimed.key).waits
+    assert waits is not None and waits.until is not None
+    assert 6.9 < (waits.until - ledger.runs.now()) / 86_400 <= 7.0
+    assert [one.text for one in ledger.spaces.read(space)] == ["@Ana ask Zoe", "@Sarah which?"]

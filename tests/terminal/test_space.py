@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from program.nursery import born
+from program.stage import until
 from terminal.repl import Opens, Place
 from terminal.terminal import TAB, Terminal, ctrl
 
-from nexus_cli.core.run import AGENT, HUMAN, Wait
+from nexus_cli.core.run import AGENT, HUMAN, Run, Wait
 from nexus_cli.ledger import Ledger
 
 AT = "2026-02-18T15:06:55.000Z"
@@ -277,3 +278,89 @@ def test_an_input_that_is_a_file_or_nothing_ends_by_itself(here: Place, ledger: 
             _, err = child.communicate(timeout=120)
             assert child.wait() == 0 and not err, err
     assert said(ledger)[1:] == ["Husam: from a file"]
+
+
+def working(ledger: Ledger, name: str = "Ana", text: str = "@Ana look") -> Run:
+    """A run of an agent that another process drives."""
+    post(ledger, "Husam", text)
+    agent = ledger.spaces.find_entity(name)
+    assert agent is not None
+    (run,) = [one for one in ledger.runs.due() if one.entity == agent.key]
+    claimed = ledger.runs.claim(run.key, "elsewhere:1", 600.0, AT)
+    assert claimed is not None and ledger.lock(claimed.id)
+    return claimed
+
+
+@pytest.mark.parametrize(("key", "answer"), [("y", "yes"), ("n", "no")])
+def test_an_approval_is_given_in_the_space_with_one_key(
+    here: Place, ledger: Ledger, repl: Opens, key: str, answer: str
+) -> None:
+    run = working(ledger)
+    made = repl(at=here, arguments=OPEN)
+    made.wait_for("Ana works...")
+    asked = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
+    ledger.runs.wait(run, Wait("approval", "approval: bash rm -r build", {"questions": [asked]}), AT)
+    made.wait_for("Ana wants to do this (run-1)?")
+    made.wait_for("bash rm -r build (it deletes)")
+    made.wait_quiet(1.6)  # a key that comes at once belongs to the box
+    made.send(key)
+    assert until(lambda: bool(ledger.runs.signals(run.key)))
+    (signal_,) = ledger.runs.signals(run.key)
+    assert signal_.kind == "approval" and signal_.value == {"calls": ["c1"], "answer": answer, "text": ""}
+
+
+def test_a_question_that_somebody_else_answered_closes(here: Place, ledger: Ledger, repl: Opens) -> None:
+    run = working(ledger)
+    made = repl(at=here, arguments=OPEN)
+    asked = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
+    ledger.runs.wait(run, Wait("approval", "approval: bash rm -r build", {"questions": [asked]}), AT)
+    made.wait_for("Ana wants to do this (run-1)?")
+    ledger.runs.cancel(run.key, AT)
+    made.wait_for(lambda one: "wants to do this" not in one.text)
+    made.send("on we go\r")
+    made.wait_for("Husam: on we go")
+
+
+def test_esc_stops_who_works_and_stop_ends_what_waits_too(here: Place, ledger: Ledger, repl: Opens) -> None:
+    waiting = working(ledger)
+    ledger.runs.wait(waiting, Wait("time", "the time", {}, 4e9), AT)
+    run = working(ledger, text="@Ana again")
+    made = repl(at=here, arguments=OPEN)
+    made.wait_for("Ana works...")
+    made.send("\x1b")
+    made.wait_for("stopped 1 run: run-2", back=True)
+    assert ledger.runs.get(run.key).state == "cancelled"
+    made.wait_for("Ana waits for the time")
+    made.send("/stop Zoe\r")
+    made.wait_for("/stop needs the name of an agent here: Ana", back=True)
+    made.send("/stop\r")
+    made.wait_for("stopped 1 run: run-1", back=True)
+    assert ledger.runs.get(waiting.key).state == "cancelled"
+
+
+def test_a_muted_agent_is_started_by_nothing_that_is_said_here(here: Place, ledger: Ledger, repl: Opens) -> None:
+    made = repl(at=here, arguments=OPEN)
+    made.send("/mute ana\r")
+    made.wait_for("Ana is muted here", back=True)
+    made.send("/who\r")
+    made.wait_for("Ana (agent, muted)", back=True)
+    made.send("@Ana look\r")
+    made.wait_for("no more agents were started: Ana is muted", back=True)
+    assert not ledger.runs.list_runs()
+    made.send("/unmute ana\r")
+    made.wait_for("Ana is no longer muted", back=True)
+    post(ledger, "Sarah", "@Ana look")
+    assert len(ledger.runs.list_runs()) == 1
+
+
+def test_the_keys_that_are_listed_are_those_that_work_here(here: Place, ledger: Ledger, repl: Opens) -> None:
+    made = repl(at=here, arguments=OPEN)
+    made.wait_for("an old message")
+    made.send("?")
+    made.wait_for("stops the agents that work")
+    assert not any(word in made.text for word in ("Shift+Tab", "!COMMAND", "@FILE", "Ctrl+V", "Ctrl+T"))
+    made.send("x")
+    made.wait_for("> x")
+    made.send("\x7f/help\r")
+    for name in ("approve", "mute", "stop", "who", "leave"):
+        made.wait_for(f"/{name}", back=True)

@@ -298,6 +298,7 @@ ScheduleObject = TypedDict(
         "max_steps": int | None,
         "ask": bool,
         "rules": list[str],
+        "agent": str,
         "by": str,
         "session": str,
         "created": str,
@@ -362,6 +363,8 @@ class SpaceMessageObject(TypedDict):
     text: str
     seen: bool
     reply_to: str | None
+    quiet: str | None
+    """The reason that the message started no more agents, with the first one of a person's message."""
 
 
 class SpaceReport(TypedDict):

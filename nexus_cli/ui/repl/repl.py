@@ -15,6 +15,7 @@ from nexus_cli.commands import discover, find, parse
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.help import KEYS
 from nexus_cli.reports.transcript import transcript_text
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -48,6 +49,9 @@ SOON = 0.5
 
 class Repl:
     """One conversation in front of a person. Implements `ReplController`."""
+
+    keys: Sequence[tuple[str, str]] = KEYS
+    """The keys that `?` lists, each with what it does."""
 
     def __init__(self, backend: ReplBackend, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
         self.backend = backend

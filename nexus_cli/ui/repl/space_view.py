@@ -8,18 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from nexus_cli.commands import parse
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.clock import format_local_minute, format_utc, local_now
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import AGENT, FAILED, QUEUED, RUNNING, WAITING, Entity, Run, Space, SpaceMessage, find_mentions
+from nexus_cli.core.run import (
+    AGENT,
+    FAILED,
+    QUEUED,
+    RUNNING,
+    WAITING,
+    Entity,
+    Run,
+    Space,
+    SpaceMessage,
+    find_mentions,
+    fold_name,
+)
 from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.spaces import is_muted
 from nexus_cli.reports.spaces import message_lines, space_messages_text
 from nexus_cli.spaces.post_message import post_message
 from nexus_cli.spaces.space_reports import message_json, read_space
@@ -27,6 +40,7 @@ from nexus_cli.text.cells import cut, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.space_approvals import ApprovalQuestions
 from nexus_cli.ui.repl.view import ReplView
 
 if TYPE_CHECKING:
@@ -47,11 +61,27 @@ LEAVE_SECONDS = 1.0
 POST_SECONDS = 60.0
 """Time limit for posting, including the router's model."""
 COMMANDS: Mapping[str, str] = {
+    "approve": "Ask again for the approvals that agents wait for.",
     "help": "List these commands.",
     "leave": "Close the view; you stay a member. Ctrl+D does the same.",
+    "mute": "NAME: messages here start this agent no more; /unmute NAME takes it back.",
+    "stop": "Stop what runs, waits or is queued here; /stop NAME only that of one agent.",
     "who": "List the members of the space.",
 }
 """The supported commands with their line of help."""
+KEYS = (
+    ("Enter", "posts the message"),
+    ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
+    ("Esc", "stops the agents that work"),
+    ("Up", "what was typed before"),
+    ("Ctrl+C", "stops the agents that work, clears the line, twice leaves"),
+    ("Ctrl+D", "on an empty line leaves; so do /leave, exit and quit"),
+    ("Tab", "completes @names"),
+    ("Ctrl+R", "searches what was typed before"),
+    ("Ctrl+G", "edits the text in your editor"),
+    ("@NAME", "starts this agent; /help lists the commands"),
+)
+"""The keys that work here."""
 
 
 class SpaceChat:
@@ -87,6 +117,7 @@ class SpaceChat:
         self._posts = set[asyncio.Task[None]]()
         self._changed, self._stop = asyncio.Event(), asyncio.Event()
         self._left = threading.Event()
+        self._approvals = ApprovalQuestions(ledger, view, self.show_note)
 
     def member_names(self) -> list[str]:
         """Return the names of the other members, for completion."""
@@ -94,8 +125,13 @@ class SpaceChat:
 
     # Content of the view
 
-    running = False
+    keys = KEYS
     moving = False
+
+    @property
+    def running(self) -> bool:
+        """See `ReplController`: True while an agent works."""
+        return any(run.state == RUNNING for run in self._working)
 
     def live(self, rows: int) -> list[str]:
         """See `ReplController`."""
@@ -122,7 +158,8 @@ class SpaceChat:
             name = names.get(run.entity or 0, "somebody")
             if run.state == WAITING and run.waits is not None:
                 why = run.waits.why.removesuffix(f' in "{self._space.name}"')
-                states.append(one_line(f"{name} waits for {why}"))
+                is_own = run.waits.kind == "reply" and self._member.key in run.waits.value["from"]
+                states.append(one_line(f"{name} waits for {'you' if is_own else why}"))
             else:
                 states.append(f"{one_line(name)} {'works...' if run.state == RUNNING else 'is asked'}")
         return list(dict.fromkeys(states))
@@ -145,17 +182,70 @@ class SpaceChat:
         if name in ("leave", "exit", "quit"):
             self.request_exit()
         elif name == "help":
-            self.show_note("\n".join(f"/{known:6} {about}" for known, about in COMMANDS.items()))
+            self.show_note("\n".join(f"/{known:7} {about}" for known, about in COMMANDS.items()))
         elif name == "who":
-            members = [one.name + (" (agent)" if one.kind == AGENT else "") for one in self._space.members]
-            self.show_note(", ".join(members))
+            self.show_note(", ".join(map(self._described, self._space.members)))
+        elif name in ("stop", "mute", "unmute"):
+            self._on_agent(name, rest)
+        elif name == "approve":
+            if not self._approvals.ask_again():
+                self.show_note("no agent waits for an approval that is not asked already")
+            self._changed.set()
         else:
             way = "/help lists them, a leading space posts it as text"
             self.show_note(f"/{one_line(name)} is not a command here; {way}", "warn")
 
+    def _described(self, one: Entity) -> str:
+        kind = "agent, muted" if is_muted(one, self._space.key) else "agent"
+        return f"{one.name} ({kind})" if one.kind == AGENT else one.name
+
+    def _on_agent(self, action: str, rest: str) -> None:
+        """Stop or mute the agent named `rest`; without a name stop all."""
+        wanted = fold_name(rest.removeprefix("@"))
+        agents = [one for one in self._space.members if one.kind == AGENT and wanted in ("", fold_name(one.name))]
+        if not agents or (not wanted and action != "stop"):
+            names = ", ".join(one.name for one in self._space.members if one.kind == AGENT)
+            self.show_note(f"/{action} needs the name of an agent here: {names or 'there is none'}", "warn")
+        elif action == "stop":
+            self._stop_runs({one.key for one in agents}, (RUNNING, WAITING, QUEUED))
+        else:
+            self._change(lambda: self._mute(agents[0], muted=action == "mute"))
+
+    def _mute(self, agent: Entity, *, muted: bool) -> str:
+        self._ledger.spaces.mute(self._space, agent, muted=muted)
+        return f"{agent.name} is {'muted here' if muted else 'no longer muted'}"
+
+    def _stop_runs(self, agents: Collection[int], states: Sequence[str]) -> None:
+        def stop() -> str:
+            runs = self._ledger.runs
+            found = [one for one in runs.list_runs(states, AT_ONCE, space=self._space.key) if one.entity in agents]
+            for run in found:
+                runs.cancel(run.key, format_utc(local_now()))
+            return (
+                f"stopped {plural(len(found), 'run')}: {', '.join(one.id for one in found)}"
+                if found
+                else "nothing runs"
+            )
+
+        self._change(stop)
+
+    def _change(self, work: Callable[[], str]) -> None:
+        """Do `work` in a thread and show its result."""
+
+        async def change() -> None:
+            try:
+                self.show_note(one_line(await _in_thread(work)))
+                await self._show_new()
+            except NexusError as error:
+                self.show_note(error.line, "error")
+
+        task = asyncio.create_task(change())
+        self._posts.add(task)
+        task.add_done_callback(self._posted)
+
     def enqueue(self, typed: TypedMessage) -> None:
-        """Alt+Enter: the same."""
-        self.submit(typed)
+        """Alt+Enter while an agent works: break the line, as it does else."""
+        self.view.fill(f"{typed.text}\n")
 
     def take_back(self) -> str:
         """Return nothing: posted messages stay."""
@@ -170,7 +260,8 @@ class SpaceChat:
         self.show_note("posted messages cannot be changed")
 
     def interrupt(self, *, gently: bool = False) -> None:
-        """Do nothing: no work can be stopped from here."""
+        """Stop the agents that work; what is queued and what waits stays."""
+        self._stop_runs({one.key for one in self._space.members}, (RUNNING,))
 
     def release_workers(self) -> None:
         """Do nothing: a space has no workers."""
@@ -244,6 +335,7 @@ class SpaceChat:
             await asyncio.wait([answering], timeout=patience)
             following.cancel()
             answering.cancel()
+            self._approvals.close()
             await asyncio.gather(following, answering, return_exceptions=True)
             self._left.set()
         with suppress(NexusError):
@@ -297,6 +389,7 @@ class SpaceChat:
                 self.show_note(f"You are no longer in {one_line(space.name)}.", "warn")
                 self.request_exit()
             self._space = space
+            self._approvals.follow(self._working, {one.key: one.name for one in space.members})
             if skipped:
                 self.show_note(f"{plural(skipped, 'message')} more: nexus space read --last N")
             for message in messages:

@@ -23,6 +23,10 @@ class ReplController(Protocol):
         """True if a turn runs: Enter steers it."""
 
     @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        """The keys that `?` lists, each with what it does."""
+
+    @property
     def moving(self) -> bool:
         """True if the spinner moves, so that the view repaints it a few times a second."""
 

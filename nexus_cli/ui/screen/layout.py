@@ -17,7 +17,6 @@ from prompt_toolkit.layout import AnyContainer, Container, Dimension, to_contain
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
-from nexus_cli.reports.help import KEYS
 from nexus_cli.text.cells import cut, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
@@ -123,10 +122,9 @@ class ScreenLayout(Container):
         self.shown = LayoutContent()
         self.hint = ""
         """Replaces the status line while it is not empty."""
+        self._keys: Sequence[tuple[str, str]] = ()
         self.help = False
         """True if the list of keys is shown below the box."""
-        self.keys: Sequence[tuple[str, str]] = KEYS
-        """The keys of that list, each with what it does."""
         self.last: Callable[[], Screen | None] = lambda: None
         """Returns the screen that the terminal shows."""
         self.drawn: Mapping[int, str] = {}
@@ -137,7 +135,7 @@ class ScreenLayout(Container):
 
     def ask(self, controller: ReplController, columns: int) -> None:
         """Read the content from `controller`."""
-        rows = self.live_rows()
+        rows, self._keys = self.live_rows(), controller.keys
         live = controller.live(rows)
         self.shown = LayoutContent(
             tuple(live[-rows:]) if rows else (),
@@ -167,7 +165,7 @@ class ScreenLayout(Container):
         if picking or (self._question.is_open and self._question.keys and self._box.empty):
             box = 0  # one prompt: the field replaces the box
         free = rows - panel - box
-        helps = min(len(key_rows(self.keys, columns - 1)), max(0, free - 2)) if self.help else 0
+        helps = min(len(key_rows(self._keys, columns - 1)), max(0, free - 2)) if self.help else 0
         free -= helps
         status = 1 if rows >= 3 and free > 0 else 0
         # One row is left to printed text if there is room.
@@ -227,7 +225,8 @@ class ScreenLayout(Container):
             box = WritePosition(write_position.xpos, y, columns, plan.box)
             self._inner.write_to_screen(screen, mouse_handlers, box, parent_style, erase_bg, z_index)
         y += plan.box
-        rows.update(enumerate(key_rows(self.keys, columns - 1)[: plan.help], y))
+        if plan.help:
+            rows.update(enumerate(key_rows(self._keys, columns - 1)[: plan.help], y))
         y += plan.help
         if plan.status:
             rows[y] = self.hint or self.shown.status

@@ -139,6 +139,8 @@ class LineView:
                     self._prompted = True
                 lines = -1
         self._takes_answer, self._takes_commands = True, approves
+        if self._prompted:  # for a message, where no turn runs
+            self._write("")
         self._show_prompt()
 
     def _take_begun(self) -> None:

@@ -304,10 +304,6 @@ class Screen:
             self._layout.hint = ""
             self._app.invalidate()
 
-    def list_keys(self, keys: Sequence[tuple[str, str]]) -> None:
-        """Let `?` list these keys."""
-        self._layout.keys = keys
-
     def show_keys(self) -> None:
         """List the keys below the box until the next key."""
         self._layout.help = True

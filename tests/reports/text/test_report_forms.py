@@ -296,6 +296,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "in": text,
         "allow": "read",
         "rules": [text] * many,
+        "agent": text,
         "by": text,
         "last_run": {"id": "run-1", "state": text} if many else None,
     }
@@ -672,6 +673,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
                     "at": "2026-07-01T10:00:00.000Z",
                     "seen": number < many // 2,
                     "text": f"{text}\n{text}",
+                    "quiet": text if number % 2 else None,
                     "sender": {"id": "ent-1", "name": text, "type": ("human", "agent")[number % 2]},
                 }
                 for number in range(many)

@@ -18,6 +18,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
+from nexus_cli.reports.help import KEYS
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
@@ -104,6 +105,8 @@ class PlainController:
     def request_exit(self, *, asks: bool = False) -> None:
         self.said.append("left")
         self.screen.leave()
+
+    keys = KEYS
 
     def cycle_level(self) -> None:
         self.said.append("level")

@@ -2,8 +2,9 @@
 surroundings.
 
 `Sources.run` returns the facts as plain JSON: `trigger` (the TRIGGER block by its keys), `time` (of its record), and
-from the driver of the run `identity`, `space`, `spaces`, `plans` and `runs`. Goals and memories have their own seams. A
-session that was not opened for a run has at most a TRIGGER. SPACE HISTORY is entries, not a section.
+from the driver of the run `about` (the words of its cause), `identity`, `goals` (the agent's own), `space`, `spaces`,
+`plans` and `runs`. The session's goals and memories have their own seams. A session that was not opened for a run has
+at most a TRIGGER. SPACE HISTORY is entries, not a section.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ def read(sources: Sources) -> Value:
         return made
     now = _moment(run.get("time"))
     now = now and now.replace(microsecond=0)
-    facts = _relevant_facts(sources)
+    facts = _relevant_facts(sources, str(run.get("about", "")))
     return made | {
         "identity": _identity_lines(run["identity"], now),
         "space": _space_lines(run),
         "spaces": [_space_line(one) for one in run.get("spaces", ())],
-        "goals": _goal_lines(sources),
+        "goals": [*map(_plain, run.get("goals", ())), *_goal_lines(sources)],
         "memories": [f"[{fact.slot}] {_plain(fact.statement)}" for fact in facts],
         "facts": [fact.id for fact in facts],
         "plans": [_plan_line(one, now) for one in run.get("plans", ())],
@@ -209,12 +210,12 @@ def _goal_lines(sources: Sources) -> list[str]:
     return lines
 
 
-def _relevant_facts(sources: Sources) -> list[Fact]:
-    """Return the facts that are relevant to the cause of the run."""
+def _relevant_facts(sources: Sources, cause: str) -> list[Fact]:
+    """Return the facts that are relevant to the cause of the run, and to what resumed it."""
     if sources.facts is None:
         return []
     try:
-        about, relevant = sources.about(), sources.facts.relevant
+        about, relevant = f"{cause}\n{sources.about()}", sources.facts.relevant
         return [fact for slot in MemorySlot for fact in relevant(slot, about, MEMORIES)]
     except NexusError:
         return []
