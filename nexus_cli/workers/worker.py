@@ -45,6 +45,8 @@ class Worker:
     """A summary of the worktree's changes, and the commands to review and apply them."""
     to_review: bool = False
     """True if the worktree has changes."""
+    seen_state: tuple[str, str] = ("", "")
+    """The worktree, by the time of its creation, and its state in the model's newest diff of all of it."""
     session_id: str = ""
     state: str = WAITING
     doing: str = ""
@@ -142,7 +144,7 @@ class Worker:
         text = f"[{self.figures()}]\n{self.report}".rstrip()
         changed = () if self.worktree else self.changed
         if self.state == FINISHED:
-            return ToolResult(text, changed=changed)
+            return ToolResult(text, changed=changed, warning=self.error)
         if self.state == UNKNOWN:
             return ToolResult(text, error=f"outcome unknown: {self.error}", changed=changed)
         return ToolResult(text, error=f"{self.id} {self.state}: {self.error}", changed=changed)

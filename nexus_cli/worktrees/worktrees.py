@@ -29,7 +29,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
-from nexus_cli.worktrees.snapshot_store import LINK
+from nexus_cli.worktrees.snapshot_store import LINK, ChangeCounts
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import WorktreeCondition, WorktreeObject
@@ -225,6 +225,31 @@ def diff_worktree(
     options = ("--stat",) if stat else ("-p", "--binary", "--full-index") if binary else ()
     try:
         return open_store(record).diff(record.base, tree or save_state(record), *options, paths=paths)
+    except GitError as error:
+        raise failure(f"worktree {record.name} cannot be compared", error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class WorktreeChanges:
+    """What a worktree has changed since one of its states."""
+
+    diff: bytes
+    counts: ChangeCounts
+    tree: str
+    """Its present state."""
+
+
+def read_changes(record: WorktreeRecord, *, since: str = "", path: str = "") -> WorktreeChanges:
+    """Compare a worktree, or one `path` of it, with its state `since`, by default the first one.
+
+    The present state gives the same as the first one. Raises `NexusError`.
+    """
+    require_folder(record)
+    paths = (path,) if path else ()
+    try:
+        store, tree = open_store(record), save_state(record)
+        old = since if since not in ("", tree) else record.base
+        return WorktreeChanges(store.diff(old, tree, paths=paths), store.count_changes(old, tree, paths), tree)
     except GitError as error:
         raise failure(f"worktree {record.name} cannot be compared", error) from error
 

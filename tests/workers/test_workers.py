@@ -170,7 +170,9 @@ def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) ->
     events, outcome = run(crewed(crew, tmp_path), "root")
     (report,) = results(events)
     assert outcome.ok and "9 steps" in report and report.endswith("half of it")
-    assert "its budget was used up, the work may be unfinished" in report
+    words = "its budget was used up, the work may be unfinished"
+    assert words in report
+    assert words in [one.result.warning for one in events if isinstance(one, ToolResultEvent)], "no tick for it"
     messages = next(request.messages for role, request in crew.seen if role == "ONE")
     told = [str(one.get("content")) for one in messages if one["role"] == "tool"]
     assert [number for number, text in enumerate(told, 1) if "5 requests are left" in text] == [4]

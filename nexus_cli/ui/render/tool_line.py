@@ -70,7 +70,7 @@ class FinishedCall:
     def is_sure(self) -> bool:
         """True if no part of it failed: a pipe or a list has the status of its last command."""
         hides = self.result.status is not None and _HIDES_STATUS.search(str(self.call.arguments.get("command", "")))
-        return not (self.failed or self.result.stopped or hides or self.result.waits)
+        return not (self.failed or self.result.stopped or self.result.warning or hides or self.result.waits)
 
 
 def main_argument(call: ToolCall) -> str:
@@ -105,16 +105,18 @@ def call_verb(name: str) -> str:
 
 
 def format_call(call: ToolCall, subject: str) -> str:
-    """Return verb and object on one line: `read app.py`, `grep discount in src`."""
+    """Return verb and object on one line: `read app.py`, `grep discount in src`, `agents steer w1 "go on"`."""
     tool = find_tool(call.name)
     folder = next(iter(tool.find_paths(call.arguments)), None) if tool and tool.finds_files else None
     where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
-    return f"{call_verb(call.name)} {one_line(subject)}{where}".rstrip()
+    more = (one_line(str(call.arguments.get(name, ""))[:400]) for name in (tool.shows if tool else ()))
+    shown = "".join(f' "{text}"' if " " in text else f" {text}" for text in more if text)
+    return f"{call_verb(call.name)} {one_line(subject)}{shown}{where}".rstrip()
 
 
 def describe_counts(counts: Mapping[str, int], more: bool, nouns: Mapping[str, str]) -> str:
-    """Return the figures of a result in words: `18 lines`, `3 matches in 2 files`; "" for none. `nouns` are those of
-    its tool that a person reads, with their singulars."""
+    """Return the figures of a result in words: `18 lines`, `3 matches in 2 files`, `2 files +9 -1`; "" for none.
+    `nouns` are those of its tool that a person reads, with their singulars."""
     beyond = "+" if more else ""
     if counts.get("total") and counts.get("lines"):
         first = counts.get("first", 1)
@@ -125,7 +127,8 @@ def describe_counts(counts: Mapping[str, int], more: bool, nouns: Mapping[str, s
             parts.append(plural(count, nouns[noun], noun).replace(" ", ("" if parts else beyond) + " ", 1))
         elif noun in nouns and not parts:
             return "empty" if noun in ("lines", "entries") else f"no {noun}"
-    return " in ".join(parts)
+    changed = f" +{counts['added']:,} -{counts.get('removed', 0):,}" if "added" in counts else ""
+    return " in ".join(parts) + changed
 
 
 def format_running_call(what: str, seconds: float | None, width: int, theme: Theme, waiting: bool = False) -> str:
@@ -155,6 +158,8 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
     if result.error and not result.stopped and not (done.asked and done.is_outcome):
         role = "warn" if result.denied else "error"
         lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
+    if result.warning and done.figures:
+        lines += (indent + theme.paint("warn", line) for line in wrap(one_line(result.warning), room))
     return lines + [indent + theme.paint("dim", cut(line, room, theme.signs.cut)) for line in done.below]
 
 
@@ -163,6 +168,8 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     sign, role = theme.signs.dot, "dim"
     if done.failed:
         sign, role = theme.signs.error, "warn" if done.result.denied else "error"
+    elif done.result.warning:
+        sign, role = theme.signs.warn, "warn"
     elif done.is_sure:
         sign, role = theme.signs.ok, "ok"
     elif done.result.waits:
@@ -212,6 +219,8 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
     if result.status is not None and not done.is_sure:
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""
         facts.append((f"exit {result.status}{parts}", "error" if result.status else "dim"))
+    if result.warning and not done.figures:
+        facts.append((one_line(result.warning), "warn"))
     if result.waits:
         facts.append(("waiting", "accent"))
     if result.denied:

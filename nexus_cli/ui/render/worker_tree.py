@@ -18,7 +18,7 @@ from nexus_cli.ui.render.event_texts import LONGEST, describe_worker, worker_fig
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, starts_worker
 
-LEAST = 28
+LEAST = 60
 """Cells for the task and the activity of a worker, before its figures are left out."""
 NARROW = 60
 """Columns below which a line begins with the id alone."""
@@ -88,8 +88,9 @@ class WorkerTree:
             return None if self._drawn or worker.is_waiting else HeldNote(describe_worker(worker.row), "dim")
         if worker not in self.roots or worker.row["call"] in calls:
             return None
-        error = "" if worker.row["state"] == "finished" else str(worker.row["error"] or worker.row["state"])
-        done = FinishedCall(ToolCall("", NAME, {}), "", ToolResult(error=error), worker.row["seconds"])
+        why, state = str(worker.row["error"]), worker.row["state"]
+        result = ToolResult(warning=why) if state == "finished" else ToolResult(error=why or state)
+        done = FinishedCall(ToolCall("", NAME, {}), "", result, worker.row["seconds"])
         return self._with_facts(done, worker)
 
     def complete(self, done: FinishedCall) -> FinishedCall:
@@ -187,6 +188,7 @@ class WorkerTree:
         sign, role = (signs.waiting, "dim") if worker.is_waiting else (signs.running, "accent")
         if worker.has_ended:
             sign, role = (signs.ok, "ok") if worker.row["state"] == "finished" else (signs.error, "error")
+            sign, role = (signs.warn, "warn") if sign == signs.ok and worker.row["error"] else (sign, role)
         indent = "    " * worker.id.count(".") if width >= 40 else "  " * worker.id.count(".")
         name = worker.id if width < NARROW or indent else f"agent {worker.id}"
         seconds = worker.row["seconds"] if worker.has_ended else self._clock() - worker.began
@@ -197,7 +199,8 @@ class WorkerTree:
         doing = _doing(worker)
         figures = worker_figures(worker.row)
         dot = f" {signs.dot} "
-        while figures and cells(tail := dot + dot.join(figures)) > room - LEAST:
+        least = min(LEAST, cells(worker.task + dot + doing if doing else worker.task))
+        while figures and cells(tail := dot + dot.join(figures)) > room - least:
             figures.pop()
         tail = dot + dot.join(figures) if figures else ""
         task, doing = _share(worker.task, doing, room - cells(tail), dot, mark)
