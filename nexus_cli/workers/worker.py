@@ -121,6 +121,8 @@ class Worker:
         aborted = outcome.error is not None and outcome.error["kind"] == "aborted"
         self.state = STOPPED if aborted else FINISHED if outcome.ok else FAILED
         self.error = outcome.error["message"] if outcome.error else ""
+        if outcome.was_declined:  # read by the model of the parent session
+            self.error = self.error.replace("you declined", "the person declined", 1)
         self.declined = f"a call of {self.id}" if outcome.was_declined else ""
 
     def fail(self, why: str) -> None:

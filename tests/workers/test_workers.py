@@ -31,7 +31,7 @@ from worktrees.repository import make_project
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, StepStart, TurnEnd, WorkerState
+from nexus_cli.core.event import AgentEvent, StepStart, ToolResultEvent, TurnEnd, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
@@ -39,6 +39,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.timeline import session_timeline, timeline_text
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
+from nexus_cli.ui.render.event_texts import describe_worker
 from nexus_cli.workers.workers import MOST_DEPTH, SessionWorkers
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import diff_worktree, list_worktrees
@@ -290,6 +291,17 @@ def test_what_would_ask_is_one_question_to_the_parents_person_that_names_the_wor
     assert [(one.agent, one.call.name) for one in person.asked] == [("w1", "bash")]
     assert (tmp_path / "made").exists() is isinstance(answer, Allow)
     assert results(events)[0].endswith("after")
+
+
+def test_a_call_that_the_person_declines_ends_the_worker_and_each_reader_is_told_by_whom(tmp_path: Path) -> None:
+    person = Person(lambda question: Deny(stops=True))
+    crew = Crew({"ONE": doing([("bash", {"command": "touch made"})], "after"), "root": handing("ONE")})
+    events, _ = run(crewed(crew, tmp_path, allow="read", approver=person), "root")
+    assert results(events)[0].endswith("w1 failed: stopped: the person declined bash touch made"), results(events)
+    (first,) = [request for role, request in crew.seen if role == "ONE"]
+    assert "A call that the person declines ends your work." in content(first)
+    row = next(one for one in reversed(of_worker(events, "w1")) if isinstance(one, WorkerState)).worker
+    assert "you declined bash touch made" in describe_worker(row)
 
 
 def test_no_worker_where_the_limits_say_so(tmp_path: Path) -> None:

@@ -112,7 +112,12 @@ def describe_worker(row: Value) -> str:
     if row["state"] in AT_WORK:
         return f"{row['id']} started: {one_line(row['task'][:LONGEST])}"
     facts = [f"{row['id']} {row['state']}", *worker_figures(row), format_duration(row["seconds"])]
-    return " · ".join(facts) + (f": {one_line(row['error'][:LONGEST])}" if row["error"] else "")
+    return " · ".join(facts) + (f": {for_person(one_line(row['error'][:LONGEST]))}" if row["error"] else "")
+
+
+def for_person(error: str) -> str:
+    """Return the reason that a worker ended, as the person reads it."""
+    return error.replace("the person declined", "you declined", 1)
 
 
 MISSED_LEAST = 4096

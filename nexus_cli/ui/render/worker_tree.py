@@ -14,7 +14,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.call_group import HeldNote
-from nexus_cli.ui.render.event_texts import LONGEST, describe_worker, worker_figures
+from nexus_cli.ui.render.event_texts import LONGEST, describe_worker, for_person, worker_figures
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, starts_worker
 
@@ -111,7 +111,9 @@ class WorkerTree:
             below.append(f"{way} (worktree {tree})")  # a command to be typed is not cut off
         elif worker.row["left"]:
             below.append(one_line(worker.row["left"]))
-        return replace(done, subject=f"{worker.id} {worker.task}", figures=worker_figures(worker.row), below=below)
+        result = replace(done.result, error=for_person(done.result.error))
+        subject = f"{worker.id} {worker.task}"
+        return replace(done, subject=subject, result=result, figures=worker_figures(worker.row), below=below)
 
     def _note_state(self, row: dict[str, Any]) -> ShownWorker:
         worker = self._workers.get(row["id"])
