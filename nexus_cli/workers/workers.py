@@ -216,7 +216,7 @@ class SessionWorkers(RunningWorkers[Session]):
                 stay.review = f"See its `diff` with `agents`, `apply` it, or `steer` {worker.id}"
                 line = await run_shielded(asyncio.to_thread(stay.leave))
                 worker.to_review = bool(line) or stay.record.home.is_dir()
-                gone = "is in use by another session" if worker.to_review else "had nothing in it and is gone"
+                gone = "is in use by another session" if worker.to_review else "has no new changes and is removed"
                 worker.left = line or f"worktree {worker.worktree} {gone}"
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
