@@ -135,7 +135,7 @@ class Worker:
         used = self.usage.input + self.usage.output
         parts = [self.id, self.state, plural(self.steps, "step"), f"{used:,} tokens"]
         parts += [f"${cost:.4f}"] if cost is not None else []
-        parts += [f"{self.seconds:.0f} s", f"session {self.session_id}"]
+        parts.append(f"{self.seconds:.0f} s")
         parts += [self.error] if self.state == FINISHED and self.error else []
         parts += [f"{plural(self.denied, 'call')} refused"] if self.denied else []
         parts += [f"changed {', '.join(self.changed)}"] if self.changed else []

@@ -83,7 +83,7 @@ class WorktreeStay:
             _delete(record, with_branch=True)
             return ""
         name = record.name
-        what = f"worktree {name} in {record.folder}: {state.describe()}"
+        what = f"worktree {record.folder}: {state.describe()}"
         if state.is_applied(record) and state.counts.files:
             return f"{what}; all of it is applied: nexus worktree remove {name}"
         return f"{what}. {self.review.format(name=name)}"
