@@ -94,7 +94,8 @@ class Worker:
 
     def begin(self) -> None:
         """Record that it starts to work, possibly again after a report."""
-        self.state, self.error, self._began, self._before = RUNNING, "", time.monotonic(), self.usage
+        self.state, self.error, self._before = RUNNING, "", self.usage
+        self._began = time.monotonic() - self.seconds
 
     def note(self, each: event.Event) -> None:
         """Update its figures and activity from an event of its session."""

@@ -40,6 +40,7 @@ from nexus_cli.reports.timeline import session_timeline, timeline_text
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.ui.render.event_texts import describe_worker
+from nexus_cli.workers.worker import Worker
 from nexus_cli.workers.workers import MOST_DEPTH, SessionWorkers
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import diff_worktree, list_worktrees
@@ -713,3 +714,10 @@ def _root_id() -> str:
 def _ledger_workers(root: str) -> list[Any]:
     with closing(Ledger.open(places().ledger)) as ledger:
         return ledger.workers(root)
+
+
+def test_the_seconds_of_a_worker_are_those_of_all_its_work_as_its_steps_are() -> None:
+    worker = Worker("w1", "c1", "task", seconds=49.0)
+    worker.begin()
+    worker.note(StepStart(1))
+    assert 49.0 <= worker.seconds < 60.0

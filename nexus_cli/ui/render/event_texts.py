@@ -156,8 +156,9 @@ def describe_failure(outcome: Outcome) -> str:
     return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
 
 
-def describe_totals(outcome: Outcome, dot: str) -> str:
-    """Return the totals of a turn; "" if they do not deserve a line."""
+def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool = False) -> str:
+    """Return the totals of a turn; "" if they do not deserve a line. Tokens and dollars include those of its workers,
+    the steps are its own."""
     used = outcome.usage
     if not (outcome.steps > 1 or outcome.seconds > 10 or used.cost_usd):
         return ""
@@ -165,7 +166,7 @@ def describe_totals(outcome: Outcome, dot: str) -> str:
     facts = [steps, format_duration(outcome.seconds), f"{short(used.input)} in", f"{short(used.output)} out"]
     if used.cost_usd:
         facts.append(short_dollars(used.cost_usd))
-    return f" {dot} ".join(facts)
+    return f" {dot} ".join(facts) + (" with its workers" if with_workers else "")
 
 
 def format_duration(seconds: float) -> str:

@@ -21,7 +21,9 @@ ERROR_LINES = 6
 DIFF_LINES = 40
 _KEPT = 16_384
 """Characters of an error or of the end of an output that are used."""
-_STATUS = re.compile(r"\[exit status -?\d+(?:; pipe: [\d ]+)?\]\Z")
+_STATUS = re.compile(r"\[exit status -?\d+(?:; pipe: [\d ]+)?(?:; colour codes left out)?\]\Z")
+_HIDDEN_NAMES = re.compile(r"^\[sandbox: without [^\n]*\n?", re.MULTILINE)
+"""The note for the model about variables that commands do not get."""
 _SLOW = 1.0
 """Least seconds of a call whose time is shown; a worker's time always is."""
 _HIDES_STATUS = re.compile(r"[|;\n]|(?<![&>])&(?![&>])")
@@ -233,8 +235,9 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
 
 
 def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
-    """Return the last lines of a command's output, without its exit status, which is shown above."""
-    text = sanitize(_STATUS.sub("", output[-_KEPT:])).strip("\n")
+    """Return the last lines of a command's output, without its exit status, which is shown above, and without the
+    notes for the model alone."""
+    text = sanitize(_HIDDEN_NAMES.sub("", _STATUS.sub("", output[-_KEPT:]))).strip("\n")
     lines = [expand_tabs(line).rstrip() for line in text.split("\n")]
     if not text.strip():
         return []

@@ -122,7 +122,7 @@ class WorkerTree:
         else:
             worker.row = row
         if row["state"] == "running":
-            worker.began = self._clock()
+            worker.began = self._clock() - row["seconds"]  # of all its work, as its steps and tokens are
         worker.asked.clear()
         return worker
 
@@ -157,6 +157,11 @@ class WorkerTree:
         self._workers = {
             id_: one for id_, one in self._workers.items() if ended and not self._workers[_root(id_)].has_ended
         }
+
+    @property
+    def are_counted(self) -> bool:
+        """True if the figures of the turn include those of a worker, which has ended."""
+        return any(one.has_ended for one in self._workers.values())
 
     @property
     def asks(self) -> bool:

@@ -254,6 +254,20 @@ def test_the_figures_of_a_running_worker_yield_to_its_task() -> None:
     assert seen.live() == ["● agent w1 In src/humanize/number.py add roman() with te… · asks the model  0 s"]
 
 
+def test_the_totals_of_a_turn_say_that_its_workers_are_in_them() -> None:
+    ended = [*of("w1", e.TurnEnd(outcome(REPORT))), done("w1"), e.ToolResultEvent(CALL, ToolResult(REPORT), 9, 1.0)]
+    seen = Seen().feed(e.TurnStart("x"), e.ToolCallEvent(CALL, TASK), told("w1", "running"), *ended)
+    assert seen.feed(e.TurnEnd(outcome())).lines[-1] == "· 3 steps · 12 s · 0 in · 0 out with its workers"
+    seen.feed(e.TurnStart("y"), e.TurnEnd(outcome()))
+    assert seen.lines[-1] == "· 3 steps · 12 s · 0 in · 0 out", "no worker was in this one"
+
+
+def test_the_time_of_a_worker_that_was_sent_back_is_that_of_all_its_work() -> None:
+    seen = Seen().feed(e.TurnStart("x"), told("w1", "running", call="c9", seconds=49.0))
+    seen.now = 5.0
+    assert seen.live()[-1].endswith("  54 s")
+
+
 MANAGED: list[tuple[dict[str, Any], ToolResult, str]] = [
     (
         {"action": "diff", "agent": "w1"},
