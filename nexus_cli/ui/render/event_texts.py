@@ -163,10 +163,11 @@ def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool = False) -
     if not (outcome.steps > 1 or outcome.seconds > 10 or used.cost_usd):
         return ""
     steps = "1 step" if outcome.steps == 1 else f"{outcome.steps:,} steps"
-    facts = [steps, format_duration(outcome.seconds), f"{short(used.input)} in", f"{short(used.output)} out"]
+    used_by = "with workers " if with_workers else ""
+    facts = [steps, format_duration(outcome.seconds), f"{used_by}{short(used.input)} in", f"{short(used.output)} out"]
     if used.cost_usd:
         facts.append(short_dollars(used.cost_usd))
-    return f" {dot} ".join(facts) + (" with its workers" if with_workers else "")
+    return f" {dot} ".join(facts)
 
 
 def format_duration(seconds: float) -> str:

@@ -433,6 +433,7 @@ class RichRenderer:
         self._close()
         match event:
             case e.SessionStart() | e.TurnStart():
+                self._workers.forget(ended=True)
                 self._in_turn = True
                 self._spinner.phase(PREPARING)
             case e.SteeringMessage():

@@ -257,8 +257,8 @@ def test_the_figures_of_a_running_worker_yield_to_its_task() -> None:
 def test_the_totals_of_a_turn_say_that_its_workers_are_in_them() -> None:
     ended = [*of("w1", e.TurnEnd(outcome(REPORT))), done("w1"), e.ToolResultEvent(CALL, ToolResult(REPORT), 9, 1.0)]
     seen = Seen().feed(e.TurnStart("x"), e.ToolCallEvent(CALL, TASK), told("w1", "running"), *ended)
-    assert seen.feed(e.TurnEnd(outcome())).lines[-1] == "· 3 steps · 12 s · 0 in · 0 out with its workers"
-    seen.feed(e.TurnStart("y"), e.TurnEnd(outcome()))
+    assert seen.feed(e.TurnEnd(outcome())).lines[-1] == "· 3 steps · 12 s · with workers 0 in · 0 out"
+    seen.feed(told("w2", "running", call="c9"), done("w2", call="c9"), e.TurnStart("y"), e.TurnEnd(outcome()))
     assert seen.lines[-1] == "· 3 steps · 12 s · 0 in · 0 out", "no worker was in this one"
 
 
