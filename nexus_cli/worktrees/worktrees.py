@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -216,15 +216,13 @@ def require_folder(record: WorktreeRecord) -> None:
         raise NexusError("usage", f"worktree {record.name}", why, f"Move it back; the files are in {record.folder}")
 
 
-def diff_worktree(
-    record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "", paths: Sequence[str] = ()
-) -> bytes:
-    """Return the changes of a worktree, limited to `paths` if given, as a patch or counted by file, up to the
-    state `tree`, by default its current one. Raises `NexusError`."""
+def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
+    """Return the changes of a worktree, as a patch or counted by file, up to the state `tree`, by default its current
+    one. Raises `NexusError`."""
     require_folder(record)
     options = ("--stat",) if stat else ("-p", "--binary", "--full-index") if binary else ()
     try:
-        return open_store(record).diff(record.base, tree or save_state(record), *options, paths=paths)
+        return open_store(record).diff(record.base, tree or save_state(record), *options)
     except GitError as error:
         raise failure(f"worktree {record.name} cannot be compared", error) from error
 
