@@ -17,7 +17,7 @@ from nexus_cli.session.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.session.session import Session
 
 STEER, STOP, REVIEW = "steer", "stop", "review"
-APPLY, DISCARD, LATER = "apply", "discard", "later"
+APPLY, DISCARD, REMOVE, LATER = "apply", "discard", "remove", "later"
 MOST = 512 * 1024
 """Most bytes of a diff."""
 
@@ -131,9 +131,15 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
         Choice(DISCARD, "discard", "delete the worktree and its contents"),
         Choice(LATER, "later", f"keep it; nexus worktree apply {record.name} does the same"),
     ]
-    chosen = await context.choose(f"{row['id']} made {state.describe()}", choices)
+    question = f"{row['id']} made {state.describe()}"
+    if state.counts.files and state.is_applied(record):
+        question += "; all of it is in the project"
+        choices = [Choice(LATER, "keep", "keep the worktree"), Choice(REMOVE, "remove", "delete the worktree")]
+    chosen = await context.choose(question, choices)
     if chosen == APPLY:
         await _apply(context, row, record, state.tree)
+    elif chosen == REMOVE:
+        await _remove(context, record)
     elif chosen == DISCARD:
         if await asyncio.to_thread(inspect_worktree, record) != state:
             raise usage_error("agents", rest, "its worktree has changed since it was shown", "Review it again")
@@ -144,7 +150,7 @@ async def _apply(context: CommandContext, row: Mapping[str, Any], record: Worktr
     """Merge the reviewed state of a worktree into the project and notify the model. If all of it was applied, remove
     the worktree."""
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
-    from nexus_cli.worktrees.worktrees import find_worktree_of, remove_worktree  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
     result = await asyncio.to_thread(apply_worktree, record, reviewed=reviewed)
     context.show("applied", result.to_json(record))
@@ -155,11 +161,17 @@ async def _apply(context: CommandContext, row: Mapping[str, Any], record: Worktr
         context.say(f"{plural(len(result.conflicts), 'conflict')} left to you. Nothing of yours was overwritten.")
         return
     try:
-        applied = find_worktree_of(record.source, record.name)
-        if more := await asyncio.to_thread(remove_worktree, applied):
-            context.say(f"Worktree {record.name} is removed; {more}.")
+        await _remove(context, find_worktree_of(record.source, record.name))
     except NexusError as error:
         context.say(error.line)
+
+
+async def _remove(context: CommandContext, record: WorktreeRecord) -> None:
+    """Remove a worktree whose changes are in the project. Raises `NexusError` if it has anything else."""
+    from nexus_cli.worktrees.worktrees import remove_worktree  # noqa: PLC0415
+
+    more = await asyncio.to_thread(remove_worktree, record)
+    context.say(f"Worktree {record.name} is removed{f'; {more}' if more else ''}.")
 
 
 async def _discard(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord) -> None:

@@ -139,12 +139,14 @@ class ToolResult:
     """Absolute path of the file whose text `output` is, else ""."""
     facts: tuple[str, ...] = ()
     """Ids of the remembered facts that the text names or states."""
+    warning: str = ""
+    """What it left undone, in a few words for the person; "" if it did all that was asked."""
     waits: Mapping[str, Any] | None = None
     """Set if the run begins to wait: the turn ends when every call of the step has its result. `wait` is the `to_json`
     of a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""
 
     def __post_init__(self) -> None:
-        for name in ("output", "error", "cites", "diff"):
+        for name in ("output", "error", "cites", "diff", "warning"):
             object.__setattr__(self, name, text_of(getattr(self, name), f"{name} of a tool result"))
         if self.full is not None:
             object.__setattr__(self, "full", text_of(self.full, "full output of a tool result"))

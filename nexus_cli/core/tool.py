@@ -119,6 +119,8 @@ class Tool:
     effect: Effect
     subject: str
     """Name of the main argument, shown on one line (`path`, `command`)."""
+    shows: tuple[str, ...] = ()
+    """Names of other arguments to show on the call's line, after the main one."""
     paths: tuple[str, ...] = ()
     """Names of the arguments with the paths of a call: a string, or an array of strings."""
     reads: Reads = Reads.CONTENT

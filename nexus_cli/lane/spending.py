@@ -214,6 +214,18 @@ def _amount(name: str, rest: float) -> str:
     return {"max_cost": f"${rest:.4f}", "timeout": f"{rest:.0f} s"}.get(name, f"{rest:,.0f} tokens")
 
 
+def describe_budget(limits: Limits) -> str:
+    """Return the sentence for the model of a run that must report: requests, tokens, dollars, seconds; "" for none."""
+    rows = (
+        (limits.max_steps, "{:,} requests"),
+        (limits.max_total_tokens, "{:,} tokens"),
+        (limits.max_cost, "${:.2f}"),
+        (limits.timeout, "{:.0f} seconds"),
+    )
+    budget = ", ".join(form.format(value) for value, form in rows if value is not None)
+    return f"Your budget: {budget}. No call runs in the last request, which is for the report." if budget else ""
+
+
 def _subtract(limit: Any, used: Any) -> Any:
     return None if limit is None else max(0, limit - used)
 

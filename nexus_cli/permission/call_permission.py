@@ -414,8 +414,12 @@ class CallPermission:
         self._forget_rules()
         self.rules_in_force()
 
-    def make_sandbox(self, profile: ProfileName) -> CommandSandbox:
-        """Prepare the sandbox and the environment of a command in `profile`. Blocks; raises `OSError` on failure."""
+    def make_sandbox(self, profile: ProfileName, *, asks: bool = True) -> CommandSandbox:
+        """Prepare the sandbox and the environment of a command in `profile`. Blocks; raises `OSError` on failure.
+
+        `asks` is False if nobody can be asked for more rights.
+        """
+        asks = asks or bool(self.rules_ahead)
         assert self._settings is not None
         from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
         from nexus_cli.sandbox.denial import describe_denial  # noqa: PLC0415
@@ -467,7 +471,7 @@ class CallPermission:
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
-        return CommandSandbox(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
+        return CommandSandbox(confinement, env, told, lambda text: describe_denial(made, text, held.backend, asks=asks))
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Mask the values of variables that commands do not get; return the text and the names of those found in it."""

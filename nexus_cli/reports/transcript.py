@@ -17,7 +17,7 @@ from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.reports.conversation import CONTINUED, in_call_order
 from nexus_cli.reports.sessions import entry_value, session_value
-from nexus_cli.reports.text.lines import Value, cut_line, folded, plural, when
+from nexus_cli.reports.text.lines import Value, cut_line, folded, plural, when, wrapped
 from nexus_cli.session.session import Session
 from nexus_cli.turn.waiting import waiting_entry
 
@@ -69,7 +69,7 @@ def transcript_text(value: Value, width: int) -> str:
         still = " · waiting" if entry["id"] and entry["id"] == value.get("waiting") else ""
         blocks += [_message(entry, calls, value.get("subjects", {}), width, still)] if entry["id"] else []
         blocks += [
-            [*folded(one["text"], width), CUT_OFF] for one in value.get("cut", ()) if one["after"] == entry["id"] != 0
+            [*wrapped(one["text"], width), CUT_OFF] for one in value.get("cut", ()) if one["after"] == entry["id"] != 0
         ]
         blocks += [_output(one["title"], one["text"], width) for one in shell_by_entry.get(entry["id"], ())]
     return "\n\n".join("\n".join(lines) for lines in blocks if lines)
@@ -88,14 +88,14 @@ def _message(entry: Value, calls: Value, subjects: Value, width: int, still: str
         call = calls.get(entry["call"])
         return _output((_title(call, subjects) if call else actor.removeprefix("tool:")) + still, text, width)
     if actor == "agent":
-        blocks = [folded(text, width)] if text else []
+        blocks = [wrapped(text, width)] if text else []
         for call in entry.get("calls", ()):
             rest = _arguments(call, subjects.get(call["name"], ""), width)
             blocks += [[cut_line(f"-> {_title(call, subjects)}", width), *rest]] if rest else []
         return [line for lines in blocks for line in ("", *lines)][1:]
     if actor == "nexus":
         return [cut_line(f"{when(entry.get('at'))} {CONTINUED}", width)]
-    said = folded("\n".join([text, *(f"[image {name}]" for name in entry.get("images", ()))]), width - 2)
+    said = wrapped("\n".join([text, *(f"[image {name}]" for name in entry.get("images", ()))]), width - 2)
     marked = (f"{'  ' if number else '> '}{line}".rstrip() for number, line in enumerate(said))
     who = [actor] if members_of(actor) else []
     return [cut_line(" ".join([when(entry.get("at")), *who]), width), *marked]

@@ -38,7 +38,7 @@ from nexus_cli.core.run import APPROVAL, DONE, FAILED, PLAIN, REFUSED, UNATTENDE
 from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
-from nexus_cli.lane.spending import BUDGET
+from nexus_cli.lane.spending import BUDGET, describe_budget
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.permission.approvals import DECISION
 from nexus_cli.provider.model_table import model_info
@@ -192,6 +192,8 @@ class RunDriver:
         run, runs = self.run, self.ledger.runs
         if not self._has_begun(session):
             trigger = await self.hooks.begin(session, run)
+            if run.type in UNASKED and (budget := describe_budget(session.state.limits)):
+                session.state.lane_state.upcoming.notices.append(budget)
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
         if run.waits is None or not signals:

@@ -14,6 +14,7 @@ from nexus_cli.sandbox.profile import SandboxProfile, is_below
 
 ASK_NETWORK = "ask for network access with network=true"
 ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
+NOBODY = "nobody can be asked for it"
 _NETWORK = re.compile(
     r"could not resolve|temporary failure in name resolution|name or service not known|network is unreachable"
     r"|nodename nor servname|no such host|failed to lookup address|EAI_AGAIN|ENOTFOUND|ENETUNREACH|getaddrinfo"
@@ -43,10 +44,12 @@ _TAIL = 20_000
 """Characters at the end of the output that are searched."""
 
 
-def describe_denial(profile: SandboxProfile, output: str, backend: Backend) -> str:
-    """Return a line with the restriction of `profile` that a failed command hit, "" if its output shows none."""
+def describe_denial(profile: SandboxProfile, output: str, backend: Backend, *, asks: bool = True) -> str:
+    """Return a line with the restriction of `profile` that a failed command hit, "" if its output shows none. It names
+    the way to ask for more rights only if the session `asks`."""
     if profile.name == "none":
         return ""
+    outside, network = (ASK_OUTSIDE, ASK_NETWORK) if asks else (NOBODY, NOBODY)
     tail = output[-_TAIL:]
     for found in _WRITE.finditer(tail):
         named = os.path.join(profile.cwd, next(filter(None, found.groups())))
@@ -56,18 +59,18 @@ def describe_denial(profile: SandboxProfile, output: str, backend: Backend) -> s
         if is_below(path, map(str, profile.denied)):
             return f"[sandbox: a deny rule hides {path}]"
         if is_below(path, map(str, profile.hidden)) and not is_below(path, map(str, profile.shown)):
-            return f"[sandbox: {path} is hidden; {ASK_OUTSIDE}]"
+            return f"[sandbox: {path} is hidden; {outside}]"
         if not is_below(os.path.realpath(path), map(str, profile.roots)):
-            return f"[sandbox: write to {path} refused; {ASK_OUTSIDE}]"
+            return f"[sandbox: write to {path} refused; {outside}]"
         if _is_protected(profile, path):
-            return f"[sandbox: {os.path.relpath(path, profile.project)} is protected; {ASK_OUTSIDE}]"
+            return f"[sandbox: {os.path.relpath(path, profile.project)} is protected; {outside}]"
     refused = _SOCKET.search(tail)
     if refused and not profile.unix_sockets and (backend is Backend.BWRAP or profile.network or _UNIX.search(tail)):
-        return f"[sandbox: no Unix sockets; {ASK_OUTSIDE}]"
+        return f"[sandbox: no Unix sockets; {outside}]"
     if profile.network or not (refused or _NETWORK.search(tail)):
         return ""
     loopback = ", also no loopback without bubblewrap" if backend is Backend.LANDLOCK else ""
-    return f"[sandbox: no network{loopback}; {ASK_NETWORK}]"
+    return f"[sandbox: no network{loopback}; {network}]"
 
 
 def _is_protected(profile: SandboxProfile, path: str) -> bool:

@@ -73,6 +73,7 @@ def _read_definition(path: Path) -> Tool:
         path.stem,
         run=run,
         effect=effect,
+        shows=tuple(found.pop("shows", ())),
         paths=tuple(found.pop("paths", ())),
         reads=Reads(found.pop("reads", Reads.CONTENT)),
         counted_as=tuple(found.pop("counted_as", ())),

@@ -274,7 +274,8 @@ class Dispatcher:
         if refused := self.permission.find_refused(tool):
             context = replace(context, is_refused=refused)
         if profile:
-            context = replace(context, sandbox=lambda: self.permission.make_sandbox(cast(Any, profile)))
+            asks = self.approver is not None
+            context = replace(context, sandbox=lambda: self.permission.make_sandbox(cast(Any, profile), asks=asks))
         self.starts.record_start(call.id, call.name)
         self.started_here[call.id] = time.monotonic()
         try:

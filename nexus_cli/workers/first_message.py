@@ -11,6 +11,7 @@ from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.lane.spending import describe_budget
 from nexus_cli.permission.permission import Grant, resolve_targets
 from nexus_cli.session.session import Session
 from nexus_cli.tools.files import ToolError
@@ -32,8 +33,8 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
         lines += [f"- In it: {notice}." for notice in worker.notices]
     if tools := worker.scope.tools:
         lines.append(f"- For this task you may use: {', '.join(sorted(tools))}. Other calls are refused.")
-    if budget := _budget_text(worker.scope):
-        lines.append(f"- Your budget: {budget}. No call runs in the last request, which is for the report.")
+    if budget := describe_budget(worker.scope):
+        lines.append(f"- {budget}")
     recipe = session.state.recipe
     if recipe.name != "worker" and recipe.instruction:
         lines.append(f"\n# Role\n{recipe.instruction}")
@@ -45,17 +46,6 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
     shown = [await _quote_file(path, session, may_read) for path in files[:MOST_FILES]]
     shown += [f"{path}: not shown (one of more than {MOST_FILES})" for path in files[MOST_FILES:]]
     return "\n\n".join([text, *(["# Files", *shown] if shown else [])])
-
-
-def _budget_text(scope: Limits) -> str:
-    """Return the budget of a worker: requests, tokens, dollars, seconds."""
-    rows = (
-        (scope.max_steps, "{:,} requests"),
-        (scope.max_total_tokens, "{:,} tokens"),
-        (scope.max_cost, "${:.2f}"),
-        (scope.timeout, "{:.0f} seconds"),
-    )
-    return ", ".join(form.format(value) for value, form in rows if value is not None)
 
 
 def find_reader(session: Session) -> Tool | None:

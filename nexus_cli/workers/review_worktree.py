@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from itertools import dropwhile
 
+from nexus_cli.config.worktree_record import WorktreeRecord
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool
@@ -15,8 +18,8 @@ from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.turn.dispatch import Dispatcher
 from nexus_cli.workers.worker import Worker
-from nexus_cli.worktrees.apply_worktree import UnappliedChanges, apply_worktree, list_unapplied
-from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of
+from nexus_cli.worktrees.apply_worktree import MergeConflict, UnappliedChanges, apply_worktree, list_unapplied
+from nexus_cli.worktrees.worktrees import find_worktree_of, read_changes
 
 MOST_REASONS = 5
 
@@ -31,8 +34,7 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
     try:
         record = await asyncio.to_thread(find_worktree_of, dispatcher.project, worker.worktree)
         if action == "diff":
-            data = await asyncio.to_thread(diff_worktree, record, paths=(path,) if path else ())
-            return ToolResult(data.decode(errors="replace") or "nothing has changed")
+            return await _show_changes(worker, record, path)
         if not worker.has_ended:
             return ToolResult(error=f"{worker.id} is still at work", ran=False)
         changes = await asyncio.to_thread(list_unapplied, record)
@@ -52,7 +54,27 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
         other = f"not written: the file is the project's side, `diff` with this path shows that of {worker.id}"
         where = sides if one.is_marked else other
         lines.append(f"conflict in {one.path}: {one.why}; {where}")
-    return ToolResult("\n".join(lines), changed=tuple(result.written))
+    return ToolResult("\n".join(lines), changed=tuple(result.written), warning=_describe_conflicts(result.conflicts))
+
+
+def _describe_conflicts(conflicts: Sequence[MergeConflict]) -> str:
+    """Return the number of conflicts and whether they are marked, for the person; "" for none."""
+    marked = sum(one.is_marked for one in conflicts)
+    where = "marked" if marked == len(conflicts) else f"{marked} marked" if marked else "not written"
+    return f"conflicts in {plural(len(conflicts), 'file')}, {where}" if conflicts else ""
+
+
+async def _show_changes(worker: Worker, record: WorktreeRecord, path: str) -> ToolResult:
+    """Return the diff of a worktree: of one `path`, or of all; the second time of what has changed since."""
+    since = "" if path or worker.seen_state[0] != record.created else worker.seen_state[1]
+    changes = await asyncio.to_thread(read_changes, record, since=since, path=path)
+    if not path:
+        worker.seen_state = (record.created, changes.tree)
+    text = changes.diff.decode(errors="replace") or "nothing has changed"
+    if since not in ("", changes.tree):
+        text = f'[since your last diff; the whole: `path` "."]\n{text}'
+    counts = changes.counts
+    return ToolResult(text, counts={"files": counts.files, "added": counts.added, "removed": counts.removed})
 
 
 async def _find_refusals(dispatcher: Dispatcher, changes: UnappliedChanges) -> list[str]:

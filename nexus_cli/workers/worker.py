@@ -51,6 +51,8 @@ class Worker:
     """A summary of the worktree's changes, and the commands to review and apply them."""
     to_review: bool = False
     """True if the worktree has changes."""
+    seen_state: tuple[str, str] = ("", "")
+    """The worktree, by the time of its creation, and its state in the model's newest diff of all of it."""
     session_id: str = ""
     state: str = WAITING
     doing: str = ""
@@ -101,7 +103,8 @@ class Worker:
 
     def begin(self) -> None:
         """Record that it starts to work, possibly again after a report."""
-        self.state, self.error, self._began, self._before = RUNNING, "", time.monotonic(), self.usage
+        self.state, self.error, self._before = RUNNING, "", self.usage
+        self._began = time.monotonic() - self.seconds
 
     def note(self, each: event.Event) -> None:
         """Update its figures and activity from an event of its session."""
@@ -137,6 +140,8 @@ class Worker:
         aborted = outcome.error is not None and outcome.error["kind"] == "aborted"
         self.state = STOPPED if aborted else FINISHED if outcome.ok else FAILED
         self.error = outcome.error["message"] if outcome.error else ""
+        if outcome.was_declined:  # read by the model of the parent session
+            self.error = self.error.replace("you declined", "the person declined", 1)
         self.declined = f"a call of {self.id}" if outcome.was_declined else ""
 
     def fail(self, why: str) -> None:
@@ -149,7 +154,7 @@ class Worker:
         used = self.usage.input + self.usage.output
         parts = [self.id, self.state, plural(self.steps, "step"), f"{used:,} tokens"]
         parts += [f"${cost:.4f}"] if cost is not None else []
-        parts += [f"{self.seconds:.0f} s", f"session {self.session_id}"]
+        parts.append(f"{self.seconds:.0f} s")
         parts += [self.error] if self.state == FINISHED and self.error else []
         parts += [f"{plural(self.denied, 'call')} refused"] if self.denied else []
         newest = list(self.failed.items())[-SHOWN_FAILED:]
@@ -157,12 +162,16 @@ class Worker:
         parts += [f"changed {', '.join(self.changed)}"] if self.changed else []
         return " · ".join([*parts, *([self.left] if self.left else [])])
 
+    def ended_line(self) -> str:
+        """Return the line that tells the model of its end."""
+        return f"worker {self.id} {self.state}: `agents` reads its report"
+
     def result(self) -> ToolResult:
         """Return the tool result for the parent session."""
         text = f"[{self.figures()}]\n{self.report}".rstrip()
         changed = () if self.worktree else self.changed
         if self.state == FINISHED:
-            return ToolResult(text, changed=changed)
+            return ToolResult(text, changed=changed, warning=self.error)
         if self.state == UNKNOWN:
             return ToolResult(text, error=f"outcome unknown: {self.error}", changed=changed)
         return ToolResult(text, error=f"{self.id} {self.state}: {self.error}", changed=changed)

@@ -217,7 +217,7 @@ class SessionWorkers(RunningWorkers[Session]):
                 stay.review = f"See its `diff` with `agents`, `apply` it, or `steer` {worker.id}"
                 line = await run_shielded(asyncio.to_thread(stay.leave))
                 worker.to_review = bool(line) or stay.record.home.is_dir()
-                gone = "is in use by another session" if worker.to_review else "had nothing in it and is gone"
+                gone = "is in use by another session" if worker.to_review else "has no new changes and is removed"
                 worker.left = line or f"worktree {worker.worktree} {gone}"
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
@@ -316,7 +316,7 @@ class SessionWorkers(RunningWorkers[Session]):
         """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
         if self.session.state.has_more_turns:
-            self.session.state.lane_state.upcoming.notices.append(_ended_line(worker))
+            self.session.state.lane_state.upcoming.notices.append(worker.ended_line())
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -468,7 +468,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if worker.state == UNKNOWN:
                 self._look_up(worker)
             if worker.untold and not worker.spawner:
-                self.session.state.lane_state.upcoming.notices.append(_ended_line(worker))
+                self.session.state.lane_state.upcoming.notices.append(worker.ended_line())
 
     def _look_up(self, worker: Worker) -> None:
         """Restore the progress of a worker whose process was killed."""
@@ -535,10 +535,6 @@ def _difference(now: Usage, before: Usage) -> Usage:
     cost = None if now.cost_usd is None or before.cost_usd is None else now.cost_usd - before.cost_usd
     counted = {name: value - getattr(before, name) for name, value in values.items() if name != "cost_usd"}
     return Usage(**counted, cost_usd=cost)
-
-
-def _ended_line(worker: Worker) -> str:
-    return f"worker {worker.id} {worker.state}: `agents` reads its report"
 
 
 def _last_words(log: LaneLog) -> tuple[str, bool]:

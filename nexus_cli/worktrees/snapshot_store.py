@@ -128,9 +128,10 @@ class SnapshotStore:
             found.append(FileChange(path, before, old_mode, old_blob, new_mode, new_blob))
         return found
 
-    def count_changes(self, old: str, new: str) -> ChangeCounts:
-        """Count the files and lines that differ; binary files have no lines."""
-        fields = self._git.run("diff-tree", "-r", "-z", "-M", "--numstat", old, new).split(b"\0")[:-1]
+    def count_changes(self, old: str, new: str, paths: Sequence[str] = ()) -> ChangeCounts:
+        """Count the files and lines that differ, in `paths` if given; binary files have no lines."""
+        command = ("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths))
+        fields = self._git.run(*command).split(b"\0")[:-1]
         files = added = removed = 0
         rest = iter(fields)
         for head in rest:
@@ -143,8 +144,7 @@ class SnapshotStore:
     def diff(self, old: str, new: str, *options: str, paths: Sequence[str] = ()) -> bytes:
         """Return the difference of two trees as git prints it, limited to `paths` if given."""
         form = ("-M", "--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/")
-        only = ("--", *(f":(literal){path}" for path in paths)) if paths else ()
-        return self._git.run("diff-tree", "-r", *(options or ("-p",)), *form, old, new, *only)
+        return self._git.run("diff-tree", "-r", *(options or ("-p",)), *form, old, new, *_limit_to(paths))
 
     @contextmanager
     def open_blobs(self) -> Iterator[BlobReader]:
@@ -247,6 +247,11 @@ def _update(git: Git, present: Sequence[bytes], absent: Sequence[bytes]) -> None
     if present:
         added = b"".join(path + b"\0" for path in present)
         git.run("update-index", "--add", "--replace", "-z", "--stdin", stdin=added)
+
+
+def _limit_to(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments that limit a comparison to `paths`; () for no paths, which is all of them."""
+    return ("--", *(f":(literal){path}" for path in paths)) if paths else ()
 
 
 def quote_alternate(path: Path, *, always: bool = False) -> str:

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from nexus_cli.worktrees.git_commands import Git, GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
 from nexus_cli.worktrees.own_repository import hold_reference, publish_branch, refresh_references
+from nexus_cli.worktrees.snapshot_store import ChangeCounts
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import WorktreeCondition, WorktreeObject
@@ -89,7 +90,7 @@ class WorktreeStay:
             return ""
         publish_branch(record, find_git(record.source))
         name = record.name
-        what = f"worktree {name} in {record.folder}: {state.describe()}"
+        what = f"worktree {record.folder}: {state.describe()}"
         if state.is_applied(record) and state.counts.files:
             return f"{what}; all of it is applied: nexus worktree remove {name}"
         return f"{what}. {self.review.format(name=name)}"
@@ -240,15 +241,38 @@ def require_folder(record: WorktreeRecord) -> None:
         raise NexusError("usage", f"worktree {record.name}", why, f"Move it back; the files are in {record.folder}")
 
 
-def diff_worktree(
-    record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "", paths: Sequence[str] = ()
-) -> bytes:
-    """Return the changes of a worktree, limited to `paths` if given, as a patch or counted by file, up to the
-    state `tree`, by default its current one. Raises `NexusError`."""
+def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
+    """Return the changes of a worktree, as a patch or counted by file, up to the state `tree`, by default its current
+    one. Raises `NexusError`."""
     require_folder(record)
     options = ("--stat",) if stat else ("-p", "--binary", "--full-index") if binary else ()
     try:
-        return open_store(record).diff(record.base, tree or save_state(record), *options, paths=paths)
+        return open_store(record).diff(record.base, tree or save_state(record), *options)
+    except GitError as error:
+        raise failure(f"worktree {record.name} cannot be compared", error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class WorktreeChanges:
+    """What a worktree has changed since one of its states."""
+
+    diff: bytes
+    counts: ChangeCounts
+    tree: str
+    """Its present state."""
+
+
+def read_changes(record: WorktreeRecord, *, since: str = "", path: str = "") -> WorktreeChanges:
+    """Compare a worktree, or one `path` of it, with its state `since`, by default the first one.
+
+    The present state gives the same as the first one. Raises `NexusError`.
+    """
+    require_folder(record)
+    paths = (path,) if path else ()
+    try:
+        store, tree = open_store(record), save_state(record)
+        old = since if since not in ("", tree) else record.base
+        return WorktreeChanges(store.diff(old, tree, paths=paths), store.count_changes(old, tree, paths), tree)
     except GitError as error:
         raise failure(f"worktree {record.name} cannot be compared", error) from error
 

@@ -21,6 +21,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.sessions import show_session
 from nexus_cli.session.session import Session
+from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import list_worktrees
 
 
@@ -198,6 +199,27 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
     over(context, session, work)
 
 
+@pytest.mark.parametrize("pick", ["remove", "later"])
+def test_what_is_applied_already_is_not_offered_again_and_is_kept_unless_the_person_removes_it(
+    pick: str, context: FakeContext, tmp_path: Path
+) -> None:
+    project = make_project(tmp_path / "project")
+    session = edits_in_a_worktree(project)
+    context.pick = lambda choices: pick
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        (record,) = list_worktrees(project)
+        apply_worktree(record)
+        await typed(context, "review w1")
+        assert [choice.key for choice in context.offered] == ["later", "remove"], "the first one is chosen by Enter"
+        assert not list_worktrees(project) if pick == "remove" else list_worktrees(project)
+        assert context.said == ([f"Worktree {record.name} is removed."] if pick == "remove" else [])
+
+    over(context, session, work)
+
+
 def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeContext, tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     session = edits_in_a_worktree(project)
@@ -229,7 +251,7 @@ def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path
         with pytest.raises(NexusError, match="not in a worktree"):
             await typed(context, "review w1")
         await typed(context, "review w2")
-        assert "had nothing in it and is gone" in context.said[-1]
+        assert "has no new changes and is removed" in context.said[-1]
 
     over(context, session, work)
 

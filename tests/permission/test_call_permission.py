@@ -166,7 +166,7 @@ def test_a_project_whose_settings_never_end_holds_nothing_up(kind: str, project:
 
 
 def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    profiles: list[str] = []
+    profiles: list[tuple[str, bool]] = []
     made, decided = CallPermission.make_sandbox, CallPermission.decide
 
     def decide(self: CallPermission, *given: Any) -> Any:
@@ -175,16 +175,17 @@ def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypat
         (project / "a").symlink_to("/etc/hostname")
         return found
 
-    def make_sandbox(self: CallPermission, profile: Any) -> Any:
-        profiles.append(profile)
-        return made(self, profile)
+    def make_sandbox(self: CallPermission, profile: Any, *, asks: bool) -> Any:
+        profiles.append((profile, asks))
+        return made(self, profile, asks=asks)
 
     monkeypatch.setattr(CallPermission, "decide", decide)
     monkeypatch.setattr(CallPermission, "make_sandbox", make_sandbox)
     (project / "a").write_text("x")
     session = opened(project, ("bash", {"command": "cat a"}))
     say(session, "go")
-    assert profiles == ["read"] == [value["profile"] for value in decisions(session)]
+    assert profiles == [("read", False)], "nobody can be asked here"
+    assert [value["profile"] for value in decisions(session)] == ["read"]
 
 
 def test_a_path_rule_holds_in_a_project_that_is_named_by_a_link(project: Path) -> None:
@@ -655,11 +656,13 @@ def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str)
         ("bash", {"command": "exec 3<>/dev/tcp/192.0.2.1/80 || echo connect: Network is unreachable; false"}),
         ("bash", {"command": "echo no trouble"}),
     ]
-    events, _ = say(opened(project, calls, allow="run", settings=settings), "go")
-    write, network, plain = (result.text for result in results(events))
-    assert f"[sandbox: write to {outside} refused; ask to run it outside" in write and not outside.exists()
-    assert "[sandbox: no network" in network and "network=true" in network
-    assert plain == "no trouble\n[exit status 0]"
+    for person in (Person(Allow()), None):
+        events, _ = say(opened(project, calls, person=person, allow="run", settings=settings), "go")
+        write, network, plain = (result.text for result in results(events))
+        way, ask = ("ask to run it outside", "network=true") if person else ("nobody can be asked for it]",) * 2
+        assert f"[sandbox: write to {outside} refused; {way}" in write and not outside.exists()
+        assert "[sandbox: no network" in network and ask in network
+        assert plain == "no trouble\n[exit status 0]"
 
 
 def test_a_protected_place_that_a_command_changed_is_put_back_and_told(project: Path) -> None:

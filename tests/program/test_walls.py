@@ -140,9 +140,9 @@ def test_no_command_sees_a_key_and_the_model_is_told_which_names_are_missing(see
     assert KEY not in last and "hunter2" not in last and ("NEXUS_HOME=" in last) == (level in ("run", "all"))
 
 
-def test_a_command_that_met_a_wall_says_so_and_how_to_ask(seen: Seen) -> None:
+def test_a_command_that_met_a_wall_says_so_and_that_nobody_can_be_asked(seen: Seen) -> None:
     run, everything = (seen["levels"][level]["results"][3] for level in ("run", "all"))
-    assert "[sandbox: write to " in run and "ask to run it outside the sandbox" in run and "[exit status 1]" in run
+    assert "[sandbox: write to " in run and "refused; nobody can be asked for it]" in run and "[exit status 1]" in run
     assert everything == "[exit status 0]" or "(no output)" in everything
 
 

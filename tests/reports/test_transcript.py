@@ -60,6 +60,14 @@ def test_a_message_with_a_part_of_an_output_keeps_the_words_that_were_typed(tmp_
     assert transcript(session.id)["entries"][0]["text"] == words
 
 
+def test_a_message_is_broken_between_words(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "I changed src/humanize/number.py and tests"), tmp_path)
+    assert say(session, "please look at src/humanize/number.py again")[1].ok
+    lines = transcript_text(transcript(session.id), 30).split("\n")
+    assert lines[-1] == "tests", lines
+    assert all(line.count("number") == line.count("number.py") for line in lines), lines
+
+
 def test_outputs_of_shell_lines_stand_where_they_were_typed(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
     assert say(session, "hello")[1].ok

@@ -102,6 +102,20 @@ def test_a_rest_that_is_too_small_for_the_first_request_holds_the_run_over(ledge
     assert run(poor) == ["failed"], "no day has enough for it"
 
 
+def test_a_run_is_told_its_budget_once_in_its_first_message(ledger: Ledger, folder: Path) -> None:
+    queue(ledger, folder, max_steps=9, max_cost=2.5)
+    told: list[str] = []
+
+    def look(request: Request) -> Reply:
+        told.append(sent(request))
+        return "done" if len(told) > 1 else [("glob", {"pattern": "*"})]
+
+    (run,) = drive(Played(look), UnattendedRules(RunSettings(max_cost=3, max_cost_day=90)))
+    words = "Your budget: 9 requests, $2.50. No call runs in the last request, which is for the report."
+    assert run.state == "done", run
+    assert [text.count(words) for text in told] == [1, 1], told
+
+
 def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -> None:
     rules = UnattendedRules(RunSettings(max_cost=0.3, max_cost_day=9.0))
     for name in (*["dear"] * 101, "cheap"):

@@ -48,6 +48,8 @@ def test_a_failure_is_told_with_the_wall_it_met(output: str, wall: str) -> None:
     for backend in (Backend.BWRAP, Backend.LANDLOCK):
         assert wall in (line := describe_denial(WRITE, f"{output}\n", backend)) and bool(wall) == bool(line)
         assert not line or "ask " in line
+        unattended = describe_denial(WRITE, f"{output}\n", backend, asks=False)
+        assert wall in unattended and "ask " not in unattended and "network=true" not in unattended
 
 
 def test_a_refused_socket_is_one_of_unix_where_the_command_has_a_network_of_its_own() -> None:

@@ -31,7 +31,7 @@ from worktrees.repository import make_project
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, StepStart, TurnEnd, WorkerState
+from nexus_cli.core.event import AgentEvent, StepStart, ToolResultEvent, TurnEnd, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
@@ -39,6 +39,8 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.timeline import session_timeline, timeline_text
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
+from nexus_cli.ui.render.event_texts import describe_worker
+from nexus_cli.workers.worker import Worker
 from nexus_cli.workers.workers import MOST_DEPTH, SessionWorkers
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import diff_worktree, list_worktrees
@@ -170,7 +172,9 @@ def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) ->
     events, outcome = run(crewed(crew, tmp_path), "root")
     (report,) = results(events)
     assert outcome.ok and "9 steps" in report and report.endswith("half of it")
-    assert "its budget was used up, the work may be unfinished" in report
+    words = "its budget was used up, the work may be unfinished"
+    assert words in report
+    assert words in [one.result.warning for one in events if isinstance(one, ToolResultEvent)], "no tick for it"
     messages = next(request.messages for role, request in crew.seen if role == "ONE")
     told = [str(one.get("content")) for one in messages if one["role"] == "tool"]
     assert [number for number, text in enumerate(told, 1) if "5 requests are left" in text] == [4]
@@ -297,6 +301,17 @@ def test_what_would_ask_is_one_question_to_the_parents_person_that_names_the_wor
     assert [(one.agent, one.call.name) for one in person.asked] == [("w1", "bash")]
     assert (tmp_path / "made").exists() is isinstance(answer, Allow)
     assert results(events)[0].endswith("after")
+
+
+def test_a_call_that_the_person_declines_ends_the_worker_and_each_reader_is_told_by_whom(tmp_path: Path) -> None:
+    person = Person(lambda question: Deny(stops=True))
+    crew = Crew({"ONE": doing([("bash", {"command": "touch made"})], "after"), "root": handing("ONE")})
+    events, _ = run(crewed(crew, tmp_path, allow="read", approver=person), "root")
+    assert results(events)[0].endswith("w1 failed: stopped: the person declined bash touch made"), results(events)
+    (first,) = [request for role, request in crew.seen if role == "ONE"]
+    assert "A call that the person declines ends your work." in content(first)
+    row = next(one for one in reversed(of_worker(events, "w1")) if isinstance(one, WorkerState)).worker
+    assert "you declined bash touch made" in describe_worker(row)
 
 
 def test_no_worker_where_the_limits_say_so(tmp_path: Path) -> None:
@@ -653,7 +668,7 @@ def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_
     one, two = results(events)
     assert outcome.ok and outcome.changed == () and not (project / "sub/c.txt").exists()
     name = f"{session.id[-6:].lower()}-w1"
-    assert name in one and "`apply` it" in one and "had nothing in it and is gone" in two
+    assert name in one and "`apply` it" in one and "has no new changes and is removed" in two
     (record,) = list_worktrees(project)
     assert record.name == name and b"+changed" in diff_worktree(record)
     assert {info.worktree for info in _ledger_workers(session.id)} == {name, name[:-1] + "2"}
@@ -755,3 +770,10 @@ def _root_id() -> str:
 def _ledger_workers(root: str) -> list[Any]:
     with closing(Ledger.open(places().ledger)) as ledger:
         return ledger.workers(root)
+
+
+def test_the_seconds_of_a_worker_are_those_of_all_its_work_as_its_steps_are() -> None:
+    worker = Worker("w1", "c1", "task", seconds=49.0)
+    worker.begin()
+    worker.note(StepStart(1))
+    assert 49.0 <= worker.seconds < 60.0

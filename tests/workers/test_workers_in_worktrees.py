@@ -10,6 +10,8 @@ import pytest
 from workers.crew import Crew, Reply, calls_made, crewed, doing, handing, results, run
 from worktrees.repository import git, make_project
 
+from nexus_cli.core.event import ToolResultEvent
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import WorktreeStay, enter_worktree, is_in_use, list_worktrees
@@ -132,3 +134,48 @@ def test_what_a_rule_of_any_editing_tool_is_against_is_not_applied(project: Path
     said = _applied(project, lambda folder: None, rule)
     assert "not applied: " in said and rule.partition(" ")[2].partition("(")[0] in said, said
     assert not (project / "shared.txt").exists()
+
+
+def _managed(project: Path, *steps: Reply) -> list[ToolResult]:
+    """Results of the calls of `agents` with which a parent manages a worker that writes, then adds when it is told."""
+
+    def work(request: Request) -> Reply:
+        made = calls_made(request)
+        name, text = ("shared.txt", "one\n") if made == 0 else ("more.txt", "two\n")
+        is_told = made == 1 and any("say more" in str(one.get("content")) for one in request.messages)
+        return [("write_file", {"path": name, "content": text})] if made == 0 or is_told else "done"
+
+    def manage(request: Request) -> Reply:
+        start = handing({"task": "ONE", "worktree": True})(request)
+        return [start, *steps, "done"][calls_made(request)]
+
+    events, outcome = run(crewed(Crew({"ONE": work, "root": manage}), project), "root")
+    assert outcome.ok, outcome
+    return [one.result for one in events if isinstance(one, ToolResultEvent) and one.call.name == "agents"]
+
+
+def test_a_second_look_shows_what_has_changed_since_the_first(project: Path) -> None:
+    look: Reply = [("agents", {"action": "diff"})]
+    steer: Reply = [("agents", {"action": "steer", "text": "say more"})]
+    whole: Reply = [("agents", {"action": "diff", "path": "."})]
+    one: Reply = [("agents", {"action": "diff", "path": "shared.txt"})]
+    first, steered, second, third, all_of_it, part = _managed(project, look, steer, look, look, whole, one)
+    assert first.output.startswith("diff --git a/shared.txt") and first.counts == {"files": 1, "added": 1, "removed": 0}
+    assert not steered.error, steered.error
+    assert second.output.startswith('[since your last diff; the whole: `path` "."]\ndiff --git a/more.txt')
+    assert "shared.txt" not in second.output and second.counts["files"] == 1
+    for result in (third, all_of_it):  # nothing is new: all of it again
+        assert result.output.startswith("diff --git") and result.counts["files"] == 2, result
+    assert "more.txt" not in part.output and part.counts["files"] == 1
+
+
+def test_an_apply_with_conflicts_warns_the_person(project: Path) -> None:
+    def act(request: Request) -> Reply:
+        if calls_made(request) == 1:
+            (project / "shared.txt").write_text("mine\n")
+        start = handing({"task": "ONE", "worktree": True})(request)
+        return [start, [("agents", {"action": "apply"})], "done"][calls_made(request)]
+
+    events, _ = run(crewed(Crew({"ONE": writing("one\n"), "root": act}), project), "root")
+    (result,) = [one.result for one in events if isinstance(one, ToolResultEvent) and one.call.name == "agents"]
+    assert result.warning == "conflicts in 1 file, not written" and not result.error, result

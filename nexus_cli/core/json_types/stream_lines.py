@@ -62,6 +62,8 @@ class ResultObject(TypedDict):
     """Exit statuses of the parts of a pipe."""
     first_line: int | None
     file: str
+    warning: str
+    """What it left undone; "" if it did all that was asked."""
     waits: dict[str, Any] | None
     """The wait that begins with this result."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
 from nexus_cli.core.limits import name_level
-from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line
+from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 Value = Mapping[str, Any]
@@ -193,6 +193,11 @@ def folded(text: str, width: int, indent: str = "") -> list[str]:
     """Return the lines of `text` unchanged, except that long ones are broken: for code, output and typed text."""
     lines = expand_tabs(sanitize(text + "\n")).split("\n")[:-1]
     return [(indent + piece).rstrip() for line in lines for piece in fold(line, width - cells(indent))]
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of `text` unchanged, except that long ones are broken between words: for messages."""
+    return [piece.rstrip() for piece in wrap(sanitize(text + "\n")[:-1], width)]
 
 
 def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (), whole: bool = False) -> list[str]:

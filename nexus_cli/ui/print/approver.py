@@ -124,7 +124,7 @@ class PersonApprover:
         text = "" if one.number else self._show_list()
         for _ in range(TRIES):
             open_ = [each for each in self._waiting if each.number]
-            keys = answer_keys(one.question, len(open_))
+            keys = answer_keys(one.question, len(open_), stops=self._stops)
             line = await self._source.question(text, self._prompt(one), keys, self._block(one))
             if line is None:
                 return Deny(self._closed, said=False)

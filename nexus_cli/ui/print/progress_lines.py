@@ -164,6 +164,8 @@ class ProgressLines:
         if result.error:
             first = next((line for line in result.error.splitlines() if line.strip()), "failed")
             self._step(f"  {event.call.name}: {first}", "31")
+        elif result.warning:
+            self._step(f"  {event.call.name}: {result.warning}", "33")
         elif tells_person(event.call.name):
             told = result.output.replace("the person", "you").replace("/memory", "nexus memory")
             if WAITS in told:

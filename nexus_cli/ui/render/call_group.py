@@ -41,8 +41,8 @@ class CallGroup:
         result = done.result
         open_ = done.failed or result.stopped or done.asked
         tool = find_tool(done.call.name)
-        is_single = tool is not None and (tool.tells or tool.delegates)
-        return not (open_ or result.diff or result.changed or result.waits or is_single)
+        is_single = tool is not None and bool(tool.tells or tool.delegates or tool.shows)
+        return not (open_ or result.diff or result.changed or result.warning or result.waits or is_single)
 
     def add(self, item: FinishedCall | HeldNote) -> None:
         self._items.append(item)

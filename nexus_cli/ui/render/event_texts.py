@@ -112,7 +112,12 @@ def describe_worker(row: Value) -> str:
     if row["state"] in AT_WORK:
         return f"{row['id']} started: {one_line(row['task'][:LONGEST])}"
     facts = [f"{row['id']} {row['state']}", *worker_figures(row), format_duration(row["seconds"])]
-    return " · ".join(facts) + (f": {one_line(row['error'][:LONGEST])}" if row["error"] else "")
+    return " · ".join(facts) + (f": {for_person(one_line(row['error'][:LONGEST]))}" if row["error"] else "")
+
+
+def for_person(error: str) -> str:
+    """Return the reason that a worker ended, as the person reads it."""
+    return error.replace("the person declined", "you declined", 1)
 
 
 MISSED_LEAST = 4096
@@ -151,13 +156,15 @@ def describe_failure(outcome: Outcome) -> str:
     return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
 
 
-def describe_totals(outcome: Outcome, dot: str) -> str:
-    """Return the totals of a turn; "" if they do not deserve a line."""
+def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool = False) -> str:
+    """Return the totals of a turn; "" if they do not deserve a line. Tokens and dollars include those of its workers,
+    the steps are its own."""
     used = outcome.usage
     if not (outcome.steps > 1 or outcome.seconds > 10 or used.cost_usd):
         return ""
     steps = "1 step" if outcome.steps == 1 else f"{outcome.steps:,} steps"
-    facts = [steps, format_duration(outcome.seconds), f"{short(used.input)} in", f"{short(used.output)} out"]
+    used_by = "with workers " if with_workers else ""
+    facts = [steps, format_duration(outcome.seconds), f"{used_by}{short(used.input)} in", f"{short(used.output)} out"]
     if used.cost_usd:
         facts.append(short_dollars(used.cost_usd))
     return f" {dot} ".join(facts)

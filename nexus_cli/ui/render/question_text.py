@@ -43,12 +43,13 @@ class AnswerKey:
     """True if it applies to more than one call, so that the letter needs Enter."""
 
 
-def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:
+def answer_keys(question: Question, waiting: int, *, stops: bool = True) -> list[AnswerKey]:
     """Return the keys of a question; `waiting` is the number of unanswered questions in its step, including this
-    one."""
+    one. With `stops`, a no ends the worker that asks."""
     session = AnswerKey("s", f"session: {one_line(question.always or 'this call')}")
     always = [AnswerKey("a", "always here")] if question.stores else []
-    keys = [AnswerKey("y", "yes"), session, *always, AnswerKey("n", "no")]
+    no = AnswerKey("n", f"no, ends {question.agent}" if stops and question.agent else "no")
+    keys = [AnswerKey("y", "yes"), session, *always, no]
     return [*keys, AnswerKey("A", f"all {waiting}"), AnswerKey("N", "none")] if waiting > 1 else keys
 
 

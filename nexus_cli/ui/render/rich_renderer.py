@@ -435,6 +435,7 @@ class RichRenderer:
         self._close()
         match event:
             case e.SessionStart() | e.TurnStart():
+                self._workers.forget(ended=True)
                 self._in_turn = True
                 self._spinner.phase(PREPARING)
             case e.SteeringMessage():
@@ -457,6 +458,7 @@ class RichRenderer:
             else:
                 self._scrollback.add_note(f"{call.what}: no result yet", "warn")
         self._show_group()
+        with_workers = self._workers.are_counted
         self._workers.forget(ended=True)
         self._in_turn = False
         self._spinner.phase("")
@@ -464,7 +466,8 @@ class RichRenderer:
             self.last_answer = outcome.text
         if self._commands:
             self._show_failure(outcome)
-        self._scrollback.add_note(event_texts.describe_totals(outcome, self._theme.signs.dot), "dim")
+        totals = event_texts.describe_totals(outcome, self._theme.signs.dot, with_workers=with_workers)
+        self._scrollback.add_note(totals, "dim")
 
     def _show_failure(self, outcome: e.Outcome) -> None:
         if outcome.error and outcome.error.get("kind") == "aborted":

@@ -21,7 +21,9 @@ ERROR_LINES = 6
 DIFF_LINES = 40
 _KEPT = 16_384
 """Characters of an error or of the end of an output that are used."""
-_STATUS = re.compile(r"\[exit status -?\d+(?:; pipe: [\d ]+)?\]\Z")
+_STATUS = re.compile(r"\[exit status -?\d+(?:; pipe: [\d ]+)?(?:; colour codes left out)?\]\Z")
+_HIDDEN_NAMES = re.compile(r"^\[sandbox: without [^\n]*\n?", re.MULTILINE)
+"""The note for the model about variables that commands do not get."""
 _SLOW = 1.0
 """Least seconds of a call whose time is shown; a worker's time always is."""
 _HIDES_STATUS = re.compile(r"[|;\n]|(?<![&>])&(?![&>])")
@@ -70,7 +72,7 @@ class FinishedCall:
     def is_sure(self) -> bool:
         """True if no part of it failed: a pipe or a list has the status of its last command."""
         hides = self.result.status is not None and _HIDES_STATUS.search(str(self.call.arguments.get("command", "")))
-        return not (self.failed or self.result.stopped or hides or self.result.waits)
+        return not (self.failed or self.result.stopped or self.result.warning or hides or self.result.waits)
 
 
 def main_argument(call: ToolCall) -> str:
@@ -105,16 +107,18 @@ def call_verb(name: str) -> str:
 
 
 def format_call(call: ToolCall, subject: str) -> str:
-    """Return verb and object on one line: `read app.py`, `grep discount in src`."""
+    """Return verb and object on one line: `read app.py`, `grep discount in src`, `agents steer w1 "go on"`."""
     tool = find_tool(call.name)
     folder = next(iter(tool.find_paths(call.arguments)), None) if tool and tool.finds_files else None
     where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
-    return f"{call_verb(call.name)} {one_line(subject)}{where}".rstrip()
+    more = (one_line(str(call.arguments.get(name, ""))[:400]) for name in (tool.shows if tool else ()))
+    shown = "".join(f' "{text}"' if " " in text else f" {text}" for text in more if text)
+    return f"{call_verb(call.name)} {one_line(subject)}{shown}{where}".rstrip()
 
 
 def describe_counts(counts: Mapping[str, int], more: bool, nouns: Mapping[str, str]) -> str:
-    """Return the figures of a result in words: `18 lines`, `3 matches in 2 files`; "" for none. `nouns` are those of
-    its tool that a person reads, with their singulars."""
+    """Return the figures of a result in words: `18 lines`, `3 matches in 2 files`, `2 files +9 -1`; "" for none.
+    `nouns` are those of its tool that a person reads, with their singulars."""
     beyond = "+" if more else ""
     if counts.get("total") and counts.get("lines"):
         first = counts.get("first", 1)
@@ -125,7 +129,8 @@ def describe_counts(counts: Mapping[str, int], more: bool, nouns: Mapping[str, s
             parts.append(plural(count, nouns[noun], noun).replace(" ", ("" if parts else beyond) + " ", 1))
         elif noun in nouns and not parts:
             return "empty" if noun in ("lines", "entries") else f"no {noun}"
-    return " in ".join(parts)
+    changed = f" +{counts['added']:,} -{counts.get('removed', 0):,}" if "added" in counts else ""
+    return " in ".join(parts) + changed
 
 
 def format_running_call(what: str, seconds: float | None, width: int, theme: Theme, waiting: bool = False) -> str:
@@ -155,6 +160,8 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
     if result.error and not result.stopped and not (done.asked and done.is_outcome):
         role = "warn" if result.denied else "error"
         lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
+    if result.warning and done.figures:
+        lines += (indent + theme.paint("warn", line) for line in wrap(one_line(result.warning), room))
     return lines + [indent + theme.paint("dim", cut(line, room, theme.signs.cut)) for line in done.below]
 
 
@@ -163,6 +170,8 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     sign, role = theme.signs.dot, "dim"
     if done.failed:
         sign, role = theme.signs.error, "warn" if done.result.denied else "error"
+    elif done.result.warning:
+        sign, role = theme.signs.warn, "warn"
     elif done.is_sure:
         sign, role = theme.signs.ok, "ok"
     elif done.result.waits:
@@ -212,6 +221,8 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
     if result.status is not None and not done.is_sure:
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""
         facts.append((f"exit {result.status}{parts}", "error" if result.status else "dim"))
+    if result.warning and not done.figures:
+        facts.append((one_line(result.warning), "warn"))
     if result.waits:
         facts.append(("waiting", "accent"))
     if result.denied:
@@ -224,8 +235,9 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
 
 
 def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
-    """Return the last lines of a command's output, without its exit status, which is shown above."""
-    text = sanitize(_STATUS.sub("", output[-_KEPT:])).strip("\n")
+    """Return the last lines of a command's output, without its exit status, which is shown above, and without the
+    notes for the model alone."""
+    text = sanitize(_HIDDEN_NAMES.sub("", _STATUS.sub("", output[-_KEPT:]))).strip("\n")
     lines = [expand_tabs(line).rstrip() for line in text.split("\n")]
     if not text.strip():
         return []

@@ -14,11 +14,11 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.call_group import HeldNote
-from nexus_cli.ui.render.event_texts import LONGEST, describe_worker, worker_figures
+from nexus_cli.ui.render.event_texts import LONGEST, describe_worker, for_person, worker_figures
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, starts_worker
 
-LEAST = 28
+LEAST = 60
 """Cells for the task and the activity of a worker, before its figures are left out."""
 NARROW = 60
 """Columns below which a line begins with the id alone."""
@@ -88,8 +88,9 @@ class WorkerTree:
             return None if self._drawn or worker.is_waiting else HeldNote(describe_worker(worker.row), "dim")
         if worker not in self.roots or worker.row["call"] in calls:
             return None
-        error = "" if worker.row["state"] == "finished" else str(worker.row["error"] or worker.row["state"])
-        done = FinishedCall(ToolCall("", NAME, {}), "", ToolResult(error=error), worker.row["seconds"])
+        why, state = str(worker.row["error"]), worker.row["state"]
+        result = ToolResult(warning=why) if state == "finished" else ToolResult(error=why or state)
+        done = FinishedCall(ToolCall("", NAME, {}), "", result, worker.row["seconds"])
         return self._with_facts(done, worker)
 
     def complete(self, done: FinishedCall) -> FinishedCall:
@@ -110,7 +111,9 @@ class WorkerTree:
             below.append(f"{way} (worktree {tree})")  # a command to be typed is not cut off
         elif worker.row["left"]:
             below.append(one_line(worker.row["left"]))
-        return replace(done, subject=f"{worker.id} {worker.task}", figures=worker_figures(worker.row), below=below)
+        result = replace(done.result, error=for_person(done.result.error))
+        subject = f"{worker.id} {worker.task}"
+        return replace(done, subject=subject, result=result, figures=worker_figures(worker.row), below=below)
 
     def _note_state(self, row: dict[str, Any]) -> ShownWorker:
         worker = self._workers.get(row["id"])
@@ -119,7 +122,7 @@ class WorkerTree:
         else:
             worker.row = row
         if row["state"] == "running":
-            worker.began = self._clock()
+            worker.began = self._clock() - row["seconds"]  # of all its work, as its steps and tokens are
         worker.asked.clear()
         return worker
 
@@ -156,6 +159,11 @@ class WorkerTree:
         }
 
     @property
+    def are_counted(self) -> bool:
+        """True if the figures of the turn include those of a worker, which has ended."""
+        return any(one.has_ended for one in self._workers.values())
+
+    @property
     def asks(self) -> bool:
         """True if a question about a worker's call is open."""
         return any(one.asked for one in self._workers.values())
@@ -187,6 +195,7 @@ class WorkerTree:
         sign, role = (signs.waiting, "dim") if worker.is_waiting else (signs.running, "accent")
         if worker.has_ended:
             sign, role = (signs.ok, "ok") if worker.row["state"] == "finished" else (signs.error, "error")
+            sign, role = (signs.warn, "warn") if sign == signs.ok and worker.row["error"] else (sign, role)
         indent = "    " * worker.id.count(".") if width >= 40 else "  " * worker.id.count(".")
         name = worker.id if width < NARROW or indent else f"agent {worker.id}"
         seconds = worker.row["seconds"] if worker.has_ended else self._clock() - worker.began
@@ -197,7 +206,8 @@ class WorkerTree:
         doing = _doing(worker)
         figures = worker_figures(worker.row)
         dot = f" {signs.dot} "
-        while figures and cells(tail := dot + dot.join(figures)) > room - LEAST:
+        least = min(LEAST, cells(worker.task + dot + doing if doing else worker.task))
+        while figures and cells(tail := dot + dot.join(figures)) > room - least:
             figures.pop()
         tail = dot + dot.join(figures) if figures else ""
         task, doing = _share(worker.task, doing, room - cells(tail), dot, mark)

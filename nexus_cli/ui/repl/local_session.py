@@ -182,7 +182,9 @@ class LocalSession:
         self._branch = read_branch(self.folder)
 
     def note(self, event: e.Event) -> None:
-        if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
+        inner = event.event if isinstance(event, e.AgentEvent) else None
+        counts = isinstance(inner, e.StepEnd | e.WorkerState)  # the dollars of a worker are the session's
+        if counts or isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
 
     def take_notices(self) -> list[str]:

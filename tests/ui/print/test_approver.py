@@ -23,7 +23,7 @@ from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ui.print.approver import ParsedAnswer, PersonApprover, parse_answer
 from nexus_cli.ui.print.terminal_questions import TerminalQuestions
-from nexus_cli.ui.render.question_text import AnswerKey, choice_rows, line_prompt, question_text
+from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, choice_rows, line_prompt, question_text
 from nexus_cli.ui.render.theme import Theme
 
 STOP = Deny(stops=True)
@@ -72,6 +72,12 @@ def test_several_questions_can_be_answered_by_one_word() -> None:
 def bash(command: str, number: int = 1) -> Question:
     call = ToolCall(f"c{number}", "bash", {"command": command})
     return Question(call, f"bash {command}", "it runs a command", command, "this exact command", "run")
+
+
+def test_the_key_for_no_says_that_it_ends_the_worker_that_asks() -> None:
+    of_worker = replace(bash("pip download babel"), agent="w2")
+    assert answer_keys(of_worker, 1)[-1] == AnswerKey("n", "no, ends w2")
+    assert answer_keys(of_worker, 1, stops=False)[-1] == answer_keys(bash("ls"), 1)[-1] == AnswerKey("n", "no")
 
 
 @pytest.mark.parametrize("lines", [3, 61, 200, 201, 5000])

@@ -194,3 +194,10 @@ def test_without_a_live_area_a_worker_is_a_line_when_it_starts_and_when_it_ends_
     for event in events:
         quiet.feed(event)
     assert screen.written["err"] == ""
+
+
+def test_a_call_that_left_something_undone_is_a_line_also_when_it_is_quick() -> None:
+    screen, call = Terminal(100), ToolCall("c1", "agents", {"action": "apply", "agent": "w1"})
+    result = ToolResult("conflict in a.py", warning="conflicts in 1 file, marked")
+    ProgressLines(Kept(screen, "err")).feed(e.ToolResultEvent(call, result, 1, 0.1))
+    assert screen.lines == ["  agents: conflicts in 1 file, marked"]

@@ -202,6 +202,14 @@ def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
     assert seen.renderer.last_output == ("bash pytest -q", output.replace("\x1b", "␛"))
 
 
+def test_notes_for_the_model_take_no_line_of_a_commands_output() -> None:
+    notes = "[sandbox: without OPENAI_API_KEY (setting sandbox.env_pass)]\n[exit status 0; colour codes left out]"
+    passed = put(resulted(ToolResult(f"5 passed\n{notes}", status=0)), e.TurnEnd(DONE))
+    assert passed == "✓ bash pytest -q\n    5 passed\n"
+    refused = "[sandbox: no network; nobody can be asked for it]\n[exit status 1]"
+    assert "    [sandbox: no network" in put(resulted(ToolResult(refused, status=1)))
+
+
 def asking(*questions: Question) -> list[e.Event]:
     answered = (e.ApprovalAnswer(one.call.id, Allow()) for one in questions)
     return [*map(e.ApprovalRequest, questions), *answered]

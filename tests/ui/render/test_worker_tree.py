@@ -230,3 +230,72 @@ def test_a_question_names_the_worker(width: int) -> None:
     assert all(cells(line) <= width for line in text.split("\n"))
     assert list_prompt(question, 2, 3).startswith("2 of 3  worker w1.1 asks: bash pytest -q\n")
     assert fit_row(text.split("\n")[0], width)[1] == text.split("\n")[0]
+
+
+UNFINISHED = "its budget was used up, the work may be unfinished"
+
+
+def test_a_worker_whose_budget_ran_out_has_no_tick_and_says_so() -> None:
+    seen = two_at_work().feed(*of("w1", e.TurnEnd(outcome("Red."))), done("w1", error=UNFINISHED))
+    assert seen.live()[0].startswith("! agent w1 ")
+    seen.feed(e.ToolResultEvent(CALL, ToolResult("[figures]\nRed.", warning=UNFINISHED), 9, 14.2))
+    assert seen.lines[0].startswith("! agent w1 fix the parser") and seen.lines[1:] == [
+        f"    {UNFINISHED}",
+        "    Red.",
+    ]
+    background = Seen().feed(told("w2", "running", call="c9"), done("w2", call="c9", error=UNFINISHED))
+    assert background.lines[0].startswith("! agent w2 ") and background.lines[1] == f"    {UNFINISHED}"
+
+
+def test_the_figures_of_a_running_worker_yield_to_its_task() -> None:
+    task = "In src/humanize/number.py add roman() with tests, from 1 to 3999"
+    seen = Seen(80).feed(e.TurnStart("x"), e.ToolCallEvent(CALL, task), told("w1", "running", task=task))
+    seen.feed(*of("w1", e.StepEnd(1, "tool_calls", Usage(8_400, 100, cost_usd=0.0166)), e.StepStart(2)))
+    assert seen.live() == ["● agent w1 In src/humanize/number.py add roman() with te… · asks the model  0 s"]
+
+
+def test_the_totals_of_a_turn_say_that_its_workers_are_in_them() -> None:
+    ended = [*of("w1", e.TurnEnd(outcome(REPORT))), done("w1"), e.ToolResultEvent(CALL, ToolResult(REPORT), 9, 1.0)]
+    seen = Seen().feed(e.TurnStart("x"), e.ToolCallEvent(CALL, TASK), told("w1", "running"), *ended)
+    assert seen.feed(e.TurnEnd(outcome())).lines[-1] == "· 3 steps · 12 s · with workers 0 in · 0 out"
+    seen.feed(told("w2", "running", call="c9"), done("w2", call="c9"), e.TurnStart("y"), e.TurnEnd(outcome()))
+    assert seen.lines[-1] == "· 3 steps · 12 s · 0 in · 0 out", "no worker was in this one"
+
+
+def test_the_time_of_a_worker_that_was_sent_back_is_that_of_all_its_work() -> None:
+    seen = Seen().feed(e.TurnStart("x"), told("w1", "running", call="c9", seconds=49.0))
+    seen.now = 5.0
+    assert seen.live()[-1].endswith("  54 s")
+
+
+MANAGED: list[tuple[dict[str, Any], ToolResult, str]] = [
+    (
+        {"action": "diff", "agent": "w1"},
+        ToolResult("diff", counts={"files": 3, "added": 61, "removed": 0}),
+        "✓ agents diff w1 · 3 files +61 -0",
+    ),
+    ({"action": "diff", "agent": "w1", "path": "a.py"}, ToolResult("diff"), "✓ agents diff w1 a.py"),
+    (
+        {"action": "apply", "agent": "w1"},
+        ToolResult("applied a.py", changed=("a.py",), warning="conflicts in 3 files, marked"),
+        "! agents apply w1 · conflicts in 3 files, marked",
+    ),
+    (
+        {"action": "steer", "agent": "w1", "text": "roman(0) gives\nnothing"},
+        ToolResult("[figures]"),
+        '✓ agents steer w1 "roman(0) gives nothing"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "result", "line"), MANAGED)
+def test_a_managers_call_names_the_worker_the_size_and_the_remark(
+    arguments: dict[str, Any], result: ToolResult, line: str
+) -> None:
+    calls = [ToolCall(f"m{number}", "agents", arguments) for number in range(5)]
+    seen = Seen(80)
+    for call in calls:
+        seen.feed(e.ToolCallEvent(call, arguments["action"]))
+        assert seen.live()[-1].startswith(f"● {line[2:].partition(' · ')[0]}")
+        seen.feed(e.ToolResultEvent(call, result, 0, 0.1))
+    assert seen.feed(e.TurnEnd(outcome())).lines[:5] == [line] * 5, "never folded into `agents 5 times`"

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 from session.played import MODEL, Answer, Played, the_ledger
@@ -17,8 +17,10 @@ from session.played import MODEL, Answer, Played, the_ledger
 from nexus_cli.commands.command import Choice, Search
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, UiSettings
+from nexus_cli.core import event as e
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, TextDelta
+from nexus_cli.core.usage import Usage
 from nexus_cli.lane.compaction import record_sources
 from nexus_cli.lane.model_call import GO_ON
 from nexus_cli.lane.options import Options
@@ -590,9 +592,7 @@ def test_a_shell_line_is_stopped_like_a_turn(tmp_path: Path) -> None:
         assert stage.repl.running
         stage.repl.interrupt()
         await stage.idle()
-        assert stage.repl.queued() == [
-            "output of `echo so-far-$((40+2)); sleep 60` will be sent with your next message"
-        ]
+        assert stage.repl.queued() == ["output of `echo so-far-$((40+2)); sleep… will be sent with your next message"]
 
     stage.play(scene())
     assert "stopped" in stage.text and "so-far-42" in stage.text
@@ -1108,3 +1108,12 @@ def test_words_of_ours_that_never_reached_the_session_do_not_stand_in_the_box(tm
 
     stage.play(scene())
     assert "words of ours" not in stage.view.box + stage.text
+
+
+def test_the_footer_reads_its_dollars_again_when_a_worker_has_spent_some() -> None:
+    local = LocalSession(cast(Any, None))
+    spent = e.StepEnd(1, "stop", Usage(cost_usd=0.0192))
+    for event, is_read in ((e.AgentEvent("w1", "01", e.Text("x")), False), (e.AgentEvent("w1", "01", spent), True)):
+        local._status = cast(Any, "figures")
+        local.note(event)
+        assert (local._status is None) is is_read
