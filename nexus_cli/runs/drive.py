@@ -17,6 +17,7 @@ starts no tool. After a kill at any point the next process reads the state from 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -277,9 +278,10 @@ class RunDriver:
         return replace(limits, max_cost=max(LEAST_COST, min(left, self._left_of_message(settings.spaces.max_cost))))
 
     def _left_of_message(self, most: float) -> float:
-        """Return the dollars that are left of the `most` that the runs of one person's message may cost."""
+        """Return the dollars that are left of the `most` that the runs of one person's message may cost; infinite
+        for a run without such a message."""
         message = self.ledger.spaces.message(self.run.message) if self.run.message else None
-        return most - self.ledger.runs.count_caused(message.root or message.key)[1] if message else most
+        return most - self.ledger.runs.count_caused(message.root or message.key)[1] if message else math.inf
 
     def _session(self, folder: Path, model: str) -> str:
         """Return the id of the run's session, created if there is none yet."""
