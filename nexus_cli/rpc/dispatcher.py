@@ -9,6 +9,7 @@ import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -127,7 +128,13 @@ class AgentDispatcher:
 
         Without content, continue a turn that was cut short.
         """
-        result = await asyncio.shield(self.begin_turn(content, images))
+        task = self.begin_turn(content, images)
+        try:
+            result = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            raise RpcError(REFUSED, TAKEN_BACK) from None
         if error := result["error"]:
             more = {"usage": result["usage"], "session": result["session"], "text": result["text"]}
             raise RpcError(TURN_FAILED, error["message"], {**error, **more})
@@ -147,6 +154,8 @@ class AgentDispatcher:
         trigger = Trigger(content, "client", parts, files)
         task = self._begin(self._turn(trigger, _Numbered(listener) if listener else None, len(self._works)))
         self._queued[task] = content
+        if listener is not None:  # a task that is cancelled before its first step runs no `finally`
+            task.add_done_callback(lambda _: listener.end())
         return task
 
     def _begin(self, work: Any) -> asyncio.Task[Any]:
@@ -169,22 +178,24 @@ class AgentDispatcher:
 
     async def _turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> AskResult:
         try:
-            return (await self._run_turn(trigger, own, ahead))[1]
+            return (await self._run_turn(trigger, own, ahead, asyncio.current_task()))[1]
         except asyncio.CancelledError:
             raise RpcError(REFUSED, TAKEN_BACK) from None
-        finally:
-            if own is not None:
-                own.listener.end()
 
-    async def _run_turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> tuple[Outcome, AskResult]:
+    def _note_begin(self, task: asyncio.Task[Any]) -> None:
+        """Note that a queued turn begins. One that was taken back just before does not."""
+        if self._queued.pop(task, None) is None:
+            raise asyncio.CancelledError
+
+    async def _run_turn(
+        self, trigger: Trigger, own: _Numbered | None, ahead: int, task: asyncio.Task[Any] | None = None
+    ) -> tuple[Outcome, AskResult]:
         while self.unheard:
             self._publish(self.unheard.pop(0), own)
         if ahead:
             self._publish(Notice(f"queued behind {plural(ahead, 'message')}", warning=False), own)
         ended: Outcome | None = None
-        async for event in self.session.run(trigger):
-            if (task := asyncio.current_task()) in self._queued:
-                del self._queued[task]
+        async for event in self.session.run(trigger, partial(self._note_begin, task) if task else lambda: None):
             if isinstance(event, TurnEnd):
                 ended = _complete_text(event.outcome)
                 event = TurnEnd(ended)

@@ -214,14 +214,22 @@ class Session:
     def context(self) -> ContextManager:
         return self.state.lane_state.window.context
 
-    async def run(self, trigger: Trigger | str) -> AsyncGenerator[Event, None]:
+    async def run(
+        self, trigger: Trigger | str, on_begin: Callable[[], object] = lambda: None
+    ) -> AsyncGenerator[Event, None]:
         """Run one turn after those in the queue, and yield its events, the last of which is `TurnEnd`.
 
-        Without text the turn resumes from the end of the window.
+        Without text the turn resumes from the end of the window. `on_begin` is called when its turn has come, before
+        anything of it is recorded; it may raise `CancelledError`.
         """
         trigger = Trigger(trigger) if isinstance(trigger, str) else trigger
+
+        def work() -> Coroutine[Any, Any, None]:
+            on_begin()
+            return self._work(trigger)
+
         ended = False
-        async with aclosing(self._stream(lambda: self._work(trigger))) as events:
+        async with aclosing(self._stream(work)) as events:
             async for event_ in events:
                 ended = ended or isinstance(event_, event.TurnEnd)
                 yield event_

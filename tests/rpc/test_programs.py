@@ -21,6 +21,7 @@ from nexus_cli.core.json_types import server_results
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import event_feed
+from nexus_cli.rpc.jsonrpc import RpcError
 from nexus_cli.rpc.methods import EVENTS, openrpc_document
 
 
@@ -120,6 +121,35 @@ async def test_what_waits_can_be_taken_back(tmp_path: Path) -> None:
         provider.gates["first"].set()
         assert (await first)["ok"] and (await served.client.send("a", "last"))["text"] == "echo last"
         assert provider.asked == ["first", "last"]
+
+
+@pytest.mark.parametrize("ticks", range(8))
+async def test_what_was_taken_back_is_never_sent_and_the_rest_is(tmp_path: Path, ticks: int) -> None:
+    """At each moment of a beginning turn: either the words come back and no turn has them, or the turn runs."""
+    provider = Answering()
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        dispatcher = served.pool.list()[0].dispatcher
+        sent = asyncio.create_task(dispatcher.send("delete"))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        back = (await dispatcher.unqueue())["texts"]
+        if back:
+            with pytest.raises(RpcError, match="taken back"):
+                await sent
+        else:
+            assert (await sent)["text"] == "echo delete"
+        assert (await served.client.send("a", "next"))["text"] == "echo next"
+        assert provider.asked == (["next"] if back else ["delete", "next"])
+        messages = await served.client.call("get_messages", agent_id="a", limit=100)
+        recorded = [one["content"] for one in messages["messages"] if one["role"] == "user"]
+        assert any("delete" in text for text in recorded) == (not back)
+        batch = [
+            {"jsonrpc": "2.0", "id": 1, "method": "send", "params": {"agent_id": "a", "content": "x"}},
+            {"jsonrpc": "2.0", "id": 2, "method": "unqueue", "params": {"agent_id": "a"}},
+        ]
+        status, answers = await served.post(json.dumps(batch))
+        assert status == 200 and {one["id"] for one in answers} == {1, 2}
 
 
 async def test_a_stream_whose_message_is_taken_back_ends_with_an_error(tmp_path: Path) -> None:
