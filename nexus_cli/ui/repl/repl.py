@@ -7,7 +7,7 @@ Nothing typed is lost: if a turn is stopped, undelivered messages stay queued un
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,7 +70,8 @@ class Repl:
         self._command_typed = TypedMessage("", "")
         """The newest command as it was typed."""
         self._leaving = False
-        self._has_warned = False
+        self._warned_of: Collection[str] = ()
+        """The workers that the newest warning before leaving named."""
         """True once the person was told which workers leaving would stop."""
         self._away = AwayNotifier(view)
         self._shown_output: tuple[str, str] | None = None
@@ -199,9 +200,9 @@ class Repl:
 
         With `asks` the first attempt only warns of workers that it would stop.
         """
-        working = self.backend.working if asks and not self._has_warned else ()
-        if working:
-            self._has_warned = True
+        working = self.backend.working if asks else ()
+        if not set(working) <= set(self._warned_of):
+            self._warned_of = working
             who = (
                 f"worker {working[0]} still works" if len(working) == 1 else f"workers {', '.join(working)} still work"
             )
