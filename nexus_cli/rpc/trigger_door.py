@@ -14,6 +14,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
+from nexus_cli.runs.seen_deliveries import digest_headers, is_replayed
 from nexus_cli.runs.service_triggers import (
     DELIVERY,
     Service,
@@ -43,12 +44,10 @@ RETRY_SECONDS = 60
 NO_TEXT = ("multipart", "image", "audio", "video")
 """Content types that cannot be a payload. All others are accepted: many libraries send
 `application/x-www-form-urlencoded`."""
-MOST_SEEN = 10_000
-"""Most signatures of a service that are remembered."""
 MOST_EARLY, EARLY_SECONDS = 20, 120.0
 """Events that are kept for runs which begin to wait for them, and for how long: CI may be faster than a model."""
 NEWEST = 1000
-"""Most runs of an earlier server whose signatures are."""
+"""Most runs whose signatures count where no delivery is remembered."""
 
 
 class TriggerDoor:
@@ -58,8 +57,6 @@ class TriggerDoor:
         self._ledger, self._services = ledger, services
         self._lock = asyncio.Lock()
         """Triggers are queued one at a time, so that a flood cannot exceed the bound."""
-        self._seen: dict[str, dict[str, str]] = {}
-        """By service: the key of each signature."""
         self._early: list[tuple[datetime, Service, ServiceEvent]] = []
         """Events that no run waited for, and when they came."""
 
@@ -100,7 +97,7 @@ class TriggerDoor:
                 return json_response({"challenge": event.challenge})
             async with self._lock:
                 if await asyncio.to_thread(self._is_replayed, service, event):
-                    return problem_response(401, "the signature is replayed: it came with another delivery")
+                    return problem_response(401, "the signature is replayed: it came with another id or event")
                 answer = await asyncio.to_thread(take_event, self._ledger, service, event)
         except ValueError as error:
             return problem_response(400, str(error))
@@ -125,18 +122,21 @@ class TriggerDoor:
                     self._early.remove((came, service, event))
 
     def _is_replayed(self, service: Service, event: ServiceEvent) -> bool:
-        """Return True if a signature has come before with another id of the delivery, which the signature does not
-        cover. Earlier servers' are known by the runs that they queued. Blocks."""
+        """Return True if a signature has come before with another id or event, which it does not cover. Blocks."""
         if not event.signature:
             return False
-        if service.name not in self._seen:
-            known = self._ledger.runs.list_runs(limit=NEWEST, type="service", title=service.name)[::-1]
-            pairs = (one.options.get(DELIVERY) for one in known)
-            self._seen[service.name] = {str(one[0]): str(one[1]) for one in pairs if isinstance(one, list) and one[1:]}
-        seen = self._seen[service.name]
-        if len(seen) >= MOST_SEEN:
-            del seen[next(iter(seen))]
-        return seen.setdefault(event.signature, event.key) != event.key
+        headers = event.key, event.event
+        return is_replayed(service.name, event.signature, headers, lambda: self._list_queued(service))
+
+    def _list_queued(self, service: Service) -> dict[str, str]:
+        """Return the signatures of the deliveries that queued runs, for a machine that has seen none."""
+        runs = self._ledger.runs.list_runs(limit=NEWEST, type="service", title=service.name)[::-1]
+        pairs = ((one.options.get(DELIVERY), one.trigger.get("event", "")) for one in runs)
+        return {
+            str(one[0]): digest_headers(str(one[1]), str(event))
+            for one, event in pairs
+            if isinstance(one, list) and one[1:]
+        }
 
 
 def _refuse(service: Service, request: web.Request, body: bytes) -> str:

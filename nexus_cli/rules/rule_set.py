@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import unquote, urlsplit
 
 from nexus_cli.config import trust
 from nexus_cli.config.paths import Places, with_tilde
@@ -26,6 +25,7 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.path_globs import ONE, GlobPart, compile_parts
 from nexus_cli.core.tool import Effect, Reads, Tool
+from nexus_cli.rules.address_rules import address_matches, refuse_bad_pattern
 from nexus_cli.rules.bash_syntax import find_hidden_sign, read_command_line
 from nexus_cli.rules.command_line import Word
 from nexus_cli.rules.read_only_commands import keeps_form
@@ -44,8 +44,6 @@ MOST_OPTIONS = 30
 MOST_DEEP = 6
 """Maximum number of `**` in a path pattern: each may double the ways to match."""
 LONGEST_PATTERN = 4096
-PORTS = {"http": 80, "https": 443}
-"""By scheme: the port of an address that names none."""
 _SIGNS = re.compile(r"(\*\*/|\*\*|\*|\?)")
 _FORM = re.compile(r"([A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL)
 
@@ -183,7 +181,7 @@ class RuleSet:
     def find_for_address(self, tool: Tool, address: str) -> PermissionRule | None:
         """Return the rule that decides on a call of `tool` to a network address; None: no rule says anything."""
         own = [rule for rule in self.rules if rule.tool == tool.name]
-        found = [rule for rule in own if not rule.pattern or address_matches(rule, address)]
+        found = [rule for rule in own if not rule.pattern or address_matches(rule.decision, rule.pattern, address)]
         return min(found, key=lambda rule: (DECISIONS.index(rule.decision), not rule.pattern), default=None)
 
     def keeping_from(self, tool: Tool) -> RuleSet:
@@ -278,7 +276,13 @@ def parse_rule(
         raise ValueError(f"{_quote(text)}: {name} takes no pattern")
     if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"{_quote(text)} is too long, or has more than {MOST_DEEP} times `**`")
-    return replace(rule, pattern=pattern.strip())
+    pattern = pattern.strip()
+    if tool.reaches and ("://" in pattern or not tool.paths):
+        try:
+            refuse_bad_pattern(decision, pattern)
+        except ValueError as error:
+            raise ValueError(f"{_quote(text)}: {error}") from None
+    return replace(rule, pattern=pattern)
 
 
 def _parse_command_pattern(tool: str, text: str, pattern: str) -> tuple[tuple[str, ...], bool]:
@@ -448,29 +452,6 @@ def _line_of_rule(text: str, key: list[str], written: str) -> int:
         if written in line or escaped in line:
             return number
     return start
-
-
-def address_matches(rule: PermissionRule, address: str) -> bool:
-    """True if the pattern of `rule`, `SCHEME://HOST[:PORT][/PATH]`, names a network address.
-
-    `*` in host and path stands for any text; a pattern without a path names all of them. An allow rule names no address
-    whose path leads up (`..`), however that is written.
-    """
-    scheme, mark, rest = rule.pattern.partition("://")
-    host, slash, path = rest.partition("/")
-    try:
-        given, named = urlsplit(address), urlsplit(f"{scheme}://{host}")
-        ports = [one.port or PORTS.get(one.scheme) for one in (given, named)]
-    except ValueError:
-        return False
-    names = [(one.hostname or "").rstrip(".") for one in (given, named)]
-    if not mark or given.scheme != named.scheme or ports[0] != ports[1] or not fnmatch.fnmatchcase(*names):
-        return False
-    target = (given.path or "/") + (f"?{given.query}" if given.query else "")
-    plain, pattern = unquote(unquote(target)), f"/{path}".replace("[", "[[]")
-    if rule.decision == "allow":
-        return ".." not in plain and (not slash or fnmatch.fnmatchcase(target, pattern))
-    return not slash or any(fnmatch.fnmatchcase(one.casefold(), pattern.casefold()) for one in (target, plain))
 
 
 def path_matches(rule: PermissionRule, path: str, project: str) -> bool:

@@ -1,7 +1,7 @@
 """Check and read the webhooks of GitHub, GitLab and Slack, and of programs that send a token in a header of their own.
 
 Each sender proves itself, names its events and numbers its deliveries in its own way. What is not signed (the headers
-of GitHub) cannot make an old delivery a new one: `ServiceEvent.signature` tells them apart.
+of GitHub) cannot make an old delivery a new one, or another event: `ServiceEvent.signature` tells them apart.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ServiceEvent:
     key: str = ""
     """Idempotency key: equal for repeated deliveries of one event; "" if unknown."""
     signature: str = ""
-    """The signature, if it covers the body; "" for a token."""
+    """The signature of the body, if it covers neither `event` nor `key`; else ""."""
     challenge: str = ""
     """A text that the sender wants back, to prove that we listen; "" in an ordinary event."""
 
@@ -95,5 +95,5 @@ def read_event(sender: str, headers: Mapping[str, str], payload: Any) -> Service
         event = str((inner if isinstance(inner, dict) else fields).get("type") or fields.get("command") or "")
         challenge = str(fields.get("challenge") or "") if event == "url_verification" else ""
         signature = headers["X-Slack-Signature"]
-        return ServiceEvent(payload, event, str(fields.get("event_id") or signature), signature, challenge)
+        return ServiceEvent(payload, event, str(fields.get("event_id") or signature), challenge=challenge)
     return ServiceEvent(payload, key=own)

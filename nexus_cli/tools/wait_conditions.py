@@ -29,7 +29,6 @@ from nexus_cli.core.field_conditions import holds
 CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
 SECONDS = 10.0
 """Time limit of one request."""
-TCP = "tcp://"
 MOST_BODY = 1 << 20
 """Most bytes of a body in which a field or text is looked for."""
 MOST_FILES = 1000
@@ -45,7 +44,7 @@ def look(kind: str, value: Mapping[str, Any]) -> dict[str, Any] | None:
             return _look_at_file(value)
         case "process":
             return None if is_running(value) else {"process": value["process"]}
-        case "url" if value["url"].startswith(TCP):
+        case "url" if is_port(value["url"]):
             return {"url": value["url"], "status": None} if is_listening(value["url"]) else None
         case "url":
             return _look_at_page(value)
@@ -210,6 +209,11 @@ def check_url(url: str) -> str:
     return "" if url.isprintable() and " " not in url else "it contains spaces or control characters"
 
 
+def is_port(url: str) -> bool:
+    """Return True for `tcp://HOST:PORT`, which `check_url` has accepted: it gets a connection and no request."""
+    return urlsplit(url).scheme == "tcp"
+
+
 def is_listening(url: str) -> bool:
     """Return True if a connection to `tcp://HOST:PORT` succeeds within `SECONDS`."""
     parts = urlsplit(url)
@@ -228,7 +232,8 @@ def host_headers(url: str) -> dict[str, str]:
     from nexus_cli.config.settings import load_settings  # noqa: PLC0415  (few waits are for addresses)
 
     parts = urlsplit(url)
-    named = load_settings(places(), defaults_dir(), os.environ).settings.hosts.get(parts.netloc.lower(), {})
+    hosts = load_settings(places(), defaults_dir(), os.environ).settings.hosts
+    named = next((one for host, one in hosts.items() if host.lower() == parts.netloc.lower()), {})
     if not (name := named.get("key")):
         return {}
     if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):

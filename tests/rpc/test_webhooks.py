@@ -26,6 +26,7 @@ from nexus_cli.core.run import Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import trigger_door
 from nexus_cli.rpc.trigger_door import TriggerDoor
+from nexus_cli.runs import seen_deliveries
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.service_triggers import begin_service, load_services
 
@@ -127,6 +128,48 @@ def test_github_is_known_by_its_signature_alone(tmp_path: Path) -> None:
 
     called(tmp_path, script)
     called(tmp_path, later)
+
+
+def test_a_signed_body_counts_with_the_id_and_the_event_that_it_first_came_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ignored, awaited = b'{"number": 1}', b'{"check_run": {"name": "unit"}}'
+    changed = (hub(ignored, "d-2", "issues"), hub(ignored, "d-1", "push"), hub(ignored, "d-2", "push"))
+
+    async def script(post: Post, ledger: Ledger) -> None:
+        assert list((await post("hub", ignored, hub(ignored, "d-1", "issues")))[1]) == ["ignored"]
+        key = ledger.runs.queue("plan", "w", {}, {}, AT)
+        assert key is not None
+        wait = Wait("service", "CI", {"service": "hub", "match": ["check_run.name=unit"]})
+        ledger.runs.wait(ledger.runs.get(key), wait, AT)
+        assert (await post("hub", awaited, hub(awaited, "d-3", "check_run")))[1] == {"resumed": ["run-1"]}
+        await again(post, ledger)
+
+    async def again(post: Post, ledger: Ledger) -> None:
+        for body, headers in (*((ignored, one) for one in changed), (awaited, hub(awaited, "d-4", "check_run"))):
+            status, answer = await post("hub", body, headers)
+            assert status == 401 and "replayed" in answer["error"], headers
+        assert list((await post("hub", ignored, hub(ignored, "d-1", "issues")))[1]) == ["ignored"]
+        assert (await post("hub", awaited, hub(awaited, "d-3", "check_run")))[1] == {"resumed": ["run-1"]}
+        assert len(ledger.runs.list_runs()) == 1
+
+    called(tmp_path, script)
+    called(tmp_path, again)
+    path = places().data / "serve" / "services" / "hub.deliveries"
+    assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text().splitlines()) == 2
+
+    async def bounded(post: Post, ledger: Ledger) -> None:
+        for number in range(3):
+            body = b'{"number": %d}' % (number + 10)
+            assert (await post("hub", body, hub(body, f"d-{number + 10}", "issues")))[0] == 200
+        assert len(path.read_text().splitlines()) == 3, "the oldest are forgotten"
+        path.unlink()
+        path.mkdir()
+        body = b'{"number": 20}'
+        assert (await post("hub", body, hub(body, "d-20")))[0] == 503 and len(ledger.runs.list_runs()) == 1
+
+    monkeypatch.setattr(seen_deliveries, "MOST_SEEN", 3)
+    called(tmp_path, bounded)
 
 
 def test_events_that_nobody_wants_cost_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.decide import Level
 from nexus_cli.rules.denied_files import find_denied_files
-from nexus_cli.rules.rule_set import RuleSet, parse_rule, read_rules
+from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule, read_rules
 
 LEVELS: tuple[Level, ...] = ("read", "edit", "run")
 
@@ -261,7 +261,41 @@ def test_deny_and_ask_read_names_as_a_lenient_file_system_does_and_allow_exactly
         ("https://ci.example.org", "https://CI.example.org:443/", True, True),
         ("https://ci.example.org", "https://ci.example.org./", True, True),
         ("https://ci.example.org", "http://ci.example.org/", False, False),
-        ("https://ci.example.org", "https://ci.example.org:8443/", False, False),
+        ("https://ci.example.org", "https://ci.example.org:8443/", False, True),
+        ("https://ci.example.org:443", "https://ci.example.org:8443/", False, False),
+        ("https://ci.example.org:*", "https://ci.example.org:8443/", True, True),
+        ("http://*", "http://127.0.0.1:8080/", False, True),
+        ("tcp://*:22", "tcp://10.0.0.1:22", True, True),
+        ("tcp://*:22", "tcp://10.0.0.1:23", False, False),
+        ("tcp://127.0.0.1:5432", "TCP://127.0.0.1:5432", True, True),
+        ("TCP://127.0.0.1:5432", "tcp://127.0.0.1:5432", True, True),
+        ("http://169.254.169.254", "http://169.254.169.254:8080/", False, True),
+        ("http://169.254.169.254", "http://2852039166/", False, True),
+        ("http://169.254.169.254", "http://0xa9fea9fe/", False, True),
+        ("http://169.254.169.254", "http://0xA9.0376.43518/", False, True),
+        ("http://169.254.169.254", "http://[::ffff:169.254.169.254]/", False, True),
+        ("http://169.254.169.254", "http://[::ffff:a9fe:a9fe]:80/", False, True),
+        ("http://169.254.169.254", "http://\uff11\uff16\uff19.254\u3002169.254/", False, True),
+        ("http://169.254.*", "http://2852039166/", False, True),
+        ("http://2130706433", "http://127.0.0.1/", False, True),
+        ("http://127.1", "http://127.0.0.1/", False, True),
+        ("http://[0:0::1]:80", "http://[::1]/", False, True),
+        ("http://[::1]", "http://[::1%251]/", False, True),
+        ("https://evil.org", "https://\uff45vil.org/", False, True),
+        ("https://b\u00fccher.example", "https://xn--bcher-kva.example/", False, True),
+        ("https://ci.example.org/admin*", "https://ci.example.org//admin", False, True),
+        ("https://ci.example.org/admin*", "https://ci.example.org/./admin", False, True),
+        ("https://ci.example.org/admin/*", "https://ci.example.org/x/%2e%2e/admin//", False, True),
+        ("https://ci.example.org/admin", "https://ci.example.org/admin?x=1", False, True),
+        ("https://ci.example.org/a b", "https://ci.example.org/a%20b", False, True),
+        ("https://ci.example.org/a%20b", "https://ci.example.org/%61%20b", False, True),
+        ("https://ci.example.org/admin", "https://ci.example.org/administration", False, False),
+        ("*", "https://ci.example.org/x", False, True),
+        ("**", "tcp://10.0.0.1:22", False, True),
+        ("169.254.169.254", "http://2852039166:8080/", False, True),
+        ("169.254.169.254:80", "http://169.254.169.254:8080/", False, False),
+        ("ci.example.org/ana/*", "https://ci.example.org/ana/1", False, True),
+        ("*.log", "https://ci.example.org/x.log", False, False),
         ("https://ci.example.org", "https://ci.example.org.evil.org/", False, False),
         ("https://ci.example.org", "https://ci.example.org@evil.org/", False, False),
         ("https://ci.example.org", "https://ci.example.org:x/", False, False),
@@ -285,6 +319,31 @@ def test_a_pattern_may_name_addresses(pattern: str, address: str, allowed: bool,
     both = RuleSet(tuple(parse_rule(one, f"wait_for({pattern})", TOOLS) for one in ("allow", "deny")))
     found = both.find_for_address(tool, address)
     assert (found.decision if found else None) == ("deny" if denied else None)
+
+
+@pytest.mark.parametrize(
+    ("decision", "pattern"),
+    [
+        ("deny", "://ci.example.org"),
+        ("deny", "*://ci.example.org"),
+        ("deny", "https://"),
+        ("deny", "https:///path"),
+        ("deny", "https://ci.example.org:x"),
+        ("deny", "https://ci.example.org:99999/"),
+        ("deny", "http://[fd00:*]"),
+        ("deny", "https://ci?.example.org"),
+        ("allow", "tcp://10.0.0.1"),
+    ],
+)
+def test_a_pattern_that_names_no_address_is_refused(decision: Decision, pattern: str) -> None:
+    with pytest.raises(ValueError, match="HOST"):
+        parse_rule(decision, f"wait_for({pattern})", TOOLS)
+
+
+@pytest.mark.parametrize("pattern", ["tcp://*", "tcp://10.0.0.1"])
+def test_deny_without_a_port_is_every_port_of_tcp_too(pattern: str) -> None:
+    rules = RuleSet((parse_rule("deny", f"wait_for({pattern})", TOOLS),))
+    assert rules.find_for_address(TOOLS["wait_for"], "tcp://10.0.0.1:22") is not None
 
 
 def test_deny_looks_at_any_path_and_allow_at_all(tmp_path: Path) -> None:

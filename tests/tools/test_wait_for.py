@@ -193,6 +193,8 @@ def test_a_key_leaves_the_machine_over_tls_alone(tmp_path: Path, monkeypatch: py
     assert host_headers("https://CI.example.org/x") and not host_headers("https://ci.example.org:8443/x")
     assert not host_headers("https://ci.example.org@evil.example/") and not host_headers("https://example.org/")
     assert "TLS" in call(tmp_path, url="http://ci.example.org/x").error
+    places().settings.write_text('[hosts."CI.Example.org:8443"]\nkey = "CI_TOKEN"\n')
+    assert host_headers("https://ci.example.org:8443/x") and not host_headers("https://ci.example.org/x")
 
 
 def test_a_port_is_waited_for_until_somebody_listens(tmp_path: Path) -> None:
@@ -202,6 +204,18 @@ def test_a_port_is_waited_for_until_somebody_listens(tmp_path: Path) -> None:
     wait = wait_of(call(tmp_path, url=url))
     assert wait["why"] == f"{url} accepts connections" and look("url", wait["value"]) is None
     assert call(tmp_path, url=url, match=["x"]).error
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "TCP"])
+def test_a_port_gets_no_request_however_its_scheme_is_written(scheme: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        url = f"{scheme}://127.0.0.1:{door.getsockname()[1]}"
+        assert call(tmp_path, url=url).text == f"no need to wait: {url} accepts connections"
+        with door.accept()[0] as connection:
+            assert connection.recv(100) == b""
+        assert "no body" in call(tmp_path, url=url, match=["x"]).error
+    assert wait_of(call(tmp_path, url=url))["value"] == {"url": url}
+    assert call(tmp_path, url="http://[::1").error
 
 
 @pytest.mark.parametrize(

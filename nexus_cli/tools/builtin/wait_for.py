@@ -24,7 +24,6 @@ from nexus_cli.tools.wait_conditions import (
     APPEARS,
     CHANGES,
     DISAPPEARS,
-    TCP,
     check_url,
     describe_event,
     describe_process,
@@ -32,6 +31,7 @@ from nexus_cli.tools.wait_conditions import (
     glob_states,
     host_headers,
     is_glob,
+    is_port,
     look,
     owner_of,
     this_machine,
@@ -106,7 +106,7 @@ def _wait_for_process(pid: int) -> Wait | ToolResult:
 
 def _wait_for_url(url: str, status: str, match: list[str]) -> Wait | ToolResult:
     why = check_url(url)
-    if url.startswith(TCP) and match:
+    if not why and is_port(url) and match:
         why = "a port has no body to match"
     if not re.fullmatch(r"[1-5](\d\d|xx)", status):
         why = why or f"status {status[:20]!r} must be a number or a class such as 2xx"
@@ -116,7 +116,7 @@ def _wait_for_url(url: str, status: str, match: list[str]) -> Wait | ToolResult:
         why = error.message
     if why:
         return ToolResult(error=f"url: {why}", ran=False)
-    if url.startswith(TCP):
+    if is_port(url):
         return Wait("url", f"{url} accepts connections", {"url": url})
     has = f" with {', '.join(match)}" if match else ""
     value = {"url": url, "status": int(status) if status.isdigit() else status, "match": match}
