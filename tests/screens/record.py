@@ -12,20 +12,25 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from screens import jobs
 from screens.picture import PALETTES, svg
+from server.script import Source
 from terminal.emulator import Cell
 from terminal.golden import SECONDS, ULID
 from terminal.repl import SETTINGS, Place, Repl, place
+from terminal.terminal import ENTER, NEXUS, Terminal
 
 import nexus_cli
+from nexus_cli.ledger import Ledger
 
 HERE = Path(__file__).parent
 ROOT = Path(tempfile.gettempdir()) / f"nexus-{os.getpid():07d}"
@@ -75,6 +80,20 @@ EDIT = {
 }
 JOINED = "\0"
 INSTALLED = re.compile(r"/\S*/NEXUS\.md|(?<=always sent, )/\S*…")
+SHELL = r"\[\e[1;32m\]$\[\e[0m\] "
+PLAN = (
+    'nexus schedule add "run the tests, fix what fails, push it as branch nightly" \\',
+    '--name nightly --cron "0 3 * * *" --allow auto --rule "bash(git push -q origin nightly)"',
+)
+"""What a person types in a shell, in two lines."""
+MORNING = (
+    "# cron calls 'nexus serve --once'; the next morning:",
+    "nexus runs list",
+    "git show --stat --format=%s nightly",
+)
+AGENT = re.compile(r"\b[0-9a-z]{6}(?=-w\d\b)")
+MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b")
+UNTIL = re.compile(r"(?<=\(in )\d[^)]*")
 PROMPT = "the cart is free of charge without a discount, find out why"
 
 
@@ -96,18 +115,32 @@ SCRIPT = [
 
 
 @contextmanager
-def shop() -> Iterator[Place]:
+def shop(script: Source = SCRIPT, files: Mapping[str, str] = FILES) -> Iterator[Place]:
     """The project of the pictures under version control, and its model."""
     ROOT.mkdir()
     (ROOT / "checkout").symlink_to(CHECKOUT)
     try:
-        with place(ROOT, SCRIPT, name="bookshop") as here:
-            for name, text in FILES.items():
+        with place(ROOT, script, name="bookshop") as here:
+            for name, text in files.items():
                 (here.folder / name).write_text(text)
-            subprocess.run(["git", "init", "-q", "-b", "main"], cwd=here.folder, env=here.environment, check=True)
+            git(here, "init", "-q", "-b", "main")
             yield here
     finally:
         shutil.rmtree(ROOT)
+
+
+def git(here: Place, *words: str) -> None:
+    """A command of git in the project."""
+    subprocess.run(["git", *words], cwd=here.folder, env=here.environment, check=True)
+
+
+def commit(here: Place, words: str) -> None:
+    """Everything in the project as a commit."""
+    (here.folder / ".gitignore").write_text("__pycache__/\n")
+    git(here, "config", "user.name", "Ana")
+    git(here, "config", "user.email", "ana@example.org")
+    git(here, "add", ".")
+    git(here, "commit", "-qm", words)
 
 
 def masked(row: Sequence[Cell]) -> list[Cell]:
@@ -118,10 +151,12 @@ def masked(row: Sequence[Cell]) -> list[Cell]:
     text = ULID.sub(lambda found: "01JEXAMPLE0000000000000000", text)
     text = SECONDS.sub(lambda found: re.sub(r"\d", "1", found[0]), text)
     text = INSTALLED.sub(lambda found: "defaults/NEXUS.md".ljust(len(found[0])), text)
+    text = AGENT.sub("swift1", MOMENT.sub("2027-01-31 03:00", text))
+    text = UNTIL.sub("8 h 15 min", text)[: len(row)].ljust(len(row))
     return [cell._replace(data=letter) if cell.data else cell for cell, letter in zip(row, text, strict=True)]
 
 
-def draw(repl: Repl, path: Path, *, theme: str = "dark", cursor: bool = True) -> None:
+def draw(repl: Terminal, path: Path, *, theme: str = "dark", cursor: bool = True) -> None:
     """The screen of `repl` as a picture, as high as what stands on it."""
     cells = [masked(row) for row in repl.cells()]
     last = max((number for number, row in enumerate(cells) if any(cell.data.strip() for cell in row)), default=0)
@@ -147,8 +182,42 @@ def up_to_the_edit(repl: Repl) -> None:
     repl.wait_quiet(0.1)
 
 
-def record(folder: Path) -> None:
-    """All pictures."""
+def night(here: Place, path: Path) -> None:
+    """A plan is added in the evening, runs at three, and is told of in the morning."""
+    commit(here, "A shop")
+    git(here, "init", "-q", "--bare", str(ROOT / "origin.git"))
+    git(here, "remote", "add", "origin", str(ROOT / "origin.git"))
+    program = f"{Path(NEXUS).parent}{os.pathsep}{here.environment['PATH']}"
+    environment = here.environment | {"PATH": program, "PS1": SHELL, "TZ": "UTC"}
+    environment |= {"GIT_PAGER": "cat", "HISTFILE": os.devnull}
+    command = ["bash", "--norc", "--noprofile", "-i"]
+    with Terminal(command, columns=100, rows=40, env=environment, cwd=here.folder) as shell:
+
+        def types(*keys: str) -> None:
+            before = shell.cursor[1]
+            for line in keys:
+                shell.send(line)
+                shell.wait_quiet(0.3)
+            shell.wait_for(lambda one: one.cursor[1] > before and one.lines()[one.cursor[1]] == "$")
+
+        shell.wait_for("$")
+        types(*(line + ENTER for line in PLAN))
+        (here.folder / "price.py").write_text(jobs.PRICE.replace("1.19", "1.16"))
+        commit(here, "Lower the tax")
+        with closing(Ledger.open(here.nexus_home / "data" / "ledger.db")) as ledger:
+            ledger.plans.change(1, next_at=time.time() - 1.0)
+        subprocess.run([NEXUS, "serve", "--once"], cwd=here.folder, env=environment, check=True, capture_output=True)
+        for line in MORNING:
+            types(line + ENTER)
+        shell.send("nexus" + ENTER)
+        shell.wait_for("while you were away")
+        shell.wait_for("k of 112k")
+        shell.wait_quiet(0.5)
+        draw(shell, path)
+
+
+def record_sessions(folder: Path) -> None:
+    """What a person sees in a session of their own."""
     with shop() as here, Repl(here, "--allow", "all", rows=70, bug=STEADY) as repl:
         work(repl)
         draw(repl, folder / "session.svg")
@@ -171,5 +240,18 @@ def record(folder: Path) -> None:
             draw(repl, folder / "light.svg", theme="light")
 
 
+def record_jobs(folder: Path) -> None:
+    """Work that others do: at night, or for a manager. Needs a sandbox."""
+    with shop(jobs.works_at_night, jobs.NIGHT) as here:
+        night(here, folder / "night.svg")
+    with shop(jobs.manages, jobs.SHOP) as here:
+        commit(here, "A cart")
+        with Repl(here, "--allow", "auto", rows=90, columns=100, bug=STEADY) as repl:
+            repl.ready()
+            repl.say(jobs.ASKED)
+            draw(repl, folder / "manager.svg")
+
+
 if __name__ == "__main__":
-    record(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
+    for record in (record_sessions, record_jobs):
+        record(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)

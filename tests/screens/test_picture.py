@@ -7,12 +7,15 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from programs import need
 from screens.picture import LIGHT, svg
-from screens.record import record
+from screens.record import record_jobs, record_sessions
 from terminal.emulator import Cell, Emulator
 
 HERE = Path(__file__).parent
-NAMES = ("session", "approval", "context", "context_all", "narrow", "light")
+SESSIONS = ("session", "approval", "context", "context_all", "narrow", "light")
+JOBS = ("night", "manager")
+NAMES = SESSIONS + JOBS
 FIGURES = re.compile(r"\d[\d.,]*[kM]?")
 BARS = re.compile(r"([█▓▒░▔])\1+")
 PLACES = re.compile(r"/(?:tmp|home|Users|root|var|work)\b")
@@ -70,9 +73,19 @@ def test_the_pictures_of_the_program_are_there_and_whole(name: str) -> None:
     assert not PLACES.search(shown), "the machine they were made on"
 
 
-def test_the_pictures_show_what_the_program_shows(tmp_path: Path) -> None:
+def check(folder: Path, names: tuple[str, ...]) -> None:
     """After a change that is meant: `python tests/screens/record.py`, and look at the pictures."""
-    record(tmp_path)
-    for name in NAMES:
-        now, kept = (rows((folder / f"{name}.svg").read_text()) for folder in (tmp_path, HERE))
+    for name in names:
+        now, kept = (rows((place / f"{name}.svg").read_text()) for place in (folder, HERE))
         assert now == kept, f"{name}.svg is old: python tests/screens/record.py"
+
+
+def test_the_pictures_of_a_session_show_what_the_program_shows(tmp_path: Path) -> None:
+    record_sessions(tmp_path)
+    check(tmp_path, SESSIONS)
+
+
+def test_the_pictures_of_the_jobs_show_what_the_program_shows(tmp_path: Path) -> None:
+    need("bwrap")
+    record_jobs(tmp_path)
+    check(tmp_path, JOBS)

@@ -111,7 +111,8 @@ class PlainController:
     def cycle_level(self) -> None:
         self.said.append("level")
 
-    def release_workers(self) -> None: ...
+    def release_workers(self) -> None:
+        self.said.append("released")
 
     def toggle_thinking(self) -> None:
         self.said.append("thinking")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from prompt_toolkit.buffer import Buffer
 from ui.put_clock import run_at_once
 from ui.screen.screen_stand import Stand, stand
 
@@ -68,8 +69,12 @@ class Bench:
         return self.on.controller.said
 
     @property
+    def buffer(self) -> Buffer:
+        return self.on.screen._panel.buffer if self.asked else self.box.buffer
+
+    @property
     def text(self) -> str:
-        return self.on.screen._panel.buffer.text if self.asked else self.box.buffer.text
+        return self.buffer.text
 
     async def prepare(self, text: str) -> None:
         """Come to the state, with `text` in the box or the field."""
@@ -163,6 +168,8 @@ EFFECTS = {
     "last output whole": Effect(lambda b: b.said == ["output"]),
     "draws anew": Effect(lambda b: "printed" not in b.on.seen()),
     "to the background": Effect(lambda b: b.outside == ["suspended"]),
+    "cursor left": Effect(lambda b: b.text and b.buffer.cursor_position == len(b.text) - 1 and not b.said, "words"),
+    "workers to the background": Effect(lambda b: b.said == ["released"]),
     "nothing": Effect(lambda b: not b.said and b.text in ("", "/e") and not (b.asked and b.asked.done())),
 }
 
