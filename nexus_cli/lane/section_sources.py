@@ -69,6 +69,8 @@ class SessionSources:
     """Returns the files that the session read or changed, newest first."""
     waiting: list[str]
     """Lines for the model that wait for the next request."""
+    away: Sequence[Mapping[str, str]] = ()
+    """See `Sources.away`; may grow later."""
     front: str = ""
     """The front end: the source of typed messages."""
     run_facts: Callable[[], Mapping[str, Any]] | None = None
@@ -86,6 +88,7 @@ class SessionSources:
             "trigger": self.trigger,
             "run": self.run,
             "notices": lambda: self.waiting,
+            "away": lambda: self.away,
             "about": lambda: newest_words(self.context.lane),
             "goals": lambda: list_goals(self.context.lane.timeline),
         }

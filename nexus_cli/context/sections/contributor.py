@@ -55,6 +55,8 @@ class Sources:
     notices: Callable[[], Sequence[str]] = tuple
     """Returns the lines queued for the model. Reading does not remove them: the queue's owner knows when they were
     sent."""
+    away: Callable[[], Sequence[Mapping[str, str]]] = tuple
+    """Returns what the person was shown on opening about unattended runs: `line`, `run` and `report` of each."""
     about: Callable[[], str] = str
     """Returns the person's newest message, which memory has to be relevant to."""
     facts: Facts | None = None
