@@ -216,3 +216,42 @@ def test_a_rule_that_came_with_the_work_lets_exactly_its_command_out_of_the_sand
     assert "refs/heads/nightly" in git(folder, "ls-remote", "origin") and not (folder.parent / "outside").exists()
     wrong = place.run("schedule", "add", "push", "--in", "1h", "--rule", "push(x)")
     assert wrong.status == 2 and "--rule 'push(x)'" in wrong.stderr.decode(), wrong
+
+
+LONG = (
+    "Go through the shop as its caretaker: run the whole suite, look at every module that has changed since yesterday,"
+    " compare what it charges with the price list of the season, write down in your report each difference that you"
+    " found with its file, and if nothing is different say so in one plain sentence, without any further remarks."
+)
+LESSON = "Orders above 90 Euro ship free of charge."
+
+
+def test_the_next_night_knows_what_the_last_one_reported_and_learned(place: Stage) -> None:
+    def caretaker(body: Any) -> dict[str, Any]:
+        first = next(str(one["content"]) for one in body["messages"] if one["role"] == "user")
+        if body["messages"][-1]["role"] == "tool":
+            return {"text": "module_3 charges 2 too much.\n" + "Looked at each module in turn. " * 40}
+        if "PREVIOUS RUN: " not in first:
+            return calls(("remember", {"slot": "project", "text": LESSON}))
+        lines = first.partition("PREVIOUS RUN: ")[2].splitlines()
+        learned = LESSON in first.partition("MEMORIES:")[2]
+        return {
+            "text": f"Last night: {lines[0]} | {lines[1].strip()} | {'I know' if learned else 'I do not know'} the rule"
+        }
+
+    place.script(caretaker)
+    assert place.run("schedule", "add", LONG, "--cron", "0 3 * * *", "--name", "Caretaker").status == 0
+    assert place.run("schedule", "add", LONG, "--cron", "0 4 * * *", "--name", "Other").status == 0
+    _, run = pass_night(place, lambda: None)
+    assert run["state"] == "done", run
+    assert place.run("memory", "accept", "all").status == 0
+    _, run = pass_night(place, lambda: None)
+    told = run["report"]
+    assert told.startswith("Last night: run-1 done at 20") and "(nexus runs show run-1)" in told, told
+    assert "| > module_3 charges 2 too much. |" in told and told.endswith("| I know the rule"), told
+    first = str(place.server.requests[-1].body["messages"][1]["content"])
+    assert "Looked at…" in first and len(first.partition("PREVIOUS RUN")[2].partition(LONG)[0]) < 750, first
+    with closing(Ledger.open(place.ledger)) as ledger:
+        ledger.plans.change(2, next_at=time.time() - 1.0)
+    other = place.run("serve", "--once", "--json").result["runs"][0]
+    assert "Last night" not in other["last_words"], "another plan has another past"
