@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +256,40 @@ def test_the_next_night_knows_what_the_last_one_reported_and_learned(place: Stag
         ledger.plans.change(2, next_at=time.time() - 1.0)
     other = place.run("serve", "--once", "--json").result["runs"][0]
     assert "Last night" not in other["last_words"], "another plan has another past"
+
+
+def test_a_clock_that_is_set_back_in_the_midst_of_a_night_repeats_nothing_and_loses_nothing(place: Stage) -> None:
+    place.script({"default": {"text": "Looked."}})
+    for name, cron in (("Early", "30 2 * * *"), ("Late", "45 3 * * *"), ("Hourly", "0 * * * *")):
+        added = place.run("schedule", "add", "look", "--cron", cron, "--zone", "UTC", "--name", name)
+        assert added.status == 0, added
+    night = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+
+    def look(clock: str, day: int = 0) -> list[str]:
+        """Calls nexus as cron does, while the clock of the machine shows this; the plans that ran."""
+        hour, minute = map(int, clock.split(":"))
+        shown = night + timedelta(days=day, hours=hour, minutes=minute)
+        done = place.run("serve", "--once", "--json", bug=CLOCK.format(shown.timestamp() - time.time()))
+        assert done.status == 0, done
+        return sorted(run["title"] for run in done.result["runs"])
+
+    assert look("1:59") == ["Hourly"], "for all that it has missed today"
+    assert [look("2:01"), look("2:31"), look("3:01")] == [["Hourly"], ["Early"], ["Hourly"]]
+    assert [look("2:05"), look("2:31"), look("3:01")] == [[], [], []], "an hour back: each of these had its run"
+    assert [look("3:46"), look("4:01"), look("4:02")] == [["Late"], ["Hourly"], []]
+    assert [look("2:31", day=1), look("3:46", day=1)] == [["Early", "Hourly"], ["Hourly", "Late"]]
+
+    assert look("12:00", day=4) == ["Early", "Hourly", "Late"], "a clock that is days ahead"
+    assert look("2:31", day=2) == [], "set right: the run of the wrong day was for this night too"
+    assert [look("2:31", day=3), look("3:46", day=3)] == [["Early", "Hourly"], ["Hourly", "Late"]]
+
+    runs = [place.run("runs", "show", str(key), "--json").result for key in range(1, 18)]
+    times = [(run["title"], run["trigger"]["scheduledAt"]) for run in runs]
+    assert len(times) == len(set(times)), times
+
+
+CLOCK = (
+    "from nexus_cli.ledger.database import Database\n"
+    "Database.now_sql = \"((julianday('now') - 2440587.5) * 86400.0 + {:f})\"\n"
+)
+"""Sets the clock of the ledger for one process, by so many seconds."""
