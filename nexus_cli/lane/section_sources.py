@@ -55,7 +55,7 @@ LISTING = 0.7
 """Time limit in seconds for git to list a project."""
 TYPES = {"client": "client", "agent": "worker"}
 """Type of a trigger by its source, if it is not the front end."""
-BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory"})
+BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
 """Contributors that blocks replace in a structured run."""
 BLOCK_RULES = "run_instructions"
 
@@ -277,6 +277,7 @@ def make_collector(
     can_use = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
+        "is_run": is_run,
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": lambda: tools,

@@ -251,6 +251,9 @@ def test_the_next_night_knows_what_the_last_one_reported_and_learned(place: Stag
     assert told.startswith("Last night: run-1 done at 20") and "(nexus runs show run-1)" in told, told
     assert "| > module_3 charges 2 too much. |" in told and told.endswith("| I know the rule"), told
     first = str(place.server.requests[-1].body["messages"][1]["content"])
+    assert first.count(LONG) == 1 and first.endswith(f"{LONG} <- TRIGGER")
+    assert 'instruction: "Go through the shop as its caretaker: run the whole suite…" [whole: below]' in first
+    assert "Session started" not in first and "Now: " not in first and first.count("currentTime") == 1
     assert "Looked at…" in first and len(first.partition("PREVIOUS RUN")[2].partition(LONG)[0]) < 750, first
     with closing(Ledger.open(place.ledger)) as ledger:
         ledger.plans.change(2, next_at=time.time() - 1.0)

@@ -50,6 +50,8 @@ class Sources:
     """Returns the instruction layers currently on disk; one without a text has a notice with the reason. Blocking."""
     mode: str = ""
     """The front end, if the model has to know it: a program at the other end, not a person."""
+    is_run: bool = False
+    """True in a structured run, whose blocks have the time."""
     host: Callable[[], Host] = Host.here
     clock: Clock = local_now
     notices: Callable[[], Sequence[str]] = tuple

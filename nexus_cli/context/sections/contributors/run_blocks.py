@@ -21,7 +21,7 @@ from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.context.untrusted_text import neutralize_message
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, MemorySlot
 from nexus_cli.core.message import replace_surrogates
@@ -49,6 +49,8 @@ FIRST = tuple(
     """.split()
 )
 """Keys of a trigger in the order of the seed; others follow."""
+INSTRUCTION = 60
+"""Most characters of an instruction in the block: the message below it is the whole."""
 LONG, SHORT = 400, 80
 """Most characters of one value of a trigger, and in its short form."""
 MOST, FEW = 12, 3
@@ -162,6 +164,8 @@ def _value(key: str, value: Any, most: int, where: str) -> str:
         return str(value).lower()
     if isinstance(value, str) and _TIME.fullmatch(value):
         return f'"{value[:19]}Z"'
+    if key == "instruction" and isinstance(value, str) and len(value) > INSTRUCTION:
+        return f"{_quote(cut_at_word(value, INSTRUCTION))} [whole:{where}]"
     if isinstance(value, str) and key not in BARE:
         more = f" [{len(value) - most:,} more characters:{where}]" if len(value) > most else ""
         return _quote(value[:most], most) + more
