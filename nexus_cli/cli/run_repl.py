@@ -212,7 +212,7 @@ class _ReplRun:
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.save and (line := new_unsupported_line(project_root(session.folder))):
             repl.show_note(f"nexus: {line}")
-        for line in _take_away_lines(session):
+        for line in _tell_away(session):
             repl.show_note(f"nexus: {line}")
         self._backend.watch_runs()
         if self._options.resume or self._options.newest:
@@ -231,14 +231,17 @@ class _ReplRun:
                 os.write(1, b"" if self._made.is_dumb else RESET_TERMINAL)
 
 
-def _take_away_lines(session: Session) -> list[str]:
-    """Return lines about the unattended runs of the project since the person's last visit."""
+def _tell_away(session: Session) -> list[str]:
+    """Return lines about the unattended runs of the project since the person's last visit, and let the model know that
+    the person was shown them."""
     ledger = session.ledger
     with suppress(NexusError):  # the session reports a failed ledger
         if ledger is not None and ledger.is_kept and ledger.has_runs():
-            from nexus_cli.runs.away_report import take_away_lines  # noqa: PLC0415  (few projects have runs)
+            from nexus_cli.runs.away_report import take_away_notes  # noqa: PLC0415  (few projects have runs)
 
-            return take_away_lines(ledger, session.folder)
+            notes = take_away_notes(ledger, session.folder)
+            session.tell_away([one.to_json() for one in notes])
+            return [one.line for one in notes]
     return []
 
 

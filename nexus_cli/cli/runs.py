@@ -17,9 +17,9 @@ from nexus_cli.commands.runs import end_pause
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.run import DONE, FAILED, QUEUED, RUNNING, WAITING, Run
+from nexus_cli.core.run import DONE, FAILED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import run_report, run_text, runs_report, runs_text
+from nexus_cli.reports.runs import broken_runs, run_report, run_text, runs_report, runs_text
 from nexus_cli.runs.away_report import describe_rest
 from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
@@ -80,7 +80,7 @@ def resume_run(
     _signal(ledger, found, answer)
     was_cut = _drive(ledger, found, json=json)
     now = ledger.runs.get(found.key)
-    done = "continues in another process" if now.state in (QUEUED, RUNNING) else ""
+    done = "continues in another process" if now.state == RUNNING and not broken_runs(ledger, [now]) else ""
     if now.state == WAITING and ledger.runs.signals(now.key):
         done = "continues in the process that has its session open"
     print_report(run_report(ledger, now, done), run_text, json=json)

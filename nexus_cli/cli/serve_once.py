@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, load_settings
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import cut_at_word, plural
 from nexus_cli.core.errors import EXIT_STATUS
 from nexus_cli.core.event import Event
 from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
+
+LONGEST = 300
+"""Most characters of a run's line, without the command that shows the whole."""
 
 
 def serve_once(ledger: Ledger, *, json: bool) -> int:
@@ -143,8 +146,9 @@ def _print(ledger: Ledger, runs: list[Run], note: str, json: bool, status: int) 
 
 
 def run_line(run: Run) -> str:
-    """Describe a run on one line of at most 300 characters."""
+    """Describe a run on one line; one that is cut names the command that shows the whole."""
     cost = f" ${run.cost_usd:.4f}" if run.cost_usd else ""
     said = run.error or (f"waits for {run.waits.why}" if run.waits else run.last_words if run.state == DONE else "")
     said += f" ({plural(len(run.refused), 'call')} refused)" if run.refused else ""
-    return " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())[:300]
+    line = " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())
+    return line if len(line) <= LONGEST else f"{cut_at_word(line, LONGEST)} (nexus runs show {run.id})"

@@ -39,7 +39,7 @@ MEMBER = re.compile(r"\((?=\s*(?:human|agent)\s*[,)])", re.IGNORECASE)
 """The text after the name of a member of a space."""
 BLOCKS = re.compile(
     r"^(?=[ \t>#*-]*(?:IDENTITY|TRIGGER|ACTIVE SPACE|SPACE HISTORY|YOUR SPACES|GOALS|MEMORIES|PLANS|ACTIVE RUNS"
-    r"|INSTRUCTIONS)\b[^:\n]{0,80}:)",
+    r"|PREVIOUS RUN|INSTRUCTIONS)\b[^:\n]{0,80}:)",
     re.MULTILINE,
 )
 """A line that begins like a block of a structured run."""

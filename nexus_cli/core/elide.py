@@ -209,6 +209,15 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..."
 
 
+def cut_at_word(text: str, most: int) -> str:
+    """Return `text` in at most `most` characters: whole, or cut at the end of a word and with `…`."""
+    if len(text) <= most:
+        return text
+    head = text[: most - 1]
+    at = len(head) if text[most - 1].isspace() else head.rfind(" ", most // 2)  # some scripts have no spaces
+    return (head[:at] if at > 0 else head).rstrip(" ,;:-") + "…"
+
+
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """Return `1 request` or `3 requests`; `nouns` is an irregular plural."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"

@@ -55,7 +55,7 @@ LISTING = 0.7
 """Time limit in seconds for git to list a project."""
 TYPES = {"client": "client", "agent": "worker"}
 """Type of a trigger by its source, if it is not the front end."""
-BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory"})
+BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
 """Contributors that blocks replace in a structured run."""
 BLOCK_RULES = "run_instructions"
 
@@ -69,6 +69,8 @@ class SessionSources:
     """Returns the files that the session read or changed, newest first."""
     waiting: list[str]
     """Lines for the model that wait for the next request."""
+    away: Sequence[Mapping[str, str]] = ()
+    """See `Sources.away`; may grow later."""
     front: str = ""
     """The front end: the source of typed messages."""
     run_facts: Callable[[], Mapping[str, Any]] | None = None
@@ -86,6 +88,7 @@ class SessionSources:
             "trigger": self.trigger,
             "run": self.run,
             "notices": lambda: self.waiting,
+            "away": lambda: self.away,
             "about": lambda: newest_words(self.context.lane),
             "goals": lambda: list_goals(self.context.lane.timeline),
         }
@@ -274,6 +277,7 @@ def make_collector(
     can_use = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
+        "is_run": is_run,
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": lambda: tools,

@@ -35,6 +35,8 @@ class Upcoming:
     """Cached result of `current_request.next_request`, with its inputs."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
+    away: list[Mapping[str, str]] = field(default_factory=list)
+    """What the person was shown about unattended runs, see `Sources.away`."""
     event: Sequence[Mapping[str, Any]] = ()
     """Event sections of the next request, until it is sent (`sections` in `nexus docs json`)."""
     facts: Sequence[Mapping[str, Any]] = ()

@@ -329,12 +329,15 @@ class Ledger:
 
     def locked_sessions(self) -> list[str]:
         """Return the ids of the sessions that some process has locked."""
-        ids = [str(row[0]) for row in self.db.all("SELECT id FROM sessions ORDER BY key")]
+        return self.find_locked([str(row[0]) for row in self.db.all("SELECT id FROM sessions ORDER BY key")])
+
+    def find_locked(self, names: Sequence[str]) -> list[str]:
+        """Return those of `names`, ids of sessions and runs, that some process has locked."""
         if self.path is None:
-            return self.db.locked_sessions(ids)
+            return self.db.locked_sessions(names)
         folder = lock_folder(self.path)
         found = []
-        for one in ids:
+        for one in names:
             if (folder / f"{one}.lock").exists():
                 lock = FileLock.take(folder / f"{one}.lock")
                 found += [one] if lock is None else []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from nexus_cli.core.clock import format_local_minute, format_utc
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, name_level
-from nexus_cli.core.run import REFUSED, Run
+from nexus_cli.core.run import CANCELLED, PLAIN, REFUSED, RUNNING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
 
@@ -26,8 +26,9 @@ MOST = 50
 
 def describe_runs(ledger: Ledger, runs: Iterable[Run]) -> list[RunObject]:
     """Return runs as JSON has them (`RunObject`): times are ISO 8601, UTC."""
-    name_of = cache(partial(_name_of, ledger))
-    return [_describe(ledger, run, name_of) for run in runs]
+    name_of, found = cache(partial(_name_of, ledger)), list(runs)
+    broken = {run.key for run in broken_runs(ledger, found)}
+    return [_describe(ledger, run, name_of, run.key in broken) for run in found]
 
 
 def describe_run(ledger: Ledger, run: Run) -> RunObject:
@@ -35,7 +36,14 @@ def describe_run(ledger: Ledger, run: Run) -> RunObject:
     return describe_runs(ledger, [run])[0]
 
 
-def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str | None]) -> RunObject:
+def broken_runs(ledger: Ledger, runs: Iterable[Run]) -> list[Run]:
+    """Return those runs that are marked as running although no process works on them any more."""
+    marked = [run for run in runs if run.state == RUNNING and not run.is_paused]
+    locked = ledger.find_locked([run.id for run in marked]) if marked and ledger.is_kept else ()
+    return [run for run in marked if run.id not in locked]
+
+
+def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str | None], is_broken: bool) -> RunObject:
     model = str(run.options.get("model") or "")
     if run.session and (not model or run.cost_usd is None):
         with suppress(NexusError):  # the session was deleted
@@ -46,6 +54,7 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "id": run.id,
         "state": cast("RunState", run.state),
         "paused": run.is_paused,
+        "broken_off": is_broken,
         "type": run.type,
         "title": run.title,
         "agent": name_of("agent", run.entity),
@@ -57,7 +66,7 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "session": run.session or None,
         "waits_for": run.waits.why if run.waits else None,
         "wake_at": _utc(run.waits.until if run.waits else None),
-        "resumes": run.resumes,
+        "resumes": _count_resumes(run),
         "created": run.created,
         "updated": run.updated,
         "cost_usd": run.cost_usd,
@@ -65,6 +74,12 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "last_words": run.last_words,
         "refused": list(run.refused),
     }
+
+
+def _count_resumes(run: Run) -> int:
+    """Count how often a run was taken up again: after waits, and after processes that ended in its midst."""
+    claims = run.fence - (run.state == CANCELLED)
+    return max(run.resumes, claims - (run.type not in PLAIN))
 
 
 def _name_of(ledger: Ledger, kind: str, key: int | None) -> str | None:
@@ -136,7 +151,7 @@ def runs_text(value: Value, width: int) -> str:
 
 
 def _state(one: Value) -> str:
-    return "paused" if one["paused"] else str(one["state"])
+    return "paused" if one["paused"] else "broke off" if one["broken_off"] else str(one["state"])
 
 
 def _facts(one: Value) -> list[str]:
@@ -148,7 +163,9 @@ def _facts(one: Value) -> list[str]:
 
 
 def _outcome(one: Value) -> str:
-    """Say on one line what a run waits for, why it failed, or its last words."""
+    """Say on one line how a run goes on that broke off, what it waits for, why it failed, or its last words."""
+    if one["broken_off"]:
+        return f"nexus runs resume {one['id']}"
     if one["waits_for"]:
         return f"waits for {one['waits_for']}"
     refused = f"{plural(len(one['refused']), 'call')} refused" if one["refused"] else ""
@@ -166,6 +183,8 @@ def _parts(value: Value) -> Iterator[str]:
         yield f"{value['id']} {value['done']}."
     yield f"{value['id']} {_state(value)} · {name_origin(value)}"
     yield " · ".join(filter(None, _facts({**value, "cost_usd": None})))
+    if value["broken_off"]:
+        yield f"No process works on it any more. To let it go on: nexus runs resume {value['id']}"
     if value["waits_for"]:
         until = f", until {format_local_minute(value['wake_at'])}" if value["wake_at"] else ""
         yield f"waits: {value['waits_for']}{until}"

@@ -1,10 +1,11 @@
-"""Report the unattended runs of a project: those that ended since the person's last visit, and those that wait."""
+"""Report the unattended runs of a project: those that ended since the person's last visit, broke off, or wait."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -12,30 +13,48 @@ from pathlib import Path
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.core.elide import one_line, plural
+from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import APPROVAL, FAILED, HUMAN, UNATTENDED, Run
+from nexus_cli.core.run import APPROVAL, FAILED, HUMAN, RUNNING, UNATTENDED, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import describe_run, name_origin
+from nexus_cli.reports.runs import broken_runs, describe_run, name_origin
 
 MOST_LINES = 5
 MOST_RUNS = 1000
 """Most runs of one report, newest first: opening an old project for the first time does not list years of them."""
 LONGEST = 160
 """Most characters of the beginning of a run's answer."""
+REPORT = 600
+"""Most characters of an answer that the model gets."""
 
 
-def take_away_lines(ledger: Ledger, folder: Path) -> list[str]:
-    """Return a line for each plan, service and agent whose runs in this project ended since the last call, and a line
-    for each run that waits for a person, however long it has."""
+@dataclass(frozen=True, slots=True)
+class AwayNote:
+    """A line about unattended runs."""
+
+    line: str
+    run: str = ""
+    """Id of the last of them; "" for none."""
+    report: str = ""
+    """The beginning of its answer."""
+
+    def to_json(self) -> dict[str, str]:
+        """Return the note as `Sources.away` has it."""
+        return {"line": self.line, "run": self.run, "report": self.report}
+
+
+def take_away_notes(ledger: Ledger, folder: Path) -> list[AwayNote]:
+    """Return a note for each plan, service and agent whose runs in this project ended since the last call, and for each
+    run that broke off or waits for a person, however long it has."""
     project = str(project_identity(folder))
     found = ledger.runs.rested_since(_last_time(project), MOST_RUNS)
     if found:
         _note_time(project, found[-1].updated)
     ended = sorted((run for run in _in_project(found, project) if run.has_ended), key=_source)
-    lines = [_describe_runs(ledger, list(runs)) for _, runs in groupby(ended, key=_source)]
-    waiting = [describe_rest(ledger, run) for run in waiting_runs(ledger, folder)]
-    return [*_first_lines(lines), *_first_lines(waiting)]
+    notes = [_describe_runs(ledger, list(runs)) for _, runs in groupby(ended, key=_source)]
+    broken = _in_project(broken_runs(ledger, ledger.runs.list_runs([RUNNING], MOST_RUNS)), project)
+    rest = [*(run for run in reversed(broken) if run.type in UNATTENDED), *waiting_runs(ledger, folder)]
+    return [*_first_notes(notes), *_first_notes([AwayNote(describe_rest(ledger, run), run.id) for run in rest])]
 
 
 def waiting_runs(ledger: Ledger, folder: Path) -> list[Run]:
@@ -47,10 +66,12 @@ def waiting_runs(ledger: Ledger, folder: Path) -> list[Run]:
 def describe_rest(ledger: Ledger, run: Run) -> str:
     """Say on one line what a run waits for and who can end that, or how it ended."""
     origin = f"{run.id} ({name_origin(describe_run(ledger, run))})"
+    if broken_runs(ledger, [run]):
+        return f"{origin} broke off; nexus runs resume {run.id}"
     if run.waits is None:
-        return f"{origin} {run.state}: {_cut(run.error or run.last_words)}".removesuffix(": ")
+        return f"{origin} {run.state}: {_cut(run, run.error or run.last_words)}".removesuffix(": ")
     act = f"/runs or nexus runs resume {run.id}" if run.waits.kind == APPROVAL else "nexus space open"
-    return f"{origin} waits for {_cut(run.waits.why)} (to answer: {act})"
+    return f"{origin} waits for {cut_at_word(one_line(run.waits.why), LONGEST)} (to answer: {act})"
 
 
 def _awaits_person(ledger: Ledger, run: Run) -> bool:
@@ -69,9 +90,9 @@ def _in_project(runs: Iterable[Run], project: str) -> list[Run]:
     return [run for run in runs if project_of(str(run.options.get("folder") or "/")) == project]
 
 
-def _first_lines(lines: list[str]) -> list[str]:
-    more = len(lines) - MOST_LINES
-    return lines[:MOST_LINES] + ([f"... and {more} more: nexus runs list shows them"] if more > 0 else [])
+def _first_notes(notes: list[AwayNote]) -> list[AwayNote]:
+    more = len(notes) - MOST_LINES
+    return notes[:MOST_LINES] + ([AwayNote(f"... and {more} more: nexus runs list shows them")] if more > 0 else [])
 
 
 def _source(run: Run) -> tuple[str, int, str]:
@@ -79,19 +100,21 @@ def _source(run: Run) -> tuple[str, int, str]:
     return (run.type, run.entity or 0, str(run.space) if run.space else run.title)
 
 
-def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> str:
+def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> AwayNote:
     last = runs[-1]
     failed = sum(run.state == FAILED for run in runs)
     bad = f", {failed} failed" if failed else ""
     origin = name_origin(describe_run(ledger, last))
     refused = f" ({plural(len(last.refused), 'call')} refused)" if last.refused else ""
-    said = _cut(last.error or last.last_words) or last.state
-    return f"while you were away: {origin} ran {plural(len(runs), 'time')}{bad}; {last.id}: {said}{refused}"
+    said = _cut(last, last.error or last.last_words) or last.state
+    line = f"while you were away: {origin} ran {plural(len(runs), 'time')}{bad}; {last.id}: {said}{refused}"
+    return AwayNote(line, last.id, cut_at_word(last.last_words.strip(), REPORT))
 
 
-def _cut(text: str) -> str:
-    said = one_line(text)
-    return said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
+def _cut(run: Run, text: str) -> str:
+    """Return the beginning of what a run said, on one line, with the command that shows the rest."""
+    said = " ".join(one_line(text).split())
+    return said if len(said) <= LONGEST else f"{cut_at_word(said, LONGEST)} (nexus runs show {run.id})"
 
 
 def _file(project: str) -> Path:

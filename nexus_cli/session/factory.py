@@ -273,7 +273,7 @@ class SessionFactory:
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
-        waiting, is_run = list[str](), RunFacts in services
+        upcoming, is_run = Upcoming(), RunFacts in services
         run_facts = (lambda: services[RunFacts].facts()) if is_run else None
         collector = make_collector(
             options,
@@ -292,7 +292,9 @@ class SessionFactory:
             is_run=is_run,
             **facts.source_fields(),
             permission=partial(permission_facts, dispatcher),
-            **SessionSources(context, log.seen_files, waiting, options.front, run_facts).source_fields(),
+            **SessionSources(
+                context, log.seen_files, upcoming.notices, upcoming.away, options.front, run_facts
+            ).source_fields(),
         )
         lane_state = LaneState(
             LaneWindow(context, model, budget, TokenEstimator(log.calibration(info.served_name)), log),
@@ -302,7 +304,7 @@ class SessionFactory:
             self.settings,
             PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), effort),
             SessionLimits(dispatcher, bounds, self.recipe),
-            upcoming=Upcoming(notices=waiting),
+            upcoming=upcoming,
             step=log.step(),
         )
         if context.lane.is_recorded and context.lane.epoch.model == info.name:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -132,7 +132,9 @@ class Session:
             raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
 
     def inherit_from(self, other: Session) -> None:
-        """Copy the memos of texts that wait for the next message, and the sandbox probe, from the previous session."""
+        """Copy the memos of texts that wait for the next message, the sandbox probe, and what the person was shown
+        about unattended runs, from the previous session."""
+        self.tell_away(other.state.lane_state.upcoming.away)
         self.state.dispatcher.permission.share_probe(other.state.dispatcher.permission)
         self._control.attachment_memos |= other._control.attachment_memos
 
@@ -148,6 +150,10 @@ class Session:
             self.workers.work_for(self)
         self._control.steering.extend(other._control.steering)
         other._control.steering.clear()
+
+    def tell_away(self, told: Sequence[Mapping[str, str]]) -> None:
+        """Send with the next message what the person was shown about unattended runs, see `Sources.away`."""
+        self.state.lane_state.upcoming.away.extend(told)
 
     def set_level(self, level: str) -> None:
         """Set the permission level, as far as recipe and settings allow; decides open questions again.

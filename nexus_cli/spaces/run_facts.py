@@ -6,11 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space, fold_name
+from nexus_cli.core.memory import FactState
+from nexus_cli.core.run import DONE, FAILED, QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space, fold_name
 from nexus_cli.core.services import RunFacts
 from nexus_cli.lane.user_input import HISTORY
 from nexus_cli.ledger import Ledger
@@ -21,6 +25,10 @@ MOST = 40
 """Most spaces, plans and runs that are listed, of each."""
 COUNTED = 1000
 """Most messages before those in SPACE HISTORY that are counted."""
+EARLIER = 100
+"""Most earlier runs of a plan whose lessons are sent."""
+REPORT = 600
+"""Most characters of the report of a plan's previous run."""
 MEMBERS = 12
 """Most members of a space that are named."""
 
@@ -39,7 +47,7 @@ class LedgerRunFacts(RunFacts):
 
 def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     """Return the facts of `run` as plain JSON: `about` (the words of its cause), `identity`, `trigger`, `goals`,
-    `space`, `spaces`, `plans` and `runs`.
+    `space`, `spaces`, `plans` and `runs`; for a plan's run also `previous` (its last run) and `lessons` (ids of facts).
 
     Only reads the ledger; raises `NexusError("ledger", ...)` if that fails.
     """
@@ -56,7 +64,24 @@ def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
         "spaces": [_listed_space(space, agent, active) for space in spaces[:MOST]],
         "plans": [_plan_facts(plan) for plan in _plans(ledger, run, agent)[:MOST]],
         "runs": [_run_facts(ledger, one, run, names) for one in _runs(ledger, run)[:MOST]],
+        **_history_facts(ledger, run),
     }
+
+
+def _history_facts(ledger: Ledger, run: Run) -> dict[str, Any]:
+    """Return what earlier runs of the plan of `run` found: the report of the last one, and the facts learned in
+    them."""
+    if run.plan is None:
+        return {}
+    earlier = [one for one in ledger.runs.list_runs([DONE, FAILED], EARLIER, plan=run.plan) if one.key < run.key]
+    if not earlier:
+        return {}
+    last, sessions = earlier[0], {one.session for one in earlier if one.session}
+    project = str(project_identity(Path(run.options.get("folder") or Path.home())))
+    learned = [fact.id for fact in ledger.facts.list_facts(project, (), FactState.KEPT) if fact.session in sessions]
+    report = cut_at_word(last.last_words.strip(), REPORT)
+    previous = {"id": last.id, "state": last.state, "at": last.updated, "error": last.error, "report": report}
+    return {"previous": previous, "lessons": learned}
 
 
 def _memos(ledger: Ledger, run: Run, kind: str) -> list[Memo]:

@@ -30,7 +30,8 @@ def model(body: Any) -> dict[str, Any]:
     if SEARCH in first:
         return calls(("read_file", {"path": "notes.txt"})) | {"text": f"Look {len(done)}."}
     if UPGRADE not in first:
-        return {"text": "Good morning."}
+        known = [line.strip() for line in first.splitlines() if line.startswith("  > ")]
+        return {"text": f"As it reported: {' '.join(known)}" if known else "I know nothing of a night."}
     if len(done) < len(WRITES):
         return calls(("bash", {"command": WRITES[len(done)]}))
     return {"text": "Upgraded, three locks."}
@@ -105,7 +106,14 @@ def play_morning(place: Stage) -> None:
         repl.wait_for(shows("run-2 (plan Upgrade) done: Upgraded, three locks."), 60)
         assert (place.folder / "lock3.txt").exists()
         repl.wait_for(lambda one: not any("to answer" in line for line in one.lines()[-3:]), 30)
-        repl.say("hello")
+        repl.say("What did the nightly run change?")
+        repl.wait_for(shows("As it reported: > All quiet. > Nothing to do."), 60)
+        first = place.server.requests[-1].body["messages"]
+        assert [one["role"] for one in first[:2]] == ["system", "user"] and "All quiet" not in str(first[0]["content"])
+        assert "nexus runs show run-1" in str(first[1]["content"])
+        repl.idle()
+        repl.send("/context all" + ENTER)
+        repl.wait_for(shows("away.run-1"), 60)
         repl.send(ctrl("d"))
         assert repl.status() == 0
 

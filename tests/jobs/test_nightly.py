@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -216,3 +217,82 @@ def test_a_rule_that_came_with_the_work_lets_exactly_its_command_out_of_the_sand
     assert "refs/heads/nightly" in git(folder, "ls-remote", "origin") and not (folder.parent / "outside").exists()
     wrong = place.run("schedule", "add", "push", "--in", "1h", "--rule", "push(x)")
     assert wrong.status == 2 and "--rule 'push(x)'" in wrong.stderr.decode(), wrong
+
+
+LONG = (
+    "Go through the shop as its caretaker: run the whole suite, look at every module that has changed since yesterday,"
+    " compare what it charges with the price list of the season, write down in your report each difference that you"
+    " found with its file, and if nothing is different say so in one plain sentence, without any further remarks."
+)
+LESSON = "Orders above 90 Euro ship free of charge."
+
+
+def test_the_next_night_knows_what_the_last_one_reported_and_learned(place: Stage) -> None:
+    def caretaker(body: Any) -> dict[str, Any]:
+        first = next(str(one["content"]) for one in body["messages"] if one["role"] == "user")
+        if body["messages"][-1]["role"] == "tool":
+            return {"text": "module_3 charges 2 too much.\n" + "Looked at each module in turn. " * 40}
+        if "PREVIOUS RUN: " not in first:
+            return calls(("remember", {"slot": "project", "text": LESSON}))
+        lines = first.partition("PREVIOUS RUN: ")[2].splitlines()
+        learned = LESSON in first.partition("MEMORIES:")[2]
+        return {
+            "text": f"Last night: {lines[0]} | {lines[1].strip()} | {'I know' if learned else 'I do not know'} the rule"
+        }
+
+    place.script(caretaker)
+    assert place.run("schedule", "add", LONG, "--cron", "0 3 * * *", "--name", "Caretaker").status == 0
+    assert place.run("schedule", "add", LONG, "--cron", "0 4 * * *", "--name", "Other").status == 0
+    _, run = pass_night(place, lambda: None)
+    assert run["state"] == "done", run
+    assert place.run("memory", "accept", "all").status == 0
+    _, run = pass_night(place, lambda: None)
+    told = run["report"]
+    assert told.startswith("Last night: run-1 done at 20") and "(nexus runs show run-1)" in told, told
+    assert "| > module_3 charges 2 too much. |" in told and told.endswith("| I know the rule"), told
+    first = str(place.server.requests[-1].body["messages"][1]["content"])
+    assert first.count(LONG) == 1 and first.endswith(f"{LONG} <- TRIGGER")
+    assert 'instruction: "Go through the shop as its caretaker: run the whole suite…" [whole: below]' in first
+    assert "Session started" not in first and "Now: " not in first and first.count("currentTime") == 1
+    assert "Looked at…" in first and len(first.partition("PREVIOUS RUN")[2].partition(LONG)[0]) < 750, first
+    with closing(Ledger.open(place.ledger)) as ledger:
+        ledger.plans.change(2, next_at=time.time() - 1.0)
+    other = place.run("serve", "--once", "--json").result["runs"][0]
+    assert "Last night" not in other["last_words"], "another plan has another past"
+
+
+def test_a_clock_that_is_set_back_in_the_midst_of_a_night_repeats_nothing_and_loses_nothing(place: Stage) -> None:
+    place.script({"default": {"text": "Looked."}})
+    for name, cron in (("Early", "30 2 * * *"), ("Late", "45 3 * * *"), ("Hourly", "0 * * * *")):
+        added = place.run("schedule", "add", "look", "--cron", cron, "--zone", "UTC", "--name", name)
+        assert added.status == 0, added
+    night = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+
+    def look(clock: str, day: int = 0) -> list[str]:
+        """Calls nexus as cron does, while the clock of the machine shows this; the plans that ran."""
+        hour, minute = map(int, clock.split(":"))
+        shown = night + timedelta(days=day, hours=hour, minutes=minute)
+        done = place.run("serve", "--once", "--json", bug=CLOCK.format(shown.timestamp() - time.time()))
+        assert done.status == 0, done
+        return sorted(run["title"] for run in done.result["runs"])
+
+    assert look("1:59") == ["Hourly"], "for all that it has missed today"
+    assert [look("2:01"), look("2:31"), look("3:01")] == [["Hourly"], ["Early"], ["Hourly"]]
+    assert [look("2:05"), look("2:31"), look("3:01")] == [[], [], []], "an hour back: each of these had its run"
+    assert [look("3:46"), look("4:01"), look("4:02")] == [["Late"], ["Hourly"], []]
+    assert [look("2:31", day=1), look("3:46", day=1)] == [["Early", "Hourly"], ["Hourly", "Late"]]
+
+    assert look("12:00", day=4) == ["Early", "Hourly", "Late"], "a clock that is days ahead"
+    assert look("2:31", day=2) == [], "set right: the run of the wrong day was for this night too"
+    assert [look("2:31", day=3), look("3:46", day=3)] == [["Early", "Hourly"], ["Hourly", "Late"]]
+
+    runs = [place.run("runs", "show", str(key), "--json").result for key in range(1, 18)]
+    times = [(run["title"], run["trigger"]["scheduledAt"]) for run in runs]
+    assert len(times) == len(set(times)), times
+
+
+CLOCK = (
+    "from nexus_cli.ledger.database import Database\n"
+    "Database.now_sql = \"((julianday('now') - 2440587.5) * 86400.0 + {:f})\"\n"
+)
+"""Sets the clock of the ledger for one process, by so many seconds."""

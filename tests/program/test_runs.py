@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import MODEL, QUICK, Stage, calls, stage
+from program.stage import MODEL, QUICK, Stage, calls, end, stage, until
 
 from nexus_cli.ledger import Ledger
 
@@ -91,3 +92,33 @@ def test_an_approval_of_a_run_that_nobody_watches_waits_for_an_answer(answer: st
         assert (place.folder / "made").exists() == (answer == "yes")
         assert f"nexus: {answer}: write_file made".encode() in done.stderr
         assert json.loads(place.server.requests[-1].body["messages"][-2]["tool_calls"][0]["function"]["arguments"])
+
+
+def test_a_run_whose_process_was_killed_is_said_to_have_broken_off_until_it_is_resumed(tmp_path: Path) -> None:
+    with stage(tmp_path) as place:
+        place.settings(QUICK)
+        place.script({"default": {"text": "All is well", "delay": 60}})
+        assert place.run("schedule", "add", "look around", "--in", "1h", "--name", "Nightly").status == 0
+        break_off(place, signal.SIGKILL, "schedule", "run", "Nightly")
+        listed = place.run("runs", "list")
+        assert listed.text.startswith("run-1 · broke off · ") and "nexus runs resume run-1" in listed.text, listed
+        (value,) = place.run("runs", "list", "--json").result["runs"]
+        assert (value["state"], value["broken_off"]) == ("running", True)
+        cut = break_off(place, signal.SIGINT, "runs", "resume", "run-1").decode()
+        assert "run-1 broke off · plan Nightly" in cut and "another process" not in cut, cut
+        place.script({"default": {"text": "All is well"}})
+        resumed = place.run("runs", "resume", "run-1")
+        assert resumed.status == 0 and "run-1 done" in resumed.text and "resumed 2 times" in resumed.text, resumed
+
+
+def break_off(place: Stage, number: int, *arguments: str) -> bytes:
+    """Ends the program with a signal while it waits for the model; what it printed."""
+    before = len(place.server.requests)
+    child = place.begin(*arguments)
+    try:
+        assert until(lambda: len(place.server.requests) > before)
+        assert "running" in place.run("runs", "list").text
+        child.send_signal(number)
+        return child.communicate(timeout=60)[0] or b""
+    finally:
+        end(child)

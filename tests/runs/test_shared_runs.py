@@ -19,6 +19,7 @@ from nexus_cli.config.settings import RunSettings
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, Run
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.runs import broken_runs
 from nexus_cli.runs.runner import Runner
 
 HERS = RunSettings(allow="read", max_cost=0.5, max_cost_day=1.0)
@@ -131,3 +132,12 @@ def test_an_agent_of_ones_own_has_its_own_options_whatever_the_row_says(team: Te
     assert not (team.project / "mark").exists()
     with closing(team.open("ana")) as ledger:
         assert ledger.session(run.session).folder == str(team.project)
+
+
+def test_a_colleague_sees_that_a_run_broke_off_but_not_of_one_that_goes_on(team: Team) -> None:
+    team.insert("plan")
+    with closing(team.open("ana")) as ana, closing(team.open("ben")) as ben:
+        assert ana.lock("run-1") and ana.runs.claim(1, "here:1", 60.0, AT) is not None
+        assert broken_runs(ben, ben.runs.list_runs()) == [] == broken_runs(ana, ana.runs.list_runs())
+        ana.unlock("run-1")
+        assert [run.id for run in broken_runs(ben, ben.runs.list_runs())] == ["run-1"]

@@ -50,11 +50,15 @@ class Sources:
     """Returns the instruction layers currently on disk; one without a text has a notice with the reason. Blocking."""
     mode: str = ""
     """The front end, if the model has to know it: a program at the other end, not a person."""
+    is_run: bool = False
+    """True in a structured run, whose blocks have the time."""
     host: Callable[[], Host] = Host.here
     clock: Clock = local_now
     notices: Callable[[], Sequence[str]] = tuple
     """Returns the lines queued for the model. Reading does not remove them: the queue's owner knows when they were
     sent."""
+    away: Callable[[], Sequence[Mapping[str, str]]] = tuple
+    """Returns what the person was shown on opening about unattended runs: `line`, `run` and `report` of each."""
     about: Callable[[], str] = str
     """Returns the person's newest message, which memory has to be relevant to."""
     facts: Facts | None = None

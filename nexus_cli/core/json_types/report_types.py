@@ -212,6 +212,8 @@ class RunObject(TypedDict):
     state: RunState
     paused: bool
     """A person paused it."""
+    broken_off: bool
+    """It is `running`, but its process has ended: it can be resumed."""
     type: str
     title: str
     agent: str | None

@@ -133,6 +133,7 @@ def full_sources(folder: Path, **seams: Any) -> Sources:
         "host": lambda: HERE,
         "clock": lambda: START,
         "notices": lambda: ["max_steps was lowered to 3"],
+        "away": lambda: [{"line": "plan Nightly ran 1 time", "run": "run-1", "report": "I fixed it. " * 40}],
         "about": lambda: "what did we decide",
         "goals": lambda: [Goal("g1", "make it work"), *steps, Goal("g12", "old", done=True)],
         "files": lambda: seen,

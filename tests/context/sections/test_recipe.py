@@ -39,7 +39,7 @@ COMPONENTS: dict[int, tuple[str, set[str]]] = {
     0: ("constraint", {"contract", "instructions", "environment", "run_instructions"}),
     1000: ("persona", {"identity", "preferences"}),
     1500: ("constraint", {"user_memory"}),
-    2000: ("memory", {"project_memory", "agent_memory", "memory", "episodic"}),
+    2000: ("memory", {"project_memory", "agent_memory", "memory", "episodic", "away"}),
     3000: ("memory", {"workspace", "session_files"}),
     4000: ("task", {"task"}),
     5000: ("history", {"footprint"}),

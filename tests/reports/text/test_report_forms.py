@@ -690,6 +690,7 @@ def _run_value(text: str, many: int) -> dict[str, Any]:
         "id": f"run-{many}",
         "state": "waiting_reply",
         "paused": many > 3,
+        "broken_off": many == 2,
         "type": text,
         "title": text,
         "agent": text * (many > 1) or None,

@@ -1,7 +1,8 @@
 """The time: the start of the session (seed A's stamp), the date and the time of day (seeds A and E).
 
 The stamp never changes, so that an epoch sends it once, with its first user entry. Date and time are separate sections,
-because only changes are sent: a turn on the same day costs only the time, and a turn in the same minute nothing.
+because only changes are sent: a turn on the same day costs only the time, and a turn in the same minute nothing. In a
+structured run IDENTITY has the time (seed C's `currentTime`), so that only the date with weekday and zone is said.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ def render_session_start(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def read_clock(sources: Sources) -> Value:
-    """Return the current time to the minute, ISO 8601, with its zone if the clock has one."""
-    return sources.clock().replace(second=0, microsecond=0).isoformat()
+    """Return the current time to the minute, ISO 8601, with its zone if the clock has one; and `is_run`."""
+    return {"at": sources.clock().replace(second=0, microsecond=0).isoformat(), "is_run": sources.is_run}
 
 
 def render_clock(value: Value, view: View) -> tuple[Section, ...]:
-    """Return `Date: 2026-01-13 (Tuesday, UTC+01:00)` and `Now: 14:30 (local)`."""
-    moment = datetime.fromisoformat(value)
+    """Return `Date: 2026-01-13 (Tuesday, UTC+01:00)` and, but for a structured run, `Now: 14:30 (local)`."""
+    moment = datetime.fromisoformat(value["at"])
     offset = f"{moment:%z}"
     zone = f", UTC{offset[:3]}:{offset[3:5]}" if offset else ""
     texts = {
@@ -44,6 +45,7 @@ def render_clock(value: Value, view: View) -> tuple[Section, ...]:
     return tuple(
         Section(id, Phase.EVENT + 10, (text,), Layer.EVENT, PRIORITY, sticky=True, source="clock")
         for id, text in texts.items()
+        if not (value["is_run"] and id == "clock.time")
     )
 
 

@@ -3,8 +3,8 @@ surroundings.
 
 `Sources.run` returns the facts as plain JSON: `trigger` (the TRIGGER block by its keys), `time` (of its record), and
 from the driver of the run `about` (the words of its cause), `identity`, `goals` (the agent's own), `space`, `spaces`,
-`plans` and `runs`. The session's goals and memories have their own seams. A session that was not opened for a run has
-at most a TRIGGER. SPACE HISTORY is entries, not a section.
+`plans`, `runs`, and for a plan's run `previous` and `lessons`. The session's goals and memories have their own seams. A
+session that was not opened for a run has at most a TRIGGER. SPACE HISTORY is entries, not a section.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.context.untrusted_text import neutralize_message
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, MemorySlot
 from nexus_cli.core.message import replace_surrogates
 
 ID = "run"
-BLOCKS = ("identity", "trigger", "space", "spaces", "goals", "memories", "plans", "runs")
-"""In the seed's order."""
+BLOCKS = ("identity", "trigger", "space", "spaces", "goals", "memories", "plans", "runs", "previous")
+"""In the seed's order; the last one is ours."""
 PRIORITY = {
     "identity": 95.0,
     "trigger": 97.0,
@@ -38,6 +38,7 @@ PRIORITY = {
     "memories": 70.0,
     "plans": 60.0,
     "runs": 65.0,
+    "previous": 78.0,
 }
 BARE = ("type", "triggerSource", "messageId")
 """Keys of a trigger whose values have no quotes."""
@@ -48,6 +49,8 @@ FIRST = tuple(
     """.split()
 )
 """Keys of a trigger in the order of the seed; others follow."""
+INSTRUCTION = 60
+"""Most characters of an instruction in the block: the message below it is the whole."""
 LONG, SHORT = 400, 80
 """Most characters of one value of a trigger, and in its short form."""
 MOST, FEW = 12, 3
@@ -73,7 +76,7 @@ def read(sources: Sources) -> Value:
         return made
     now = _moment(run.get("time"))
     now = now and now.replace(microsecond=0)
-    facts = _relevant_facts(sources, str(run.get("about", "")))
+    facts = _relevant_facts(sources, str(run.get("about", "")), run.get("lessons", ()))
     return made | {
         "identity": _identity_lines(run["identity"], now),
         "space": _space_lines(run),
@@ -83,6 +86,7 @@ def read(sources: Sources) -> Value:
         "facts": [fact.id for fact in facts],
         "plans": [_plan_line(one, now) for one in run.get("plans", ())],
         "runs": [_run_line(one) for one in run.get("runs", ())],
+        "previous": _previous_lines(run["previous"]) if run.get("previous") else [],
     }
 
 
@@ -97,7 +101,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
             Layer.EVENT,
             PRIORITY[name],
             sticky=name in ("identity", "trigger"),
-            source="the run",
+            source="the plan's previous run" if name == "previous" else "the run",
             least=least,
             fact_ids=tuple(value["facts"]) if name == "memories" else (),
         )
@@ -117,6 +121,9 @@ def _forms(name: str, value: Value, count: Callable[[str], int]) -> tuple[tuple[
             line = f"TRIGGER: {', '.join(lines[:2])}".replace("  ", "")
             forms = (_block("TRIGGER:", lines), _block("TRIGGER:", value["short"]), line)
             return shrink_forms(tuple(dict.fromkeys(forms)), count), 0
+        case "previous":
+            short = f'PREVIOUS RUN: {lines[0]} [its report: recall("{DROP}")]'
+            return shrink_forms((_block(f"PREVIOUS RUN: {lines[0]}", lines[1:]), short), count), 0
     heading = {"spaces": "YOUR SPACES", "runs": "ACTIVE RUNS"}.get(name, name.upper())
     lines = [f"  - {line}" for line in lines]
     full, pointer = _block(f"{heading}:", lines), f'{heading}: [{len(lines)}: recall("{DROP}")]'
@@ -157,6 +164,8 @@ def _value(key: str, value: Any, most: int, where: str) -> str:
         return str(value).lower()
     if isinstance(value, str) and _TIME.fullmatch(value):
         return f'"{value[:19]}Z"'
+    if key == "instruction" and isinstance(value, str) and len(value) > INSTRUCTION:
+        return f"{_quote(cut_at_word(value, INSTRUCTION))} [whole:{where}]"
     if isinstance(value, str) and key not in BARE:
         more = f" [{len(value) - most:,} more characters:{where}]" if len(value) > most else ""
         return _quote(value[:most], most) + more
@@ -210,15 +219,26 @@ def _goal_lines(sources: Sources) -> list[str]:
     return lines
 
 
-def _relevant_facts(sources: Sources, cause: str) -> list[Fact]:
-    """Return the facts that are relevant to the cause of the run, and to what resumed it."""
+def _relevant_facts(sources: Sources, cause: str, lessons: Sequence[str]) -> list[Fact]:
+    """Return the facts that earlier runs of the plan learned (the ids `lessons`, newest first), and those that are
+    relevant to the cause of the run and to what resumed it."""
     if sources.facts is None:
         return []
     try:
         about, relevant = f"{cause}\n{sources.about()}", sources.facts.relevant
-        return [fact for slot in MemorySlot for fact in relevant(slot, about, MEMORIES)]
+        found = [fact for one in lessons[:MEMORIES] for fact in sources.facts.search(one)]
+        found += [fact for slot in MemorySlot for fact in relevant(slot, about, MEMORIES)]
+        return list({fact.id: fact for fact in found}.values())
     except NexusError:
         return []
+
+
+def _previous_lines(run: Mapping[str, Any]) -> list[str]:
+    """Return how the previous run of the plan ended, and the lines of its report."""
+    at, error = _moment(run["at"]), run.get("error")
+    ended = f"{_plain(run['id'])} {_plain(run['state'])}" + (f" at {_utc(at)}" if at else "")
+    said = [f"  > {neutralize_message(' '.join(line.split()))}" for line in run["report"].splitlines() if line.strip()]
+    return [f"{ended}{f': {_plain(error)}' if error else ''} (nexus runs show {_plain(run['id'])})", *said]
 
 
 def _plan_line(plan: Mapping[str, Any], now: datetime | None) -> str:
