@@ -140,7 +140,7 @@ class FailoverLog(LaneLog):
             if spools is not None and not require_save:
                 self._shared.spools, self._shared.info = spools, log.session
                 if spools.is_offline and (failure := self._begin_spool()):
-                    warn(f"{failure}; this session is kept in memory and lost when it ends")
+                    warn(f"it cannot be kept there ({failure}): this session is kept in memory and lost when it ends")
 
     @property
     def lane(self) -> int:
