@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import re
+from hashlib import sha256
+from urllib.parse import parse_qsl, unquote
 
 _ADDRESS = re.compile(r"(postgres(?:ql)?://)(?:([^\s:@/?\"']*)(?::[^\s\"']*)?@)?([^\s?\"']*)(?:\?[^\s\"']*)?")
 _NO_PORT = re.compile(r":(?!\d+(?:[/,]|$))[^/,]*")
 """Text in place of a port, which may be a password."""
 _LEAST = 4
 """Least characters of a part of a password that is replaced in other text."""
+
+_NAMED = {
+    "host": "PGHOST",
+    "hostaddr": "PGHOSTADDR",
+    "port": "PGPORT",
+    "dbname": "PGDATABASE",
+    "user": "PGUSER",
+    "service": "PGSERVICE",
+    "options": "PGOPTIONS",
+}
+"""What tells databases and roles apart: option of a URL to the variable that libpq reads if it is missing."""
+
+
+def hash_address(url: str) -> str:
+    """Return a hash of the database and the role that a URL means in this environment; the password is left out."""
+    place, _, options = url.partition("://")[2].partition("?")
+    place, _, dbname = place.partition("/")
+    role, _, hosts = place.rpartition("@")
+    pairs = [one.rpartition(":") if re.search(r":\d*$", one) else (one, "", "") for one in hosts.split(",")]
+    named = {"user": role.partition(":")[0], "dbname": dbname}
+    named |= {"host": ",".join(one[0] for one in pairs), "port": ",".join(one[2] for one in pairs).strip(",")}
+    given = {name: unquote(value) for name, value in named.items()} | dict(parse_qsl(options))
+    found = {name: given.get(name) or os.environ.get(variable, "") for name, variable in _NAMED.items()}
+    found["port"] = found["port"] or "5432"
+    found["user"] = found["user"] or f"uid {os.geteuid()}"
+    return sha256(repr(sorted(found.items())).encode()).hexdigest()[:32]
 
 
 def hide_password(text: str, url: str = "") -> str:

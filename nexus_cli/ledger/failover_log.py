@@ -98,6 +98,8 @@ class _Failover:
     """The session as it was opened, if there may be a journal."""
     spool: Spool | None = None
     """The journal, while the server cannot be reached."""
+    is_failing: bool = False
+    """True if the journal could not be written, or was refused by the server; the person was told."""
     lanes: dict[int, int] = field(default_factory=dict)
     """Lanes on the server of those that were opened in memory."""
     next_try: float = 0.0
@@ -137,8 +139,8 @@ class FailoverLog(LaneLog):
             self._shared.drops, self._shared.epochs = log.last_drop(), log.next_epoch()
             if spools is not None and not require_save:
                 self._shared.spools, self._shared.info = spools, log.session
-                if spools.is_offline:
-                    self._begin_spool()
+                if spools.is_offline and (failure := self._begin_spool()):
+                    warn(f"it cannot be kept there ({failure}): this session is kept in memory and lost when it ends")
 
     @property
     def lane(self) -> int:
@@ -167,8 +169,8 @@ class FailoverLog(LaneLog):
 
     @property
     def is_spooling(self) -> bool:
-        """True while the journal has what the server lacks."""
-        return self._shared.spool is not None
+        """True while the journal has what the server lacks and can be written back, as far as is known."""
+        return self._shared.spool is not None and not self._shared.is_failing
 
     def close(self) -> None:
         """Write the journal back if the server answers, and close the database in memory, if there is one."""
@@ -268,8 +270,13 @@ class FailoverLog(LaneLog):
         try:
             shared.spool.add(self.lane, name, values, made)
         except OSError as error:
-            self._end_spool()  # what it has can still be written back
-            self._warn(f"{error.strerror or error}; what follows is kept in memory and lost when the session ends")
+            lost = "when it ends" if shared.memory is None else "if it ends before the server answers"
+            self._warn_of_spool(f"{error.strerror or error}; what follows continues in memory and is lost {lost}")
+
+    def _warn_of_spool(self, line: str) -> None:
+        if not self._shared.is_failing:
+            self._shared.is_failing = True
+            self._warn(line)
 
     # The failure
 
@@ -314,12 +321,16 @@ class FailoverLog(LaneLog):
             where = "in memory and is lost when it ends" if kept is None else f"in {kept.path} until the server answers"
             self._warn(f"{problem.message}; {what} continues {where}")
 
-    def _begin_spool(self) -> None:
+    def _begin_spool(self) -> str:
+        """Begin the journal if the session can have one; return why it cannot be made, or ""."""
         shared = self._shared
         if shared.spools is not None and shared.info is not None:
-            with suppress(OSError):
+            try:
                 shared.spool = shared.spools.open(shared.info)
-                shared.next_try = time.monotonic() + RETRY_SECONDS
+            except OSError as error:
+                return error.strerror or str(error)
+            shared.next_try = time.monotonic() + RETRY_SECONDS
+        return ""
 
     def _end_spool(self) -> None:
         if self._shared.spools is not None:
@@ -327,7 +338,7 @@ class FailoverLog(LaneLog):
         self._shared.spool = None
 
     def _return_to_server(self) -> None:
-        """Write the journal back and continue on the server; nothing changes if that fails."""
+        """Write the journal back and continue on the server; if that fails, continue, and warn of a refusal."""
         shared = self._shared
         with shared.lock:
             if shared.spools is None or shared.spool is None or shared.memory is None:
@@ -335,11 +346,14 @@ class FailoverLog(LaneLog):
             begun = time.monotonic()
             try:
                 found = shared.spools.write_back(self._database, self.session_id)
-            except (NexusError, ValueError, OSError):
+            except (NexusError, ValueError, OSError) as error:
                 took = time.monotonic() - begun
+                if not isinstance(error, NexusError) or not self._database.is_outage(error):
+                    why, path = getattr(error, "message", str(error)), shared.spool.path
+                    self._warn_of_spool(f"{why}; what follows continues in {path} and cannot be written back")
                 shared.next_try = time.monotonic() + max(RETRY_SECONDS, _PATIENCE * took)
                 return
-            shared.spool = None
+            shared.spool, shared.is_failing = None, False
             shared.lanes |= found
             shared.memory.close()
             shared.memory, shared.has_past = None, True

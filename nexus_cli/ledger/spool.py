@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nexus_cli.config.database_url import hash_address
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import shown_place
 from nexus_cli.config.paths import places, private_dir
@@ -39,6 +40,13 @@ SPOOLED = "spooled"
 _TYPES = {
     one.__name__: one for one in (Calibration, Drop, Entry, Epoch, FixedValues, Manifest, Memo, Usage, WindowItem)
 }
+_VERSION = 1
+"""Of the journals that this version makes."""
+_CALLS = (
+    *("append", "begin_epoch", "next_drop", "note", "open_lane", "record_drop", "record_memo", "record_reply"),
+    *("record_request", "record_start"),
+)
+"""The methods of `LaneLog` that a journal may call."""
 
 
 def spool_folder() -> Path:
@@ -64,8 +72,9 @@ class SpoolPlace:
 
     def write_back(self, db: Database, session: str) -> dict[int, int]:
         """Write the journal of a session back and remove it; return and raise as `write_back`."""
-        found = write_back(db, self.made[session].path)
-        self.close(session, remove=True)
+        found = write_back(db, self.made[session].path, self.made[session].unwritten)
+        with suppress(OSError):  # the next command finds that it was written back
+            self.close(session, remove=True)
         return found
 
     def close(self, session: str, *, remove: bool = False) -> None:
@@ -80,7 +89,10 @@ class Spool:
     def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
         self._lock = lock
+        self.unwritten: list[bytes] = []
+        """Lines that could not be written yet."""
         self._is_empty = True
+        self._size = 0
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     @classmethod
@@ -90,20 +102,28 @@ class Spool:
         lock = FileLock.take(path.with_suffix(".lock"))
         assert lock is not None, "its name is new"
         made = cls(path, lock)
-        made._append({"version": 1, "ledger": shown_place(url), "session": asdict(info)})
+        head = {"version": _VERSION, "ledger": shown_place(url), "place": hash_address(url), "session": asdict(info)}
+        made._append(head)
         return made
 
     def add(self, lane: int, name: str, values: tuple[Any, ...], result: Any) -> None:
-        """Append the call of a method of `LaneLog`, with its result if that is a name or a lane; raise `OSError`."""
+        """Append the call of a method of `LaneLog`, with its result if that is a name or a lane.
+
+        Raises `OSError` if that fails; then the next call tries again, and meanwhile the line is in `unwritten`.
+        """
         at = format_utc(local_now())
         result = result if isinstance(result, int | str) else None
-        self._append({"lane": lane, "call": name, "values": _pack(values), "result": result, "at": at})
         self._is_empty = False
+        self._append({"lane": lane, "call": name, "values": _pack(values), "result": result, "at": at})
 
     def _append(self, value: Mapping[str, Any]) -> None:
-        data = json.dumps(value).encode() + b"\n"
-        while data:
-            data = data[os.write(self._file, data) :]
+        self.unwritten.append(json.dumps(value).encode() + b"\n")
+        while self.unwritten:
+            os.ftruncate(self._file, self._size)  # a failed write may have left a part of the line
+            data = self.unwritten[0]
+            while data:
+                data = data[os.write(self._file, data) :]
+            self._size += len(self.unwritten.pop(0))
         os.fsync(self._file)
 
     def close(self, *, remove: bool = False) -> None:
@@ -164,14 +184,18 @@ class _Replay(LaneLog):
         return name == "record_drop" and any(one.id == values[0].id for one in self.drops())
 
 
-def write_back(db: Database, path: Path) -> dict[int, int]:
-    """Write a journal back in one transaction; return the lanes of the server for those that it names otherwise.
+def write_back(db: Database, path: Path, unwritten: Sequence[bytes] = ()) -> dict[int, int]:
+    """Write a journal, and its lines that are not in the file, back in one transaction; return the lanes of the server
+    for those that it names otherwise.
 
-    Raises `NexusError("ledger", ...)` if the server cannot be reached or the session was continued elsewhere, and
-    `ValueError` or `OSError` for a file that is no journal; then nothing was written.
+    Raises `NexusError("ledger", ...)` if the server cannot be reached or the session was continued elsewhere, `OSError`
+    if the file cannot be read, and any error of Python for one that is no journal; then nothing was written.
     """
-    head, *lines = _read_lines(path)
+    lines = [*_read_lines(path), *map(json.loads, unwritten)]
+    head = lines.pop(0)
     info = SessionInfo(**head["session"])
+    if not path.name.startswith(f"{info.id}-"):
+        raise ValueError("it is of another session")
     with db.write():
         row = db.one("SELECT main FROM sessions WHERE id = ?", info.id)
         main = int(row[0]) if row else _create_session(db, info)
@@ -181,17 +205,23 @@ def write_back(db: Database, path: Path) -> dict[int, int]:
         for memo in log.memos(SPOOLED, own=True):
             if memo.value["id"] == path.stem:
                 done, found = memo.value["lines"], dict(memo.value["lanes"])
-        if done == len(lines):
+        if done >= len(lines):
             return found
+        of_session = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"
+        own = {row[0] for row in db.all(of_session, info.id)}
         for number, line in enumerate(lines[done:], done):
             at = datetime.fromisoformat(line["at"])
-            log = _Replay(db, info.id, found.get(line["lane"], line["lane"]), partial(_same, at))
+            lane = found.get(line["lane"], line["lane"])
+            log = _Replay(db, info.id, lane, partial(_same, at))
             name, values, result = line["call"], _unpack(line["values"]), line["result"]
+            if lane not in own or name not in _CALLS:
+                raise ValueError(f"line {number + 2} is no record of it")
             if number == 0 and log.has(name, values, result):
                 continue
             made = getattr(log, name)(*values)
             if isinstance(made, LaneLog):
                 found[result] = made.lane
+                own.add(made.lane)
             elif isinstance(made, str) and made != result:
                 raise NexusError("ledger", f"session {info.id}", "another process continued it", "See nexus drops")
         written = {"id": path.stem, "lines": len(lines), "lanes": list(found.items())}
@@ -246,7 +276,10 @@ def _write_back_one(db: Database, url: str, path: Path, told: list[str]) -> bool
         if len(begun) < 2:
             path.unlink()  # killed before its first call
             return False
-        if begun[0]["ledger"] != shown_place(url):
+        if begun[0].get("place", begun[0]["ledger"]) not in (hash_address(url), shown_place(url)):
+            return False  # older ones have no `place`
+        if begun[0]["version"] > _VERSION:
+            told.append(f"session {session} of an outage was kept by a newer nexus: upgrade to write it back")
             return False
         if not db.lock_session(session):
             return False  # open elsewhere: its process may still end
@@ -254,7 +287,9 @@ def _write_back_one(db: Database, url: str, path: Path, told: list[str]) -> bool
             write_back(db, path)
         finally:
             db.unlock_session(session)
-    except (NexusError, ValueError, KeyError, TypeError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # whatever a bad line leads to
         if isinstance(error, NexusError) and db.is_outage(error):
             return False
         aside = path.rename(path.with_suffix(".refused"))

@@ -4,6 +4,7 @@ once, and every law holds over it."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import shutil
@@ -12,7 +13,8 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,8 @@ Model = Callable[[Any], dict[str, Any]]
 def url(postgres: Server) -> Iterator[str]:
     made = postgres.new_database()
     yield made
+    if postgres.process.poll() is not None:
+        postgres.start()
     postgres.drop(made)
 
 
@@ -223,6 +227,95 @@ def test_the_journal_of_another_ledger_stays(place: Path, url: str, postgres: Se
         Ledger.open(other).close()
         postgres.drop(other)
         check_all_is_there(around, the_session())
+
+
+def test_a_journal_that_cannot_be_made_is_told(place: Path, url: str, postgres: Server) -> None:
+    with world(place, four_steps({}), ledger_url=url) as around:
+        spool_folder().parent.mkdir(parents=True)
+        spool_folder().write_text("no folder")
+        postgres.stop()
+        try:
+            done = ask(around)
+        finally:
+            postgres.start()
+        assert done.returncode == 0 and "kept in memory and lost when it ends" in done.stderr, done.stderr
+
+
+def say_in_turn(around: World, before: Mapping[str, Callable[[str], object]]) -> tuple[str, list[str], list[bool]]:
+    """One session that is told `one` to `four`, with something done before some; its id, the notices of a journal, and
+    whether it called itself saved after each."""
+
+    async def live() -> tuple[str, list[str], list[bool]]:
+        session, told, saved = around.open(), list[str](), list[bool]()
+        for words in ("one", "two", "three", "four"):
+            before.get(words, bool)(session.id)
+            events = await say(session, words)
+            assert outcome(events).ok
+            told += [one.text for one in events if isinstance(one, Notice) and " continues in " in one.text]
+            saved.append(session.saved)
+        await session.aclose()
+        return session.id, told, saved
+
+    return asyncio.run(live())
+
+
+def test_a_session_that_another_process_continued_in_an_outage_says_so(place: Path, url: str, postgres: Server) -> None:
+    def continue_elsewhere(session: str) -> None:
+        postgres.start()
+        other = Ledger.open(url)
+        assert other.lock(session)
+        log = other.log(session)
+        log.append(replace(log.read(1, 1)[0], id=log.last_id() + 1))
+        other.close()
+
+    with world(place, lambda body: {"text": "answer"}, ledger_url=url) as around:
+        before = {"two": lambda session: postgres.stop(), "three": continue_elsewhere}
+        name, told, saved = say_in_turn(around, before)
+        assert saved == [True, True, False, False]
+        away, refused = told
+        assert "until the server answers" in away and "cannot be written back" in refused
+        ledger = Ledger.open(url)
+        assert "cannot be written back" in ledger.notices[0]
+        (aside,) = spool_folder().glob("*.refused")
+        assert all(words in aside.read_text() for words in ("two", "three", "four")), "all of it was kept"
+        assert name in aside.name
+        ledger.close()
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_what_a_full_disk_kept_out_of_the_journal_is_written_back_from_memory(
+    room: bool, place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `room`, there is some again before the server answers, and the process ends before."""
+    real = os.write
+
+    def write(file: int, data: bytes) -> int:
+        if b'"call"' in data[:40]:
+            real(file, data[:10])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(file, data)
+
+    def fill(session: str) -> None:
+        monkeypatch.setattr(os, "write", write)
+
+    def go_on(session: str) -> None:
+        if room:
+            monkeypatch.setattr(os, "write", real)
+        else:
+            postgres.start()
+
+    with world(place, lambda body: {"text": "answer"}, ledger_url=url) as around:
+        before = {"two": lambda session: postgres.stop(), "three": fill, "four": go_on}
+        name, told, saved = say_in_turn(around, before)
+        assert saved == [True, True, False, not room] and len(told) == 2 and "No space left" in told[1]
+        if room:
+            postgres.start()
+        ledger = Ledger.open(url)
+        words = [entry.message.content for entry in ledger.log(name).read(1, 99)]
+        assert words == ["one", "answer", "two", "answer", "three", "answer", "four", "answer"]
+        assert_laws(ledger, name, around.server.requests)
+        assert not list(spool_folder().glob("*"))
+        ledger.close()
 
 
 @pytest.mark.parametrize("offline", [True, False])
