@@ -23,7 +23,7 @@ from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_folder
-from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed
+from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed, list_names
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
 from nexus_cli.worktrees.own_repository import create_branch, create_repository, is_closed, repository_git
 from nexus_cli.worktrees.snapshot_store import SnapshotStore, split_present
@@ -253,19 +253,14 @@ def _describe_left_out(source: SourceProject, files: ProjectFiles) -> list[str]:
     """Return lines for a person about the parts of the project that its worktree lacks."""
     lines = []
     if files.submodules:
-        lines.append(f"submodules are empty in the worktree: {_names(files.submodules)}")
+        lines.append(f"submodules are empty in the worktree: {list_names([*map(os.fsdecode, files.submodules)])}")
     if files.nested:
-        lines.append(f"repositories inside the project are not carried over: {_names(files.nested)}")
+        nested = list_names([*map(os.fsdecode, files.nested)])
+        lines.append(f"repositories inside the project are not carried over: {nested}")
     work = next((what for name, what in _OPEN_WORK.items() if os.path.lexists(source.git_dir / name)), "")
     if work:
         lines.append(f"a {work} is under way in the project: its files are carried over as they are, the {work} is not")
     return lines
-
-
-def _names(paths: Iterable[bytes], most: int = 3) -> str:
-    names = [os.fsdecode(path) for path in paths]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def prepare_record(folder: Path, name: str, source: SourceProject) -> WorktreeRecord:
