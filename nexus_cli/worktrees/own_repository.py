@@ -173,7 +173,7 @@ def publish_branch(record: WorktreeRecord, program: str, *, everything: bool = F
     """
     if not has_own_repository(record):
         is_own = (record.home / REFERENCES).exists()
-        return "its repository was replaced, or links lead out of it: its commits stay there" if is_own else ""
+        return "its repository is gone, or links lead out of it: its commits are not published" if is_own else ""
     own, main = own_repository_git(record, program), repository_git(record, program)
     tip = own.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
     head = own.try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")[1].decode().strip()
@@ -226,7 +226,9 @@ def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> 
         old, _, checked_out = place.partition(" ")
         if not old:
             continue
-        if not (record.home / REFERENCES).exists():  # a linked worktree, of an earlier version, committed to it
+        if (
+            record.base and not (record.home / REFERENCES).exists()
+        ):  # a linked worktree, of an earlier version, committed to it
             tip = record.start if only_empty else old
         is_ours = old in (record.start, tip) and not checked_out and not (only_empty and old != record.start)
         if not is_ours or git.try_run("update-ref", "-d", f"refs/heads/{branch}", old)[0]:

@@ -366,9 +366,12 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
     with suppress(GitError, NexusError, OSError):
         program = find_git(record.source)
         told = publish_branch(record, program, everything=True)
-        tip = read_published(record).popitem()[1]
-        found = {"": tip} if tip != record.start else {}
-        found |= list_own_references(record, program) if has_own_repository(record) else {}
+        if has_own_repository(record):
+            tip, found = read_published(record).popitem()[1], list_own_references(record, program)
+        else:
+            branch = f"refs/heads/{record.branch}"
+            tip = repository_git(record, program).line("for-each-ref", "--format=%(objectname)", branch)
+        found = {"": tip, **found} if tip not in ("", record.start) else found
     kept = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
     lines = [told, _tell_kept(kept) if kept else "", f"its commits were {', '.join(commits)}" if commits else ""]
