@@ -8,6 +8,9 @@ from pathlib import Path
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import SandboxSettings
+from nexus_cli.core.errors import NexusError
+from nexus_cli.rules.denied_files import find_denied_files
+from nexus_cli.rules.rule_set import read_rules
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.probe import find_backend
@@ -16,6 +19,7 @@ from nexus_cli.sandbox.sandbox_environment import sandbox_environment
 from nexus_cli.text.cells import one_line
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.process import run_process
+from nexus_cli.tools.registry import discover_tools
 from nexus_cli.worktrees.worktrees import WorktreeStay, enter_worktree
 
 SETUP_SECONDS = 600.0
@@ -31,15 +35,16 @@ def enter_prepared(project: Path, name: str) -> WorktreeStay:
     if stay.is_new:
         settings = load_settings_in(project, places(), defaults_dir(), os.environ).settings
         if command := settings.worktree.setup.strip():
-            why = _run_setup(command, stay.record.folder, settings.sandbox)
-            stay.notices.append(
-                f"worktree.setup failed: {command}: {why}" if why else f"worktree.setup has run: {command}"
-            )
+            why, shown = _run_setup(command, stay.record.folder, settings.sandbox), one_line(command)
+            stay.notices.append(f"worktree.setup failed: {shown}: {why}" if why else f"worktree.setup has run: {shown}")
     return stay
 
 
 def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
-    """Run a command in the sandbox, without network; return the reason of a failure, "" for success."""
+    """Run a command in the sandbox, without network; return the reason of a failure, "" for success.
+
+    Files that a deny rule for reading names are hidden from it.
+    """
     own = places()
     probe = find_backend(settings.backend, own=own, project=folder)
     if probe.backend is Backend.NONE:
@@ -47,7 +52,10 @@ def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
     try:
         temp = TempFolder(own)
         try:
-            profile = make_profile("write", project=folder, cwd=folder, own=own, temp=temp.path, write=settings.write)
+            denied = find_denied_files(read_rules(own, folder, discover_tools()), folder, folder).paths
+            profile = make_profile(
+                "write", project=folder, cwd=folder, own=own, temp=temp.path, write=settings.write, denied=denied
+            )
             confinement = Confinement(profile, probe)
             env, _ = sandbox_environment(profile, os.environ, settings.env_pass)
             done = run_process(
@@ -61,6 +69,8 @@ def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
             confinement.close()
         finally:
             temp.close()
+    except NexusError as error:  # the rules cannot be read
+        return str(error)
     except OSError as error:
         return error.strerror or str(error)
     if done.timed_out:

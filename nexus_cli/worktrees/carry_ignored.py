@@ -8,18 +8,20 @@ environment and the project; in the copy they name those of the worktree.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.elide import plural
-from nexus_cli.core.real_files import open_at, open_folder, read_beginning
+from nexus_cli.core.real_files import open_at, open_folder, open_listable, read_beginning
+from nexus_cli.text.cells import one_line
 from nexus_cli.worktrees.git_commands import Git
 
 USUAL = ("node_modules/", ".venv/", "venv/", "*.egg-info/", ".env", ".env.*")
@@ -34,6 +36,7 @@ _MOST_PATTERNS = 64 * 1024
 _MOST_TEXT = 1 << 20
 """Most bytes of a script whose paths are changed."""
 _PIECE = 1 << 20
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
 _NAMING_PATHS = re.compile(r"bin/[^/]+|pyvenv\.cfg|lib/python[^/]*/site-packages/[^/]+\.(?:pth|py|egg-link)")
 """Files of a Python environment that name its folder or the project."""
 
@@ -72,7 +75,9 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
     """
     left = min(most_bytes, shutil.disk_usage(target).free // 2)
     stamps: dict[str, str] = {}
-    told, refused = [], []
+    told: list[str] = []
+    refused: list[str] = []
+    unread: list[str] = []
     for path in paths:
         name = path.rstrip("/")
         if os.path.lexists(target / name):
@@ -82,16 +87,24 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
             why = "too many files" if measured is None else f"{_megabytes(measured[1])}, more than is left"
             refused.append(f"{path} ({why})")
             continue
-        if not _copy_path(source, target, name):
+        if not _copy_path(source, target, name, unread):
             continue
         left -= measured[1]
         if (target / name / "pyvenv.cfg").is_file():
             _relocate_environment(target / name, source, target)
         stamps[path] = stamp_path(target / name)
         told.append(f"{path} ({plural(measured[0], 'file')}, {_megabytes(measured[1])})" if path != name else path)
-    notices = [f"copied, and not part of the changes: {', '.join(told)}"] if told else []
-    notices += [f"not copied: {one}; the limit is worktree.include_mb" for one in refused]
+    notices = [f"copied, and not part of the changes: {list_names(told)}"] if told else []
+    notices += [f"not copied: {list_names(refused)}; the limit is worktree.include_mb"] if refused else []
+    unread = [one.removeprefix(f"{source}{os.sep}") for one in unread]
+    notices += [f"not copied, for want of permission to read: {list_names(unread)}"] if unread else []
     return CarriedFiles(stamps, tuple(notices))
+
+
+def list_names(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names for one line of text, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(one_line, names[:most])) + more
 
 
 def read_carried(home: Path) -> dict[str, str]:
@@ -111,13 +124,14 @@ def drop_carried(paths: Iterable[bytes], carried: Collection[str]) -> list[bytes
 
 
 def stamp_path(path: Path) -> str:
-    """Return a text that changes with the content of a file or a folder: sizes and times of its files."""
-    total, newest, count = 0, 0, 0
+    """Return a text that changes with the content of a file or a folder: names, sizes, times and modes in it."""
+    lines = []
     for one in _list_below(path):
         about = one if isinstance(one, os.stat_result) else one.stat(follow_symlinks=False)
-        if not stat.S_ISDIR(about.st_mode):
-            total, newest, count = total + about.st_size, max(newest, about.st_mtime_ns), count + 1
-    return f"{count} {total} {newest}"
+        name = "" if isinstance(one, os.stat_result) else os.path.relpath(one.path, path)
+        is_folder = stat.S_ISDIR(about.st_mode)
+        lines.append(repr((name, about.st_mode, *(() if is_folder else (about.st_size, about.st_mtime_ns)))))
+    return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
 
 def _megabytes(size: int) -> str:
@@ -156,33 +170,45 @@ def _list_below(path: Path | str, depth: int = 0) -> Iterator[os.DirEntry[str] |
         return  # deleted meanwhile, or it cannot be read
 
 
-def _copy_path(source: Path, target: Path, name: str) -> bool:
-    """Copy one file or folder; return False if it is gone or no file. Raises `OSError` if it cannot be written."""
+def _copy_path(source: Path, target: Path, name: str, unread: list[str]) -> bool:
+    """Copy one file or folder; return False if it is gone or no file. Add what may not be read to `unread`.
+
+    Raises `OSError` if it cannot be written.
+    """
     parent, _, last = name.rpartition("/")
     (target / parent).mkdir(parents=True, exist_ok=True)
     relink = _relinker(source, target)
     try:
         with open_folder(source / parent) as folder:
-            _copy_entry(folder, last, str(target / name), f"{source}/{parent}".rstrip("/"), relink)
+            _copy_entry(folder, last, str(target / name), f"{source}/{parent}".rstrip("/"), relink, unread)
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
+        if error.errno not in _GONE:
             raise
     return os.path.lexists(target / name)
 
 
-def _copy_entry(folder: int, name: str, target: str, place: str, relink: Callable[[str, str], str]) -> None:
+def _copy_entry(
+    folder: int, name: str, target: str, place: str, relink: Callable[[str, str], str], unread: list[str]
+) -> None:
     about = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISLNK(about.st_mode):
         os.symlink(relink(place, os.readlink(name, dir_fd=folder)), target)
     elif stat.S_ISREG(about.st_mode):
-        copy_file(folder, name, target)
+        try:
+            copy_file(folder, name, target)
+        except PermissionError:
+            unread.append(f"{place}/{name}")
     elif stat.S_ISDIR(about.st_mode):
-        handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except PermissionError:
+            unread.append(f"{place}/{name}")
+            return
         try:
             os.mkdir(target, 0o700)
             for entry in os.listdir(handle):
                 with suppress(FileNotFoundError):
-                    _copy_entry(handle, entry, f"{target}/{entry}", f"{place}/{name}", relink)
+                    _copy_entry(handle, entry, f"{target}/{entry}", f"{place}/{name}", relink, unread)
             os.chmod(target, stat.S_IMODE(about.st_mode) | stat.S_IRWXU)
         finally:
             os.close(handle)
@@ -217,7 +243,7 @@ def _relinker(source: Path, target: Path) -> Callable[[str, str], str]:
 
     def relink(place: str, link: str) -> str:
         whole = os.path.normpath(os.path.join(place, link))
-        if whole.startswith(root):
+        if f"{whole}{os.sep}".startswith(root):
             return str(target / whole[len(root) :]) if os.path.isabs(link) else link
         return whole
 
@@ -225,18 +251,33 @@ def _relinker(source: Path, target: Path) -> Callable[[str, str], str]:
 
 
 def _relocate_environment(folder: Path, source: Path, target: Path) -> None:
-    """Replace the project's path by the worktree's in the scripts and path files of a copied Python environment."""
+    """Replace the project's path by the worktree's in the scripts and path files of a copied Python environment.
+
+    Only real files in real folders of the copy are changed: its links may lead anywhere.
+    """
     old = re.compile(re.escape(os.fsencode(source)) + rb"(?![\w.-])")
-    places = [folder, folder / "bin", *folder.glob("lib/python*/site-packages")]
-    files = [Path(entry.path) for place in places if place.is_dir() for entry in os.scandir(place)]
-    for path in files:
-        is_text = _NAMING_PATHS.fullmatch(path.relative_to(folder).as_posix()) and not path.is_symlink()
-        if not is_text or not path.is_file() or path.stat().st_size > _MOST_TEXT:
-            continue
-        data = path.read_bytes()
-        changed = old.sub(lambda _: os.fsencode(target), data)
-        if changed != data and b"\0" not in data:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            path.chmod(mode | stat.S_IWUSR)
-            path.write_bytes(changed)
-            path.chmod(mode)
+    libraries = (path.relative_to(folder).as_posix() for path in folder.glob("lib/python*/site-packages"))
+    for place in ("", "bin", *libraries):
+        with suppress(OSError), open_folder(folder / place) as handle, open_listable(handle) as listed:
+            for name in os.listdir(listed):
+                if _NAMING_PATHS.fullmatch(f"{place}/{name}".lstrip("/")):
+                    with suppress(OSError):
+                        _replace_text(handle, name, old, os.fsencode(target))
+
+
+def _replace_text(folder: int, name: str, old: re.Pattern[bytes], new: bytes) -> None:
+    """Replace `old` in a small text file of an open folder. Raises `OSError`, also for a link."""
+    with open(open_at(folder, name), "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_TEXT:
+            return
+        data = file.read()
+        changed = old.sub(lambda _: new, data)
+        if changed == data or b"\0" in data:
+            return
+        os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode) | stat.S_IWUSR)
+        try:
+            with open(os.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, dir_fd=folder), "wb") as written:
+                written.write(changed)
+        finally:
+            os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))

@@ -13,7 +13,12 @@ from nexus_cli.core.elide import plural
 from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
 from nexus_cli.worktrees.git_commands import Git, GitError
 from nexus_cli.worktrees.make_worktree import STAGED, ProjectFiles, find_git, list_files
-from nexus_cli.worktrees.own_repository import OWN_REFERENCES, has_own_repository, list_own_references
+from nexus_cli.worktrees.own_repository import (
+    OWN_REFERENCES,
+    has_own_repository,
+    list_own_references,
+    own_repository_git,
+)
 from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
 
 CACHES = frozenset(
@@ -84,7 +89,9 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     kept += _find_special(record.folder)
     kept += [f"worktree {one.name}" for one in read_records(worktrees_of(record.folder))]
     if git is None or files is None:
-        return WorktreeState(tree, counts, 0, True, (*kept, "its link to the repository is broken"), False)
+        return WorktreeState(
+            tree, counts, 0, True, (*kept, "its link to the repository is broken, or leads elsewhere"), False
+        )
     kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
     kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
     kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
@@ -185,6 +192,8 @@ def _git_folder(record: WorktreeRecord) -> Path | None:
 
 def _git_of(record: WorktreeRecord) -> Git | None:
     """Return git in a worktree, None if the repository no longer lists it."""
+    if has_own_repository(record):
+        return own_repository_git(record, find_git(record.source))
     folder = _git_folder(record)
     if folder is None:
         return None

@@ -19,13 +19,13 @@ from nexus_cli.config.paths import defaults_dir, places, private_dir
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
-from nexus_cli.config.worktree_record import WorktreeRecord
+from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_folder
-from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed
+from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed, list_names
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
-from nexus_cli.worktrees.own_repository import create_branch, create_repository
+from nexus_cli.worktrees.own_repository import create_branch, create_repository, is_closed, repository_git
 from nexus_cli.worktrees.snapshot_store import SnapshotStore, split_present
 
 SUBMODULE = b"160000"
@@ -82,6 +82,8 @@ def read_source(root: Path) -> SourceProject:
     root = Path(os.path.realpath(root))
     if root.parent == root or str(root) == os.path.realpath(os.path.expanduser("~")):
         raise _refusal(f"{root} is your home folder or all of the disk", "Change to a project")
+    if find_worktree(root) is not None and (root / ".git").is_dir() and not is_closed(root / ".git"):
+        raise _refusal(f"links lead out of the repository {root}/.git", "Remove them")
     git = Git(find_git(root), root)
     facts = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--git-common-dir", "--git-dir")
     try:
@@ -146,7 +148,7 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     Raises `GitError` and `OSError` with the worktree half made.
     """
     files = list_files(source.git)
-    main = Git(source.git.program, source.root, {"GIT_DIR": str(source.repository)})
+    main = repository_git(record, source.git.program)
     record = create_branch(record, main)
     record.folder.mkdir()
     create_repository(record, main, source.git_dir, files.staged)
@@ -251,19 +253,14 @@ def _describe_left_out(source: SourceProject, files: ProjectFiles) -> list[str]:
     """Return lines for a person about the parts of the project that its worktree lacks."""
     lines = []
     if files.submodules:
-        lines.append(f"submodules are empty in the worktree: {_names(files.submodules)}")
+        lines.append(f"submodules are empty in the worktree: {list_names([*map(os.fsdecode, files.submodules)])}")
     if files.nested:
-        lines.append(f"repositories inside the project are not carried over: {_names(files.nested)}")
+        nested = list_names([*map(os.fsdecode, files.nested)])
+        lines.append(f"repositories inside the project are not carried over: {nested}")
     work = next((what for name, what in _OPEN_WORK.items() if os.path.lexists(source.git_dir / name)), "")
     if work:
         lines.append(f"a {work} is under way in the project: its files are carried over as they are, the {work} is not")
     return lines
-
-
-def _names(paths: Iterable[bytes], most: int = 3) -> str:
-    names = [os.fsdecode(path) for path in paths]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def prepare_record(folder: Path, name: str, source: SourceProject) -> WorktreeRecord:

@@ -2,33 +2,58 @@
 
 It borrows the objects of the project's repository, which nothing in the worktree writes to. The commits of its branch
 are published there: when a stay ends, and before the worktree is removed.
+
+Commands of a sandbox write the repository of a worktree. Once one may have run there, git only reads it, and only while
+no link leads out of it; the one file that is written, `packed-refs`, is replaced through a descriptor of its folder.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nexus_cli.config.worktree_record import WorktreeRecord
+from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
+from nexus_cli.core.real_files import open_at, open_folder
 from nexus_cli.worktrees.git_commands import Git, GitError
 from nexus_cli.worktrees.snapshot_store import quote_alternate
 
 REFERENCES, PUBLISHED = "references", "published"
-"""Files of a record folder: the references that the worktree got from the project's repository, and the commit of its
-branch that was published last."""
-OWN_REFERENCES = "refs/worktree/"
-_NOT_COPIED = ("refs/stash", OWN_REFERENCES, "refs/bisect/", "refs/rewritten/")
+"""Files of a record folder: the references that the worktree got from the project's repository, and the branches there
+to which its commits were published, each with the last one."""
+OWN_REFERENCES, HOLDS = "refs/worktree/", "refs/nexus/worktrees/"
+"""References of one worktree alone, and those in the project's repository that keep what worktrees borrow."""
+_NOT_COPIED = ("refs/stash", OWN_REFERENCES, "refs/nexus/", "refs/bisect/", "refs/rewritten/")
 _COPIED_FILES = ("shallow", "info/exclude", "info/attributes", "info/sparse-checkout")
+_READ_FOLDERS = frozenset({"objects", "refs", "logs", "info"})
+"""Folders of a repository that git of ours reads."""
 _BRANCHES = 100
 """Most names that are tried for the branch."""
 
 
-def hold_reference(record: WorktreeRecord) -> str:
-    """Return the reference in the project's repository that keeps the first commit; created with the branch."""
-    return f"{OWN_REFERENCES}nexus-{record.folder.parent.name}-{record.name}"
+def hold_prefix(record: WorktreeRecord) -> str:
+    """Return the beginning of the references in the project's repository that keep the objects a worktree borrows.
+
+    The first commit has one from the moment the branch exists. All are shared: a `gc` in any linked worktree sees them.
+    """
+    return f"{HOLDS}{record.folder.parent.name}/{record.name}/"
+
+
+def _hold_references(record: WorktreeRecord, git: Git, references: dict[bytes, bytes]) -> None:
+    """Keep the objects of references that a worktree is given, and those that it was given before. Raises
+    `GitError`."""
+    prefix = os.fsencode(hold_prefix(record))
+    merged = {*git.run("for-each-ref", "--format=%(objectname)", f"--merged={record.start}").splitlines()}
+    asked = b"".join(oid + b"\n" for oid in {*references.values()})
+    told = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).splitlines()
+    kinds = dict(line.split(b" ", 1) for line in told)
+    needed = [oid for oid, kind in kinds.items() if kind != b"missing" and (kind != b"commit" or oid not in merged)]
+    lines = (b"update %s%s %s\n" % (prefix, oid, oid) for oid in needed)
+    git.run("update-ref", "--stdin", stdin=b"".join(lines))
 
 
 def create_branch(record: WorktreeRecord, git: Git) -> WorktreeRecord:
@@ -41,7 +66,8 @@ def create_branch(record: WorktreeRecord, git: Git) -> WorktreeRecord:
     for branch in (plain, *(f"{plain}-{number}" for number in range(2, _BRANCHES))):
         record = replace(record, branch=branch)
         record.save()
-        lines = f"create refs/heads/{branch} {record.start}\nupdate {hold_reference(record)} {record.start}\n"
+        lines = f"create refs/heads/{branch} {record.start}\n"
+        lines += f"update {hold_prefix(record)}{record.start} {record.start}\n"
         status, _, errors = git.try_run("update-ref", "--stdin", stdin=lines.encode())
         if status == 0:
             return record
@@ -68,6 +94,7 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
     (own / "config").write_bytes(_configuration(record, git_dir))
     (own / "objects/info/alternates").write_bytes(os.fsencode(quote_alternate(record.repository / "objects")) + b"\n")
     references = _list_references(git, record)
+    _hold_references(record, git, references)
     (own / "packed-refs").write_bytes(b"".join(b"%s %s\n" % (oid, name) for name, oid in references.items()))
     (record.home / REFERENCES).write_bytes(_format(references))
     (own / "refs/heads" / record.branch).write_text(f"{record.start}\n")
@@ -81,14 +108,39 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
 
 
 def own_repository_git(record: WorktreeRecord, program: str) -> Git:
-    """Return git in the repository of a worktree."""
-    return Git(program, record.folder, {"GIT_DIR": str(record.folder / ".git"), "GIT_WORK_TREE": str(record.folder)})
+    """Return git in the repository of a worktree; no `commondir` file that a command left there is obeyed."""
+    own = str(record.folder / ".git")
+    return Git(program, record.folder, {"GIT_DIR": own, "GIT_COMMON_DIR": own, "GIT_WORK_TREE": str(record.folder)})
 
 
 def has_own_repository(record: WorktreeRecord) -> bool:
-    """True unless the worktree is a linked one, of an earlier version, or its repository was deleted or replaced."""
+    """True unless the worktree is a linked one, of an earlier version, or its repository was deleted or replaced, or
+    leads elsewhere."""
     own = record.folder / ".git"
-    return not own.is_symlink() and (own / "HEAD").is_file() and borrows_objects(own, record)
+    return is_closed(own) and (own / "HEAD").is_file() and borrows_objects(own, record)
+
+
+def is_closed(git_dir: Path) -> bool:
+    """True if git that reads or writes this folder stays in it: no link, pipe or `commondir`, except in `hooks`."""
+    waiting = [git_dir]
+    try:
+        while waiting and not git_dir.is_symlink():
+            place = waiting.pop()
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    is_top = place == git_dir
+                    if is_top and entry.name == "hooks":
+                        continue
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    if not is_folder and not entry.is_file(follow_symlinks=False):
+                        return False
+                    if is_top and entry.name == "commondir":
+                        return False
+                    if is_folder and (not is_top or entry.name in _READ_FOLDERS):
+                        waiting.append(Path(entry.path))
+    except OSError:
+        return False
+    return not git_dir.is_symlink()
 
 
 def borrows_objects(git_dir: Path, record: WorktreeRecord) -> bool:
@@ -101,22 +153,34 @@ def borrows_objects(git_dir: Path, record: WorktreeRecord) -> bool:
         return False
 
 
-def publish_branch(record: WorktreeRecord, program: str) -> None:
+def read_published(record: WorktreeRecord) -> dict[str, str]:
+    """Return the branches in the project's repository that have commits of a worktree, each with the one that nexus
+    put there last. The last branch is the current one."""
+    found = {record.branch: record.start} if record.branch else {}
+    with suppress(OSError):
+        for line in (record.home / PUBLISHED).read_text().splitlines():
+            tip, _, branch = line.partition(" ")
+            found[branch] = tip
+    return found
+
+
+def publish_branch(record: WorktreeRecord, program: str, *, everything: bool = False) -> str:
     """Copy the commits of a worktree to the project's repository, and move the worktree's branch there.
 
-    The branch stays where it is if somebody else moved, deleted or checked it out. Raises `GitError` and `OSError`.
+    A branch that somebody else moved, deleted or checked out stays as it is: the commits get another one, of which a
+    line is returned, else "". With `everything` also copy the objects of its other references, without references
+    there. Raises `GitError` and `OSError`.
     """
     if not has_own_repository(record):
-        return
-    own, main = own_repository_git(record, program), _repository(record, program)
-    name = f"refs/heads/{record.branch}"
-    tip = own.line("for-each-ref", "--format=%(objectname)", name)
+        is_own = (record.home / REFERENCES).exists()
+        return "its repository is gone, or links lead out of it: its commits are not published" if is_own else ""
+    own, main = own_repository_git(record, program), repository_git(record, program)
+    tip = own.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
     head = own.try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")[1].decode().strip()
-    try:
-        published = (record.home / PUBLISHED).read_text()
-    except OSError:
-        published = record.start
-    new = {one for one in (tip, head) if one not in ("", record.start, published)}
+    published = read_published(record)
+    branch, last = list(published.items())[-1]
+    others = list_own_references(record, program).values() if everything else ()
+    new = {one for one in (tip, head, *others) if one not in ("", record.start, last)}
     if new:
         objects = quote_alternate(record.folder / ".git/objects", always=True)
         lent = replace(main, variables={**main.variables, "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects})
@@ -124,27 +188,93 @@ def publish_branch(record: WorktreeRecord, program: str) -> None:
         main.run(
             "index-pack", "--stdin", stdin=lent.run("pack-objects", "-q", "--revs", "--stdout", stdin=wanted.encode())
         )
-    place = main.line("for-each-ref", "--format=%(objectname) %(worktreepath)", name)
-    if tip and place == f"{published} ":
-        main.run("update-ref", "-m", "nexus: work in the worktree", name, tip, published)
-        (record.home / PUBLISHED).write_text(tip)
+    if tip in ("", last):
+        return ""
+    place = main.line("for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}")
+    old, _, checked_out = place.partition(" ")
+    # A process that was killed before it noted what it published leaves the branch behind the commits.
+    is_behind = old == last or (bool(old) and main.try_run("merge-base", "--is-ancestor", old, tip)[0] == 0)
+    if is_behind and not checked_out:
+        main.run("update-ref", "-m", "nexus: work in the worktree", f"refs/heads/{branch}", tip, old)
+        _save_published(record, {**published, branch: tip})
+        return ""
+    for number in range(2, _BRANCHES):
+        other = f"{record.branch}-{number}"
+        if main.try_run("update-ref", f"refs/heads/{other}", tip, "0" * len(tip))[0] == 0:
+            _save_published(record, {**published, other: tip})
+            return f"branch {branch} is not as nexus left it, or is checked out: the commits are on {other}"
+    raise GitError(f"too many branches begin with {record.branch}")
+
+
+def _save_published(record: WorktreeRecord, published: dict[str, str]) -> None:
+    lines = "".join(f"{tip} {branch}\n" for branch, tip in published.items())
+    replace_private_file(record.home / PUBLISHED, lines.encode())
+
+
+def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> list[str]:
+    """Delete the references of a worktree in its project's repository, in which `git` runs. Return the branches that
+    stay.
+
+    A branch stays if somebody moved it or checked it out; with `only_empty`, also if it has a commit. Raises
+    `GitError`.
+    """
+    holds = git.line("for-each-ref", "--format=%(refname)", hold_prefix(record)).splitlines()
+    stay = []
+    # Without a hold, a making that was killed has not created the branch.
+    for branch, tip in read_published(record).items() if record.base or holds else ():
+        place = git.line("for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}")
+        old, _, checked_out = place.partition(" ")
+        if not old:
+            continue
+        if (
+            record.base and not (record.home / REFERENCES).exists()
+        ):  # a linked worktree, of an earlier version, committed to it
+            tip = record.start if only_empty else old
+        is_ours = old in (record.start, tip) and not checked_out and not (only_empty and old != record.start)
+        if not is_ours or git.try_run("update-ref", "-d", f"refs/heads/{branch}", old)[0]:
+            stay.append(branch)
+    git.run("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in holds).encode())
+    return stay
 
 
 def refresh_references(record: WorktreeRecord, program: str) -> None:
     """Bring references that the project's repository has moved to the worktree, except those that the worktree moved.
 
-    Raises `GitError` and `OSError`.
+    They go to `packed-refs`, and a reference of the worktree's own wins over that file. Raises `GitError` and
+    `OSError`, also while a command holds the lock of that file.
     """
     if not has_own_repository(record):
         return
-    own = own_repository_git(record, program)
-    before, now = read_references(record), _list_references(_repository(record, program), record)
+    main = repository_git(record, program)
+    before, now = read_references(record), _list_references(main, record)
     if before == now:
         return
-    mine = _list_references(own, record)
-    moved = [(name, oid) for name, oid in now.items() if mine.get(name) == before.get(name) != oid]
-    own.try_run("update-ref", "--stdin", stdin=b"".join(b"update %s %s\n" % one for one in moved))
-    (record.home / REFERENCES).write_bytes(_format(now))
+    _hold_references(record, main, now)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open_folder(record.folder / ".git") as folder:
+        descriptor = os.open("packed-refs.lock", flags, 0o644, dir_fd=folder)  # as git locks it
+        try:
+            with open(descriptor, "wb") as file:
+                packed = _read_packed(folder)
+                packed |= {name: oid for name, oid in now.items() if packed.get(name) == before.get(name)}
+                file.write(_format(packed))
+            os.replace("packed-refs.lock", "packed-refs", src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink("packed-refs.lock", dir_fd=folder)
+            raise
+    replace_private_file(record.home / REFERENCES, _format(now))
+
+
+def _read_packed(folder: int) -> dict[bytes, bytes]:
+    """Return the packed references of an open git folder; lines that peel tags are left out."""
+    try:
+        with open(open_at(folder, "packed-refs"), "rb") as file:
+            lines = file.read().splitlines() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else []
+    except FileNotFoundError:
+        return {}
+    pairs = (line.partition(b" ") for line in lines if not line.startswith((b"#", b"^")))
+    return {name: oid for oid, _, name in pairs}
 
 
 def read_references(record: WorktreeRecord) -> dict[bytes, bytes]:
@@ -155,20 +285,31 @@ def read_references(record: WorktreeRecord) -> dict[bytes, bytes]:
     return {}
 
 
-def list_own_references(record: WorktreeRecord, program: str) -> list[str]:
-    """Return the references that were created or moved in a worktree, its branch apart: branches, tags, the stash."""
+def list_own_references(record: WorktreeRecord, program: str) -> dict[str, str]:
+    """Return the references that were created or moved in a worktree, its branch apart, with their objects: branches,
+    tags, the stash."""
     own, got = own_repository_git(record, program), read_references(record)
     found = (line.split(b" ", 1) for line in own.run("for-each-ref", "--format=%(objectname) %(refname)").splitlines())
     mine = f"refs/heads/{record.branch}".encode()
-    return [
-        os.fsdecode(name)
+    return {
+        os.fsdecode(name): oid.decode()
         for oid, name in found
-        if got.get(name) != oid and name != mine and not name.startswith((b"refs/remotes/", b"refs/worktree/nexus-"))
-    ]
+        if got.get(name) != oid and name != mine and not name.startswith((b"refs/remotes/", HOLDS.encode()))
+    }
 
 
-def _repository(record: WorktreeRecord, program: str) -> Git:
-    return Git(program, record.repository, {"GIT_DIR": str(record.repository)})
+def repository_git(record: WorktreeRecord, program: str) -> Git:
+    """Return git in the repository of a worktree's project.
+
+    Raises `GitError` if that is the repository of another worktree and a command made it lead elsewhere.
+    """
+    place = record.repository
+    variables = {"GIT_DIR": str(place)}
+    if find_worktree(place) is not None:
+        variables["GIT_COMMON_DIR"] = str(place)
+        if not is_closed(place):
+            raise GitError(f"links lead out of the repository {place}")
+    return Git(program, place if place.is_dir() else record.home, variables)
 
 
 def _list_references(git: Git, record: WorktreeRecord) -> dict[bytes, bytes]:

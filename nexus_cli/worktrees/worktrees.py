@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +26,18 @@ from nexus_cli.config.worktree_record import (
 )
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.worktrees.carry_ignored import read_carried
-from nexus_cli.worktrees.git_commands import Git, GitError, failure
+from nexus_cli.worktrees.git_commands import GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
-from nexus_cli.worktrees.own_repository import hold_reference, publish_branch, refresh_references
+from nexus_cli.worktrees.own_repository import (
+    delete_references,
+    has_own_repository,
+    list_own_references,
+    publish_branch,
+    read_published,
+    refresh_references,
+    repository_git,
+)
 from nexus_cli.worktrees.snapshot_store import ChangeCounts
 
 if TYPE_CHECKING:
@@ -86,11 +94,11 @@ class WorktreeStay:
             return f"the folder of worktree {self.record.name} is gone: {self.record.folder}"
         state = inspect_worktree(record)
         if state.is_empty(record):
-            _delete(record, with_branch=True)
-            return ""
-        publish_branch(record, find_git(record.source))
+            kept = _delete(record, with_branch=True)
+            return f"removed the empty worktree {record.name}; {_tell_kept(kept)}" if kept else ""
+        told = publish_branch(record, find_git(record.source))
         name = record.name
-        what = f"worktree {record.folder}: {state.describe()}"
+        what = f"worktree {record.folder}: {state.describe()}{told and f'; {told}'}"
         if state.is_applied(record) and state.counts.files:
             return f"{what}; all of it is applied: nexus worktree remove {name}"
         return f"{what}. {self.review.format(name=name)}"
@@ -129,7 +137,7 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
             record = _find_whole(folder / name)
             found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
             if record is not None:
-                with suppress(GitError):
+                with suppress(GitError, OSError):
                     refresh_references(record, find_git(record.source))
             lock = FileLock.wait(found.lock, shared=True)
             (found.home / STAY).touch()
@@ -169,7 +177,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
         _discard(half.folder)
     if record is not None and record.base:
         kept = _delete(record, with_branch=False)
-        branch = f"; branch {kept} keeps its commits" if kept else ""
+        branch = f"; {_tell_kept(kept, 'has its published commits')}" if kept else ""
         notices.append(f"the folder of worktree {name} was deleted: it is created again{branch}")
     try:
         record, more = fill_worktree(prepare_record(folder, name, source), source)
@@ -342,7 +350,7 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
 def _remove(record: WorktreeRecord, force: bool) -> str:
     if not record.folder.is_dir():
         kept = _delete(record, with_branch=False)
-        return f"branch {kept} keeps its commits" if kept else ""
+        return _tell_kept(kept, "has its published commits") if kept else ""
     if not force:
         try:
             state = inspect_worktree(record)
@@ -353,14 +361,21 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         if why:
             hint = f"nexus worktree apply {record.name} brings its changes over, remove --force deletes them"
             raise NexusError("usage", f"kept worktree {record.name}", why, hint)
-    tip = ""
+    found: dict[str, str] = {}
+    told = ""
     with suppress(GitError, NexusError, OSError):
-        publish_branch(record, find_git(record.source))
-        tip = _repository_git(record).line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
+        program = find_git(record.source)
+        told = publish_branch(record, program, everything=True)
+        if has_own_repository(record):
+            tip, found = read_published(record).popitem()[1], list_own_references(record, program)
+        else:
+            branch = f"refs/heads/{record.branch}"
+            tip = repository_git(record, program).line("for-each-ref", "--format=%(objectname)", branch)
+        found = {"": tip, **found} if tip not in ("", record.start) else found
     kept = _delete(record, with_branch=True)
-    if kept:
-        return f"kept branch {kept}: git did not delete it"
-    return f"its commits were {tip[:12]}" if tip not in ("", record.start) else ""
+    commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
+    lines = [told, _tell_kept(kept) if kept else "", f"its commits were {', '.join(commits)}" if commits else ""]
+    return "; ".join(filter(None, lines))
 
 
 def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
@@ -376,35 +391,28 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     return ""
 
 
-def _repository_git(record: WorktreeRecord) -> Git:
-    cwd = record.repository if record.repository.is_dir() else record.home
-    return Git(find_git(record.source), cwd, {"GIT_DIR": str(record.repository)})
+def _tell_kept(branches: Sequence[str], why: str = "was moved or is checked out") -> str:
+    return f"kept branch {', '.join(branches)}, which {why}"
 
 
-def _delete(record: WorktreeRecord, *, with_branch: bool) -> str:
+def _delete(record: WorktreeRecord, *, with_branch: bool) -> list[str]:
     """Delete folder, entry and record of a worktree, and its branch; without `with_branch` only a branch without
     commits.
 
-    Return the branch if it stays. The folder is removed in one step: others who work there would take a missing file
+    Return the branches that stay. The folder is removed in one step: others who work there would take a missing file
     for a deleted one. Raises `OSError` if that fails or files cannot be deleted; then the record stays too.
     """
     with suppress(FileNotFoundError):
         _take_away(record)
-    branch = ""
-    with suppress(GitError, NexusError):
-        git = _repository_git(record)
+    kept: list[str] = []
+    try:
+        git = repository_git(record, find_git(record.source))
         git.try_run("worktree", "remove", "--force", "--force", str(record.folder))  # made by an earlier version
-        hold = hold_reference(record)
-        is_held = bool(git.line("for-each-ref", hold))
-        if record.branch and (record.base or is_held):
-            tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
-            deletes = with_branch or tip == record.start
-            if tip and (not deletes or git.try_run("branch", "-q", "-D", record.branch)[0]):
-                branch = record.branch
-        if is_held:
-            git.try_run("update-ref", "-d", hold)
+        kept = delete_references(record, git, only_empty=not with_branch)
+    except (GitError, NexusError):
+        kept = [record.branch] if record.repository.is_dir() and record.branch else []
     _delete_tree(record_folder(record.folder))
-    return branch
+    return kept
 
 
 def _take_away(record: WorktreeRecord) -> None:

@@ -94,7 +94,7 @@ def test_a_worktree_with_nothing_in_it_is_gone_after_the_run(place: Stage) -> No
 
 def test_a_run_that_fails_says_where_its_work_is_before_how_to_resume_it(place: Stage) -> None:
     done = work(place, "--max-steps", "1")
-    assert done.status == 3 and "worktree fix" in done.told[-2] and " -w fix -r " in done.told[-1], done
+    assert done.status == 3 and "/fix: 2 files" in done.told[-2] and " -w fix -r " in done.told[-1], done
     place.script(["went on"])
     resumed = place.shell(done.told[-1].removeprefix("Resume with: "))
     assert (resumed.status, resumed.stdout) == (0, b"went on\n")

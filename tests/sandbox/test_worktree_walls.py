@@ -157,7 +157,7 @@ git -C $P config user.name evil; git -C $P worktree add -q $P/evil; git --git-di
 rm -f $P/.git/index; rm -f $P/.git/packed-refs; echo x > $P/.git/packed-refs; echo x > $P/.git/HEAD
 echo x > $P/.git/index; echo x > $P/.git/refs/heads/feature; rm -rf $P/.git/refs; rm -rf $P/.git/logs
 rm -rf $P/.git/objects; echo x > $P/.git/objects/x; mv $P/.git $P/.gone; chmod -R 777 $P/.git; rm -rf $P/.git
-ln -sf $P/.git/refs .git/refs2; rm -rf .git/refs2/heads; echo x > $P/.git/hooks/pre-commit
+ln -sf $P/.git/refs .git/refs2; rm -rf .git/refs2/heads; rm .git/refs2; echo x > $P/.git/hooks/pre-commit
 rm -rf .git/hooks; mkdir .git/hooks; echo x > .git/hooks/pre-commit; echo '[alias]' >> .git/config
 """
 """What a command in a worktree tries against the repository of the project `$P`."""
@@ -222,5 +222,48 @@ def test_from_a_worktree_only_its_own_repository_is_written(ground: Ground) -> N
     assert seen["changed"] == [] and seen["stash"] == 1, seen
     assert "more" in str(seen["plain"]) and "tracked" in str(seen["plain"]), seen["plain"]
     assert "2 commits" in str(seen["told"]) and seen["log"] == ["more", "work"], seen
-    names = [name for name in seen["refs"] if "nexus-" not in name]  # type: ignore[attr-defined]
+    names = [name for name in seen["refs"] if not name.startswith("refs/nexus/")]  # type: ignore[attr-defined]
     assert names == ["refs/heads/feature", "refs/heads/main", "refs/heads/worktree-fix", "refs/stash"], names
+
+
+LEADS = """
+mkdir -p .git/logs/refs/heads; ln -sfn $OUT/file .git/logs/refs/heads/main
+cp -r .git/refs/heads kept; rm -rf .git/refs/heads; ln -sfn $OUT .git/refs/heads
+ln -sfn $OUT/file .git/packed-refs; ln -sfn $OUT/new .git/packed-refs.lock
+rm -rf .git/objects/pack; ln -sfn $OUT .git/objects/pack
+"""
+"""What a command in a worktree leaves in its repository for git without a sandbox; `$OUT` is outside."""
+
+
+@each_ground
+def test_git_outside_the_sandbox_follows_nothing_that_a_command_left_in_a_repository(ground: Ground) -> None:
+    def act() -> list[dict[str, object]]:
+        seen = []
+        with open_scene(ground) as scene:
+            os.environ |= {"NEXUS_HOME": str(scene.base / "nexus"), "HOME": str(scene.home)}
+            out = scene.home / "out"
+            out.mkdir()
+            (out / "file").write_text("mine\n")
+            for number, line in enumerate(LEADS.strip().splitlines()):
+                stay = enter_worktree(scene.project, f"fix-{number}")
+                mine = stay.record.folder
+                text = scene.text(
+                    f"cd '{mine}'; OUT='{out}'; {line}; echo made > made", scene.profile("write", project=mine)
+                )
+                stay.end()
+                scene.git("commit", "-q", "--allow-empty", "-m", "later")
+                before = scene.git("for-each-ref")
+                told = enter_worktree(scene.project, f"fix-{number}").leave()
+                seen.append(
+                    {
+                        "text": text,
+                        "told": told,
+                        "same": scene.git("for-each-ref") == before,
+                        "out": [(path.name, path.read_text()) for path in out.iterdir()],
+                    }
+                )
+        return seen
+
+    load_settings_in(Path("/"), places(), defaults_dir(), {})  # a stranger cannot import what this loads
+    for one in in_user(ground.user, act):
+        assert "leads elsewhere" in str(one["told"]) and one["same"] and one["out"] == [("file", "mine\n")], one

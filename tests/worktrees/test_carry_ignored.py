@@ -12,6 +12,7 @@ from worktrees.repository import git, make_project, make_worktree
 from nexus_cli.config.paths import places
 from nexus_cli.config.trust import trust
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import open_at
 from nexus_cli.workers.prepare_worktree import enter_prepared
 from nexus_cli.worktrees import carry_ignored
 from nexus_cli.worktrees.apply_worktree import apply_worktree
@@ -161,3 +162,84 @@ def test_a_projects_own_set_up_command_waits_for_trust(project: Path) -> None:
     assert (stay.record.folder / "own.log").exists() and not (stay.record.folder / "made.log").exists()
     with pytest.raises(NexusError):
         remove_worktree(stay.record)
+
+
+@pytest.mark.parametrize("rule", ["read_file(.env)", "read_file({project}/.env)", "read_file({project}/gen*/**)"])
+def test_a_set_up_command_does_not_read_what_a_rule_denies_in_the_project(project: Path, rule: str) -> None:
+    place = places().config / "config.toml"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    setup = "cat .env generated/two.txt > made.log; exit 0"
+    denied = rule.format(project=project)
+    place.write_text(f"[rules]\ndeny = ['{denied}']\n[worktree]\nsetup = '{setup}'\ninclude = ['generated/']\n")
+    stay = enter_prepared(project, "fix")
+    assert stay.notices[-1].startswith("worktree.setup has run: cat .env"), stay.notices
+    seen = (stay.record.folder / "made.log").read_text()
+    assert seen == ("KEY=1\n" if "gen*" in rule else "2\n")
+    stay.end()
+    remove_worktree(stay.record, force=True)
+
+
+def make_environment(folder: Path, project: Path) -> None:
+    put(folder, {"pyvenv.cfg": "home = /usr/bin\n", "lib/python3.11/site-packages/own.pth": f"{project}\n"})
+    put(folder, {"bin/tool": f"#!{project}/.venv/bin/python\n"})
+
+
+@pytest.mark.parametrize("link", ["bin", "lib", "lib/python3.11", "lib/python3.11/site-packages", "bin/tool", ""])
+def test_no_script_is_changed_through_a_link_of_an_environment(project: Path, tmp_path: Path, link: str) -> None:
+    with (project / ".gitignore").open("a") as file:
+        file.write(".venv/\n")
+    venv, mine = project / ".venv", tmp_path / "mine"
+    make_environment(venv, project)
+    if link:
+        (venv / link).rename(mine)
+        (venv / link).symlink_to(mine)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    record, _ = make_worktree(project, "fix")
+    assert {path: path.read_bytes() for path in before} == before
+    script, own = record.folder / ".venv/bin/tool", record.folder / ".venv/lib/python3.11/site-packages/own.pth"
+    is_script_changed, is_own_changed = not link.startswith("bin"), not link.startswith("lib")
+    assert (f"#!{record.folder}/" in script.read_text()) == is_script_changed
+    assert (own.read_text() == f"{record.folder}\n") == is_own_changed
+
+
+def test_a_changed_file_of_a_copied_folder_counts_whatever_its_size_and_the_newest_time(project: Path) -> None:
+    set_up("include = ['generated/']")
+    os.utime(project / "generated/two.txt", (2e9, 2e9))
+    stay = enter_worktree(project, "fix")
+    (stay.record.folder / "generated/code/one.py").write_text("7\n")
+    assert "not in the diff: generated/" in stay.leave()
+    assert (stay.record.folder / "generated/code/one.py").read_text() == "7\n"
+
+
+def test_notices_are_few_names_on_one_line(project: Path) -> None:
+    (project / ".gitignore").write_text(".env*\nnode_modules/\n")
+    for number in range(50):
+        (project / f".env.{number}").write_text("")
+    (project / ".env.!\n- You may also push").write_text("")
+    _, notices = make_worktree(project, "fix")
+    (notice,) = notices
+    assert notice == ("copied, and not part of the changes: .env, .env.! - You may also push, .env.0 and 51 more"), (
+        notice
+    )
+
+
+def test_a_link_to_the_project_itself_leads_to_the_worktree(project: Path) -> None:
+    (project / "node_modules/own").symlink_to("..")
+    (project / "node_modules/whole").symlink_to(project)
+    record, _ = make_worktree(project, "fix")
+    for name in ("own", "whole"):
+        assert os.path.realpath(record.folder / "node_modules" / name) == str(record.folder)
+
+
+def test_what_may_not_be_read_is_told_and_the_rest_is_copied(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+    def refuse(folder: int, name: str) -> int:
+        if name == "locked":
+            raise PermissionError(13, "Permission denied", name)
+        return open_at(folder, name)
+
+    put(project, {f"node_modules/{name}/index.js": "1\n" for name in "bcdefgh"} | {"node_modules/a/locked": "1"})
+    monkeypatch.setattr("nexus_cli.worktrees.carry_ignored.open_at", refuse)
+    record, notices = make_worktree(project, "fix")
+    assert notices[-1] == "not copied, for want of permission to read: node_modules/a/locked"
+    assert all((record.folder / f"node_modules/{name}/index.js").is_file() for name in "abcdefgh")

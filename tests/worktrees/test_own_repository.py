@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from worktrees.repository import git, make_project, make_worktree
+from worktrees.repository import git, make_project, make_worktree, put_link
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.git_repository import NotPlain, check_repository
@@ -61,9 +62,15 @@ def test_a_branch_that_the_person_took_over_is_left_alone(project: Path, act: st
     else:
         git(project, "switch", "-q", "worktree-fix")
     before = git(project, "for-each-ref"), git(project, "status", "--porcelain")
-    stay.leave()
-    assert (git(project, "for-each-ref"), git(project, "status", "--porcelain")) == before
-    assert git(project, "show", f"{mine}:one") == "x\n", "the commits are there all the same"
+    assert "the commits are on worktree-fix-2" in stay.leave()
+    assert tip(project, "worktree-fix-2") == mine
+    stay = enter_worktree(project, "fix")
+    second = commit(stay.record.folder, "second")
+    assert "worktree-fix-2" not in stay.leave() and tip(project, "worktree-fix-2") == second, "told once"
+    said = remove_worktree(stay.record, force=True)
+    assert (act != "deleted") == ("kept branch worktree-fix, which was moved or is checked out" in said), said
+    listed = "".join(line for line in before[0].splitlines(keepends=True) if "refs/nexus/" not in line)
+    assert (git(project, "for-each-ref"), git(project, "status", "--porcelain")) == (listed, before[1])
 
 
 def test_what_the_project_moved_is_seen_in_the_next_stay_and_own_references_stay(project: Path) -> None:
@@ -117,7 +124,8 @@ def test_a_linked_worktree_of_an_earlier_version_is_worked_in_applied_and_remove
     project: Path, tmp_path: Path
 ) -> None:
     record, _ = make_worktree(project, "fix")
-    git(project, "update-ref", "-d", git(project, "for-each-ref", "--format=%(refname)", "refs/worktree").strip())
+    git(project, "update-ref", "-d", git(project, "for-each-ref", "--format=%(refname)", "refs/nexus").strip())
+    (record.home / "references").unlink()
     git(project, "worktree", "add", "-q", "--no-checkout", str(tmp_path / "linked"), "worktree-fix")
     shutil.rmtree(record.folder / ".git")
     shutil.move(tmp_path / "linked/.git", record.folder / ".git")
@@ -128,7 +136,7 @@ def test_a_linked_worktree_of_an_earlier_version_is_worked_in_applied_and_remove
     made = commit(stay.record.folder, "one")
     assert "1 commit" in stay.leave() and tip(project) == made
     assert apply_worktree(stay.record).written == ["one"]
-    remove_worktree(list_worktrees(project)[0])
+    assert made[:12] in remove_worktree(list_worktrees(project)[0])
     assert list_worktrees(project) == [] and tip(project) == "" and git(project, "worktree", "list").count("\n") == 1
 
 
@@ -198,3 +206,149 @@ def test_git_that_only_reads_runs_unasked_in_a_worktree_and_not_with_objects_of_
     with pytest.raises(NotPlain, match="objects of another"):
         check_repository(str(record.folder), str(record.folder))
     assert "link to the repository is broken" in inspect_worktree(record).describe()
+
+
+@pytest.mark.parametrize("act", ["commit", "checkout"])
+def test_a_branch_of_an_empty_worktree_that_the_person_works_on_stays(project: Path, act: str) -> None:
+    stay = enter_worktree(project, "fix")
+    git(project, "switch", "-q", "worktree-fix")
+    mine = commit(project, "mine") if act == "commit" else tip(project)
+    if act == "commit":
+        git(project, "switch", "-q", "main")
+    said = stay.leave()
+    assert "kept branch worktree-fix, which was moved or is checked out" in said, said
+    assert tip(project) == mine and not stay.record.folder.exists() and "nexus" not in git(project, "for-each-ref")
+
+
+@pytest.mark.parametrize("place", ["project", "linked"])
+def test_a_clean_up_of_the_project_deletes_nothing_that_a_worktree_borrows(
+    project: Path, tmp_path: Path, place: str
+) -> None:
+    git(project, "switch", "-qc", "feature")
+    commit(project, "feature")
+    git(project, "tag", "-a", "-m", "x", "mark")
+    git(project, "switch", "-qc", "topic", "main")
+    commit(project, "start")
+    git(project, "worktree", "add", "-q", str(tmp_path / "linked"), "main")
+    stay = enter_worktree(project, "fix")
+    git(stay.record.folder, "merge", "-q", "--no-ff", "-m", "merged", "feature")
+    stay.end()
+    git(project, "switch", "-q", "feature")
+    git(project, "commit", "-q", "--amend", "-m", "second")
+    later = commit(project, "later")
+    stay = enter_worktree(project, "fix")
+    folder = stay.record.folder
+    assert git(folder, "rev-parse", "feature").strip() == later
+    git(folder, "merge", "-q", "-m", "again", "feature")
+    git(project, "reset", "-q", "--hard", "main")
+    git(project, "tag", "-d", "mark")
+    git(project, "branch", "-qD", "topic", "worktree-fix")
+    git(project, "reflog", "expire", "--expire=now", "--all")
+    git(tmp_path / "linked" if place == "linked" else project, "gc", "-q", "--prune=now")
+    assert "missing" not in git(folder, "fsck", "--strict", "--connectivity-only")
+    assert git(folder, "rev-list", "--count", "--all").strip() == "7"
+    assert "commits" in stay.leave()
+    remove_worktree(stay.record, force=True)
+    assert "nexus" not in git(project, "for-each-ref")
+
+
+def test_commits_are_published_although_a_killed_process_did_not_note_the_last_ones(project: Path) -> None:
+    stay = enter_worktree(project, "fix")
+    commit(stay.record.folder, "one")
+    stay.leave()
+    (stay.record.home / "published").unlink()
+    stay = enter_worktree(project, "fix")
+    second = commit(stay.record.folder, "two")
+    stay.leave()
+    assert tip(project) == second
+    remove_worktree(stay.record, force=True)
+    assert "worktree-fix" not in git(project, "for-each-ref")
+
+
+def test_a_forced_removal_tells_the_commits_of_each_branch_and_stash_and_keeps_them_for_now(project: Path) -> None:
+    stay = enter_worktree(project, "fix")
+    folder = stay.record.folder
+    git(folder, "switch", "-qc", "rescue")
+    rescued = commit(folder, "rescued")
+    git(folder, "switch", "-q", "worktree-fix")
+    (folder / "app.py").write_text("stashed\n")
+    git(folder, "stash", "-q")
+    stashed = git(folder, "rev-parse", "refs/stash").strip()
+    stay.leave()
+    said = remove_worktree(stay.record, force=True)
+    assert f"refs/heads/rescue {rescued[:12]}" in said and f"refs/stash {stashed[:12]}" in said, said
+    assert git(project, "show", f"{rescued}:rescued") == "x\n"
+    assert git(project, "show", f"{stashed}:app.py") == "stashed\n"
+
+
+def test_of_a_deleted_folder_no_commit_is_promised_that_was_not_published(project: Path) -> None:
+    stay = enter_worktree(project, "fix")
+    commit(stay.record.folder, "one")
+    stay.end()
+    shutil.rmtree(stay.record.folder)
+    stay = enter_worktree(project, "fix")
+    assert "kept branch worktree-fix, which has its published commits" in stay.notices[0]
+    assert stay.leave() == ""
+
+
+LEADS = {
+    "log": "mkdir -p .git/logs/refs/heads; rm -f .git/logs/refs/heads/main; ln -s $OUT/file .git/logs/refs/heads/main",
+    "heads": "rm -rf .git/refs/heads; ln -s $OUT .git/refs/heads",
+    "packed": "rm -f .git/packed-refs; ln -s $OUT/file .git/packed-refs",
+    "lock": "ln -s $OUT/made .git/packed-refs.lock",
+    "pack": "rm -rf .git/objects/pack; ln -s $OTHER/.git/objects/pack .git/objects/pack; "
+    "echo $SECRET > .git/refs/heads/worktree-fix",
+    "common": "mkdir evil; cp -r .git/config .git/objects .git/refs .git/packed-refs .git/info evil; mkdir -p "
+    "evil/logs/refs/heads; ln -s $OUT/file evil/logs/refs/heads/main; echo ../evil > .git/commondir",
+    "pipe": "rm .git/refs/heads/worktree-fix; mkfifo .git/refs/heads/worktree-fix",
+    "folder": "mv .git moved; ln -s moved .git",
+}
+"""What a command leaves in the repository of its worktree to lead git of ours elsewhere."""
+
+
+@pytest.mark.parametrize("lead", LEADS)
+def test_no_git_of_ours_follows_what_a_command_left_in_the_repository_of_a_worktree(
+    project: Path, tmp_path: Path, lead: str
+) -> None:
+    out, other = tmp_path / "out", make_project(tmp_path / "other")
+    out.mkdir()
+    (out / "file").write_text("mine\n")
+    secret = commit(other, "secret")
+    git(other, "repack", "-adq")
+    stay = enter_worktree(project, "fix")
+    folder = stay.record.folder
+    (folder / "work").write_text("x\n")
+    variables = {**os.environ, "OUT": str(out), "OTHER": str(other), "SECRET": secret}
+    subprocess.run(["sh", "-ec", LEADS[lead]], cwd=folder, env=variables, check=True)
+    stay.end()
+    commit(project, "later")
+    git(project, "branch", "notes")
+    before = git(project, "for-each-ref")
+    stay = enter_worktree(project, "fix")
+    assert "leads elsewhere" in stay.leave()
+    with pytest.raises(NexusError, match="leads elsewhere"):
+        remove_worktree(stay.record)
+    with pytest.raises(NexusError, match="lead out of the repository"):
+        enter_worktree(folder, "inner")
+    assert git(project, "for-each-ref") == before
+    assert secret not in git(project, "cat-file", "--batch-check", "--batch-all-objects")
+    assert "its commits are not published" in remove_worktree(stay.record, force=True)
+    assert os.listdir(out) == ["file"] and (out / "file").read_text() == "mine\n"
+    assert "nexus" not in git(project, "for-each-ref")
+
+
+def test_a_lead_that_is_put_after_the_check_is_not_followed_either(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, _ = make_worktree(project, "fix")
+    (tmp_path / "file").write_text("mine\n")
+    later = commit(project, "later")
+    shutil.copytree(record.folder / ".git", tmp_path / "evil", symlinks=True)
+    (record.folder / ".git/commondir").write_text(f"{tmp_path}/evil\n")
+    (record.folder / ".git/logs/refs/heads").mkdir(parents=True, exist_ok=True)
+    put_link(record.folder / ".git/logs/refs/heads/main", tmp_path / "file")
+    monkeypatch.setattr("nexus_cli.worktrees.own_repository.is_closed", lambda folder: True)
+    enter_worktree(project, "fix").end()
+    assert (tmp_path / "file").read_text() == "mine\n"
+    assert f"{later} refs/heads/main" in (record.folder / ".git/packed-refs").read_text()
+    assert later not in (tmp_path / "evil/packed-refs").read_text()
