@@ -21,7 +21,7 @@ from nexus_cli.core.run import DONE, FAILED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs, run_report, run_text, runs_report, runs_text
 from nexus_cli.runs.away_report import describe_rest
-from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval
+from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, require_asked
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ def list_runs(context: typer.Context) -> int:
     ledger = open_ledger(writes=True)
     print_report(runs_report(ledger), runs_text, json=False)
     approver = _make_approver()
-    waiting = [run for run in reversed(ledger.runs.waiting()) if asks_approval(run)] if approver is not None else []
+    waiting = ledger.runs.waiting()[::-1] if approver is not None else []
     for run in waiting:
+        if not (asks_approval(run) and ledger.runs.may_answer(run)):
+            continue
         write_stderr_line(f"nexus: {describe_rest(ledger, run)}")
         if approver is None or not asyncio.run(ask_person(ledger, run, approver)):
             break
@@ -73,11 +75,12 @@ def resume_run(
     if not run:
         report = end_pause(make_source(ledger), every, plan, space, agent)
         return print_report(report.value, runs_text, json=json)
-    found = ledger.runs.set_paused(ledger.runs.find(run).key, False, format_utc(local_now()))
+    found = ledger.runs.find(run)
     if found.has_ended:
         hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "nexus runs list"
         raise NexusError("usage", found.id, f"it is {found.state}", hint)
     _signal(ledger, found, answer)
+    ledger.runs.set_paused(found.key, False, format_utc(local_now()))
     was_cut = _drive(ledger, found, json=json)
     now = ledger.runs.get(found.key)
     done = "continues in another process" if now.state == RUNNING and not broken_runs(ledger, [now]) else ""
@@ -96,6 +99,8 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
     if run.state != WAITING or run.waits is None:
         return
     at = format_utc(local_now())
+    if asks:
+        require_asked(ledger, run)
     if answer:
         questions = run.waits.value["questions"]
         answer_run(ledger, run, [answer] * len(questions))

@@ -62,6 +62,8 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
         if found is None:
             raise NexusError("usage", f"--agent {agent[:80]!r}", "there is no such agent", "nexus space list")
         where["entity"] = found.key
+    elif role := ledger.spaces.own_role():
+        where["made_by"] = role  # not those of colleagues
     there = runs.list_runs([state for state in STATES if state not in ENDED], MOST_SELECTED, **where)
     return [one for one in reversed(there) if one.type in UNATTENDED]
 
@@ -164,7 +166,8 @@ async def _answer_waiting(context: CommandContext, source: Source) -> None:
     from nexus_cli.runs.away_report import waiting_runs  # noqa: PLC0415  (few projects have runs)
 
     for run in waiting_runs(source.ledger, source.folder()):
-        if run.waits and run.waits.kind == APPROVAL and not await _answer(context, source, run):
+        asks = run.waits and run.waits.kind == APPROVAL and source.ledger.runs.may_answer(run)
+        if asks and not await _answer(context, source, run):
             return
 
 
@@ -197,6 +200,8 @@ async def _drive(context: CommandContext, ledger: Ledger, run: Run) -> None:
 
 
 async def _resume(context: CommandContext, source: Source, text: str) -> None:
+    from nexus_cli.runs.run_approvals import require_asked  # noqa: PLC0415  (few sessions resume runs)
+
     if text.startswith("--"):
         selected = {"every": False, "plan": "", "space": "", "agent": "", **_parse_selection(text, text)}
         show_report(context, end_pause(source, **selected))
@@ -204,6 +209,7 @@ async def _resume(context: CommandContext, source: Source, text: str) -> None:
     runs, run = source.ledger.runs, source.ledger.runs.find(text)
     if run.has_ended:
         raise NexusError("usage", run.id, f"it is {run.state} already", f"/runs show {run.id}")
+    require_asked(source.ledger, run)
     was_paused = runs.set_paused(run.key, False, format_utc(local_now())).is_paused
     if run.waits and run.waits.kind == APPROVAL:
         await _answer(context, source, run)

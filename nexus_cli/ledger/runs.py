@@ -8,6 +8,7 @@ in the transaction of the entry that shows it (`apply_memo`): neither exists wit
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -16,6 +17,7 @@ from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import (
     AGENT,
+    APPROVAL,
     CANCELLED,
     ENDED,
     PLAIN,
@@ -32,7 +34,7 @@ from nexus_cli.core.run import (
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
-from nexus_cli.ledger.signals import OPEN, add_signal, signal_earlier_replies, signal_unanswered
+from nexus_cli.ledger.signals import OPEN, OWN_ANSWER, add_signal, is_asked, signal_earlier_replies, signal_unanswered
 
 TITLE = 120
 """Most characters of a title."""
@@ -154,8 +156,7 @@ class RunTable:
         others = self._select(
             f"entity = ? AND key <> ? AND state = '{RUNNING}' AND lease >= {self._db.now_sql}", run.entity, run.key
         )
-        folder = run.options.get("folder")
-        return any(one.options.get("folder") == folder and not one.options.get("worktree") for one in others)
+        return any(_folder(one) == _folder(run) and not one.options.get("worktree") for one in others)
 
     def _is_agent_busy(self, key: int) -> bool:
         run = self.get(key)
@@ -212,13 +213,13 @@ class RunTable:
 
     def put_back(self, run: Run, at: str, held_over: Mapping[str, Any] | None = None) -> None:
         """Release a claim: the run waits or is queued again, as before. One that was `held_over` is queued, with these
-        options."""
+        options added to those of its row."""
         with self._db.write():
             if held_over is not None:
                 self._db.run(
                     f"UPDATE runs SET state = '{QUEUED}', options = ?, owner = '', lease = NULL, updated = ?"
                     " WHERE key = ? AND fence = ?",
-                    _json(held_over),
+                    _json({**self.get(run.key).options, **held_over}),
                     at,
                     run.key,
                     run.fence,
@@ -315,6 +316,22 @@ class RunTable:
         rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND taken = ? ORDER BY key", key, int(taken))
         return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
+    def answers(self, key: int) -> list[Signal]:
+        """Return the answers to approvals of a run, taken or not, oldest first; in a shared ledger only those that
+        this role gave."""
+        shared = self._db.is_shared
+        rows = self._db.all(
+            f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND kind = '{APPROVAL}'"
+            f"{f' AND {OWN_ANSWER}' if shared else ''} ORDER BY key",
+            key,
+        )
+        found = [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
+        return [one for one in found if not shared or one.value.get("run") == key]  # else it answered another run
+
+    def may_answer(self, run: Run) -> bool:
+        """True unless `run` waits for an approval that is asked of another role, on whose machine it works."""
+        return not self._db.is_shared or run.waits is None or run.waits.kind != APPROVAL or is_asked(self._db, run)
+
     def signalled(self, kind: str, start: Mapping[str, Any]) -> list[int]:
         """Return the keys of the runs with a signal of a kind whose value begins with the fields of `start`."""
         text = _json(start)[:-1]
@@ -323,11 +340,26 @@ class RunTable:
 
     def origin(self, run: Run) -> tuple[bool, str, Mapping[str, Any] | None]:
         """Return True if nobody else could have written the row of `run` in a shared ledger, its project, and the
-        options of its agent if that is this role's own."""
+        options that this role itself has set for it: those of its plan, or of an agent of the space that it is for."""
         row = self._db.one("SELECT project, made_by = current_user FROM runs WHERE key = ?", run.key)
         project, is_made_here = row or ("", False)
-        agent = self._db.one("SELECT options FROM entities WHERE key = ? AND made_by = current_user", run.entity)
-        return bool(is_made_here and not project), str(project), json.loads(agent[0]) if agent else None
+        own = None
+        if run.type == "space_message":
+            own = self._db.one(
+                "SELECT e.options FROM entities e JOIN members m ON m.entity = e.key JOIN spaces s ON s.key = m.space"
+                " WHERE e.key = ? AND e.made_by = current_user AND s.key = ? AND s.project = ?",
+                run.entity,
+                run.space,
+                project,
+            )
+        elif run.type == "plan" and run.session:  # without a session a plan's run is seen by its maker alone
+            own = self._db.one(
+                "SELECT options FROM plans WHERE key = ? AND made_by = current_user"
+                " AND prompt = substr(?, 1, length(prompt))",
+                run.plan,
+                str(run.trigger.get("instruction", "")),
+            )
+        return bool(is_made_here and not project), str(project), json.loads(own[0]) if own else None
 
     def spent_since(self, at: str, **where: Any) -> float:
         """Return the dollars that unattended runs, in a shared ledger all runs, have cost since a time, open runs
@@ -419,8 +451,8 @@ def cancel_run(db: Database, key: int, at: str) -> None:
 def count_caused(db: Database, message: int) -> tuple[int, float]:
     """See `RunTable.count_caused`. The cause of such a run begins with the id of that message."""
     row = db.one(
-        "SELECT count(*), coalesce(sum(coalesce(r.cost, (SELECT sum(q.cost) FROM sessions s JOIN lanes l"
-        " ON l.session = s.key JOIN requests q ON q.lane = l.id WHERE s.id = r.session), 0.0)), 0.0)"
+        "SELECT count(*), coalesce(sum(coalesce(r.cost, (SELECT s.cost FROM sessions s WHERE s.id = r.session), 0.0)),"
+        " 0.0)"
         " FROM runs r WHERE r.cause <> '' AND r.cause >= ? AND r.cause < ?",
         f"msg-{message} ",
         f"msg-{message}!",  # the character after the blank
@@ -494,6 +526,10 @@ def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
     if wait.kind == "reply":  # the reply may have come between the message and the wait
         signal_earlier_replies(db, key, wait, at)
     db.notify()
+
+
+def _folder(run: Run) -> str:
+    return os.path.realpath(run.options.get("folder") or os.path.expanduser("~"))
 
 
 def _run(row: Sequence[Any]) -> Run:

@@ -24,6 +24,7 @@ from nexus_cli.core.run import (
     WAITING,
     Brake,
     Entity,
+    Run,
     Space,
     SpaceMessage,
     check_name,
@@ -298,6 +299,18 @@ class SpaceTable:
             triggered, message = self._trigger(message, _find_called(space, message, answered, offered), brake)
             self._db.notify()
         return Posted(message, tuple(triggered), tuple(resumed))
+
+    def root_of(self, run: Run) -> int:
+        """Return the key of the message that brakes what a run posts without a message of its own: that which its plan
+        was made for, else the first one of its session; 0 before there is one."""
+        message = self.message(run.message) if run.message else None
+        if message is None and (root := run.options.get(ROOT)):
+            return int(root)
+        if message is None and run.session:
+            of_session = "m.session = ? AND m.call <> '' ORDER BY m.key LIMIT 1"
+            row = self._db.one(f"SELECT {_MESSAGE} WHERE {of_session}", run.session)
+            message = _message(row) if row else None
+        return (message.root or message.key) if message else 0
 
     def posted_by(self, session: str, call: str) -> SpaceMessage | None:
         """Return the message that a call of a session posted, None if it posted none."""

@@ -132,7 +132,7 @@ class RunDriver:
                 return
 
     async def _drive(self) -> None:
-        approver = RunApprover(self._answers(), self.person)
+        approver = RunApprover(self._answers(), self.person, role=self.ledger.spaces.own_role())
         session = self.session = self._open(approver if self._can_ask(approver) else None)
         trigger = await self._next_trigger(session)
         if self.is_stopping:
@@ -151,7 +151,7 @@ class RunDriver:
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
             self.ledger.runs.put_back(self.run, now())
         elif error is not None and error["kind"] == "limit" and (needs := self._held_over()):
-            self.ledger.runs.put_back(self.run, now(), {**self.run.options, NEEDS: needs})
+            self.ledger.runs.put_back(self.run, now(), {NEEDS: needs})
         else:
             # A budget of one request always ends with the work. Read before the hook, which makes requests too.
             ending = session.state.lane_state.spending.ending if self.run.options.get("max_steps") != 1 else ""
@@ -213,8 +213,7 @@ class RunDriver:
         return any(memo.value["run"] == self.run.key for memo in session.record.memos(TAKEN))
 
     def _answers(self) -> dict[str, Mapping[str, Any]]:
-        runs, key = self.ledger.runs, self.run.key
-        return answers_of([*runs.signals(key, taken=True), *runs.signals(key)])
+        return answers_of(self.ledger.runs.answers(self.run.key))
 
     def _open(self, approver: Approver | None) -> Session:
         self.run = replace(self.run, options=trust_options(self.ledger, self.run))

@@ -263,6 +263,7 @@ class PlanService(Plans):
                 "call": call_id,
                 "session": self._session.id,
                 "agent": self._agent_name(),
+                "root": self._root() if not words["cron"] else None,  # each time of the others is braked by itself
                 "allow": level if level in LEVELS else "read",
                 "limits": rights.to_json(),
                 "max_cost": rights.max_cost and min(rights.max_cost, settings.max_cost),
@@ -274,6 +275,12 @@ class PlanService(Plans):
         ledger = self._session.ledger
         run = ledger.runs.of_session(self._session.id) if ledger else None
         return ledger.spaces.get_entity(run.entity).name if ledger and run and run.entity is not None else ""
+
+    def _root(self) -> int | None:
+        """Return the key of the message that the session's run works for, None for none."""
+        ledger = self._session.ledger
+        run = ledger.runs.of_session(self._session.id) if ledger else None
+        return (ledger.spaces.root_of(run) or None) if ledger and run and run.type in UNATTENDED else None
 
     def describe(self, words: Mapping[str, str]) -> str:
         """See `nexus_cli.core.services.Plans`."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.run import APPROVAL, Run, Signal, Wait
 from nexus_cli.ledger import Ledger
@@ -48,6 +49,8 @@ class RunApprover:
     person: Approver | None = None
     """The person, if one is present."""
     deferred: list[Question] = field(default_factory=list)
+    role: str = ""
+    """The role on a server that the questions are for, "" in a file."""
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer to a question."""
@@ -83,7 +86,8 @@ class RunApprover:
             for one in self.deferred
         ]
         more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
-        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}{more}", {"questions": asked})
+        value = {"questions": asked, **({"role": self.role} if self.role else {})}
+        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}{more}", value)
 
 
 def asks_approval(run: Run) -> bool:
@@ -91,10 +95,18 @@ def asks_approval(run: Run) -> bool:
     return run.waits is not None and run.waits.kind == APPROVAL
 
 
+def require_asked(ledger: Ledger, run: Run) -> None:
+    """Raise `NexusError("usage", ...)` if a run asks the person of another machine."""
+    if not ledger.runs.may_answer(run) and run.waits is not None:
+        who = str(run.waits.value.get("role") or "its owner")[:64]
+        raise NexusError("usage", run.id, f"it asks {who}, on whose machine it runs", f"nexus runs show {run.id}")
+
+
 def answer_run(ledger: Ledger, run: Run, answers: Sequence[str], texts: Sequence[str] = ()) -> bool:
     """Record the answers to all questions of a run that waits: each one of `ANSWERS`, in their order. Return False if
-    it no longer waits for them."""
+    it no longer waits for them; raise as `require_asked` does."""
     assert run.waits is not None
+    require_asked(ledger, run)
     texts = texts or [""] * len(answers)
     said = {
         one["call"]: {"answer": answer, "text": text, "scope": one.get("scope")}
@@ -105,8 +117,9 @@ def answer_run(ledger: Ledger, run: Run, answers: Sequence[str], texts: Sequence
 
 async def ask_person(ledger: Ledger, run: Run, approver: Approver) -> bool:
     """Ask a person the questions of a run, and record the answers; return False if one got none, or the run has other
-    answers meanwhile."""
+    answers meanwhile. Raises as `require_asked` does."""
     assert run.waits is not None
+    require_asked(ledger, run)
     answers, texts = list[str](), list[str]()
     for one in run.waits.value["questions"]:
         name = str(one.get("tool") or str(one["what"]).partition(" ")[0])

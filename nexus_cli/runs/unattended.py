@@ -28,6 +28,8 @@ LEAST_SHARE = 0.25
 midway."""
 NEEDS = "needs"
 """Option of a run whose first request would have cost more than was left of its day: dollars to wait for."""
+COLLEAGUE = "colleague"
+"""Value of the option `by` of a claimed run whose options another person may have written."""
 KEPT = "the rest of today's dollars is reserved for active runs"
 """Reason to hold back a run that may start when another one has ended."""
 
@@ -70,8 +72,10 @@ class UnattendedRules:
         return left * 1.01 if float(run.options.get(NEEDS) or 0.0) < left and left * 1.01 < most else 0.0
 
     def _cap(self, options: Mapping[str, Any]) -> float:
-        wanted = float(options.get("max_cost") or self.settings.max_cost)
-        return wanted if 0 < wanted < math.inf else self.settings.max_cost
+        wanted, most = float(options.get("max_cost") or self.settings.max_cost), self.settings.max_cost
+        if not 0 < wanted < math.inf:
+            return most
+        return min(wanted, most) if options.get("by") == COLLEAGUE else wanted
 
     def _left(self, ledger: Ledger, run: Run) -> list[tuple[float, float, float, str]]:
         """Return for each cap of the day: the dollars not spent, the part reserved for active runs, the cap, and its
@@ -98,23 +102,30 @@ def _is_bound(ledger: Ledger, run: Run) -> bool:
 def trust_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     """Return the options of a claimed run without those that another person may have set in a shared ledger.
 
-    A row that nobody else could write counts as it is; the run of one's own agent has the agent's options. Every other
-    run has no rules. Raises `NexusError("usage", ...)` for an unknown type, and for a folder that is not of the shared
-    project.
+    A row that nobody else could write counts as it is. A run that others can write has the options of one's own plan,
+    or of one's own agent in the space of its message, if these are for a folder of the shared project; else it has no
+    rules, and at most the dollars of the settings. Raises `NexusError("usage", ...)` for an unknown type, and for a
+    folder that is not of the shared project.
     """
     if run.type not in (*UNATTENDED, *PLAIN):
         why = f"nexus knows no runs of type {run.type[:40]!r}"
         raise NexusError("usage", f"{run.id} is refused", why, "Upgrade nexus, or ask who queued it")
     if not ledger.db.is_shared:
         return run.options
-    is_own, project, agent = ledger.runs.origin(run)
-    if is_own or agent is not None:
-        return agent or run.options
-    folder = Path(run.options.get("folder") or Path.home())
-    if str(project_identity(folder)) != project:
+    is_own, project, own = ledger.runs.origin(run)
+    if is_own:
+        return run.options
+    if own is not None and _project_of(own) == project:
+        return {**own, **{name: run.options[name] for name in (NEEDS,) if name in run.options}}
+    if _project_of(run.options) != project:
+        folder = run.options.get("folder") or Path.home()
         why = f"its folder {str(folder)[:200]} is not part of the shared project {project}"
         raise NexusError("usage", f"{run.id} is refused", why, "Ask who queued it")
-    return {**run.options, "rules": ()}
+    return {**run.options, "rules": (), "by": COLLEAGUE}
+
+
+def _project_of(options: Mapping[str, Any]) -> str:
+    return str(project_identity(Path(options.get("folder") or Path.home())))
 
 
 def read_limits(value: Mapping[str, Any]) -> Limits:

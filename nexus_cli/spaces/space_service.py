@@ -22,6 +22,7 @@ from nexus_cli.core.run import (
     ENDED,
     QUEUED,
     RUNNING,
+    UNATTENDED,
     WAITING,
     Brake,
     Entity,
@@ -127,7 +128,10 @@ class SpaceService(Spaces):
             raise NexusError("usage", f"nobody in {_named(space)} is called {called[1][:80]!r}", f"there are: {names}")
         if wait and not self.log.is_saving:
             raise NexusError("ledger", "this session cannot wait", "it is not saved")
-        cause = self._cause(self._run())
+        run = self._run()
+        cause = self._cause(run)
+        # A person's own session is not braked as a whole: they are there.
+        root = self.ledger.spaces.root_of(run) if run is not None and run.type in UNATTENDED else 0
         posted = self.ledger.spaces.post(
             space,
             self.agent,
@@ -137,7 +141,7 @@ class SpaceService(Spaces):
             waits=wait,
             origin=self._origin(cause, space),
             hops=1 if cause is None else cause.hops + 1,
-            root=0 if cause is None else cause.root or cause.key,
+            root=root if cause is None else cause.root or cause.key,
             brake=self.brake,
             session=self.session,
             call=call,

@@ -12,7 +12,8 @@ from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import AGENT, FAILED, HUMAN, Entity, Run, Space, Wait, find_mentions
-from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import Ledger, SessionInfo, sessions
 
 AT = "2026-02-18T15:06:55.000Z"
 
@@ -251,3 +252,32 @@ def test_a_plan_fires_once_however_many_see_that_it_is_due(ledger: Ledger) -> No
     assert ledger.plans.change(plan.key, paused=True).paused and ledger.plans.due(1e9) == []
     ledger.plans.remove(plan.key)
     assert ledger.plans.list_plans() == [] and ledger.runs.get(key).plan == plan.key
+
+
+def test_a_pause_stays_while_a_run_is_held_over(ledger: Ledger) -> None:
+    run = queue(ledger)
+    claimed = claim(ledger, run)
+    ledger.runs.set_paused(run.key, True, AT)
+    ledger.runs.put_back(claimed, AT, {"needs": 0.5})
+    held = ledger.runs.get(run.key)
+    assert held.is_paused and held.state == "queued" and held.options["needs"] == 0.5
+
+
+def test_an_agent_works_once_in_a_folder_however_that_is_written(ledger: Ledger) -> None:
+    agent = ledger.spaces.entity("Ana", AGENT)
+    first, second = (
+        ledger.runs.queue("plan", "t", {}, {"folder": folder}, AT, entity=agent.key) for folder in ("/p", "/./p/")
+    )
+    claim(ledger, ledger.runs.get(first or 0))
+    assert ledger.runs.claim(second or 0, "here:1", 60.0, AT) is None
+
+
+def test_the_dollars_of_a_message_include_the_workers_of_a_run_that_has_not_ended(ledger: Ledger) -> None:
+    run = queue(ledger, cause="msg-7 ent-1")
+    session = ledger.runs.make_session(claim(ledger, run), folder="/p", project="/p", model="m", recipe="r", at=AT)
+    with ledger.db.write():
+        worker, _ = sessions.create(
+            ledger.db, folder="/p", project="/p", model="m", recipe="r", name="", at=AT, spawner=session, front="run"
+        )
+        sessions.add_cost(ledger.db, worker, Usage(1, cost_usd=5.0))
+    assert ledger.runs.count_caused(7) == (1, 5.0)

@@ -274,6 +274,14 @@ def test_the_steps_of_a_run_are_counted_over_its_answers(place: Stage) -> None:
     assert (place.folder / "ran.txt").read_text().count("once") == 2
 
 
+def test_an_answer_to_a_run_that_asks_nothing_leaves_its_pause(place: Stage) -> None:
+    with closing(Ledger.open(place.ledger)) as ledger:
+        ledger.runs.queue("plan", "t", {"type": "plan"}, {"paused": True}, "2026-02-18T15:06:55.000Z")
+    assert place.run("runs", "resume", "run-1", "--answer", "yes").status == 2
+    (run,) = place.run("runs", "list", "--json").result["runs"]
+    assert run["paused"]
+
+
 def test_a_run_of_one_request_that_answers_is_done(place: Stage) -> None:
     place.script(["finished"])
     place.run("plan", "add", "say it", "--in", "1 hour", "--max-steps", "1")

@@ -15,12 +15,18 @@ import pytest
 from ledger.postgres import Server
 from runs.stage import AT, MODEL, SETTINGS, Played, Reply, show
 
+from nexus_cli.cli.twins import make_source
+from nexus_cli.commands.runs import select_runs
 from nexus_cli.config.settings import RunSettings
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
-from nexus_cli.core.run import AGENT, HUMAN, Run
+from nexus_cli.core.run import AGENT, APPROVAL, HUMAN, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs
+from nexus_cli.runs.plan_service import NewPlan, add_plan, fire_now
+from nexus_cli.runs.run_approvals import answer_run
 from nexus_cli.runs.runner import Runner
+from nexus_cli.runs.unattended import UnattendedRules, trust_options
 
 HERS = RunSettings(allow="read", max_cost=0.5, max_cost_day=1.0)
 
@@ -49,11 +55,11 @@ class Team:
             role="ben",
         )
 
-    def serve(self, reply: Callable[[Request], Reply]) -> list[Run]:
+    def serve(self, reply: Callable[[Request], Reply], role: str = "ana") -> list[Run]:
         """What Ana's `nexus serve --once` does."""
 
         async def once() -> list[Run]:
-            with closing(self.open("ana")) as ledger:
+            with closing(self.open(role)) as ledger:
                 runner = Runner(ledger, provider=Played(reply), settings=replace(SETTINGS, runs=HERS), show=show)
                 try:
                     return await runner.run_due()
@@ -141,3 +147,132 @@ def test_a_colleague_sees_that_a_run_broke_off_but_not_of_one_that_goes_on(team:
         assert broken_runs(ben, ben.runs.list_runs()) == [] == broken_runs(ana, ana.runs.list_runs())
         ana.unlock("run-1")
         assert [run.id for run in broken_runs(ben, ben.runs.list_runs())] == ["run-1"]
+
+
+def add_own_plan(ledger: Ledger, team: Team, **options: Any) -> Run:
+    """A run of a plan that Ana made."""
+    said = {"folder": str(team.project), "model": MODEL, "allow": "read", **options}
+    return ledger.runs.get(fire_now(ledger, add_plan(ledger, NewPlan("go", within="1h", options=said), HERS)))
+
+
+@pytest.mark.parametrize(("name", "options"), [("nexus", {}), ("coder", {"agent": "coder"})])
+def test_a_plan_of_ones_own_keeps_its_rights_whatever_its_agent_may(
+    team: Team, tmp_path: Path, name: str, options: dict[str, Any]
+) -> None:
+    with closing(team.open("ana")) as ledger:
+        agent = ledger.spaces.entity(name, AGENT, {"folder": str(tmp_path), "allow": "all", "max_cost": 9.0})
+        ledger.spaces.create("room", AT, members=[agent])
+        run = add_own_plan(ledger, team, max_cost=0.05, **options)
+        assert run.entity == agent.key and trust_options(ledger, run) == run.options
+        assert (run.options["folder"], run.options["allow"], run.options["max_cost"]) == (
+            str(team.project),
+            "read",
+            0.05,
+        )
+
+
+@pytest.mark.parametrize("place", ["no space", "another space", "a space of another folder"])
+@pytest.mark.parametrize("kind", ["plan", "service", "space_message"])
+def test_a_colleagues_row_gains_nothing_from_an_agent_of_ones_own(
+    team: Team, tmp_path: Path, kind: str, place: str
+) -> None:
+    with closing(team.open("ana")) as ledger:
+        inside = place != "a space of another folder"
+        folder = team.project if inside else tmp_path
+        agent = ledger.spaces.entity("Bot", AGENT, {"folder": str(folder), "allow": "all", "max_cost": 9.0})
+        space = ledger.spaces.create("room", AT, project=str(team.project), members=[] if inside else [agent])
+        team.insert(kind, max_cost=5.0)
+        where = f", space = {space.key}" if place != "no space" else ""
+        team.sql(f"UPDATE runs SET entity = {agent.key}{where}", role="ben")
+        (run,) = ledger.runs.list_runs()
+        said = trust_options(ledger, run)
+        assert (said["folder"], said["rules"], said["max_cost"]) == (str(team.project), (), 5.0)
+        bound = UnattendedRules(HERS).bind_options(ledger, replace(run, options=said))
+        assert (bound["allow"], bound["max_cost"]) == ("read", HERS.max_cost)
+
+
+def test_a_plan_keeps_its_rights_once_its_run_is_seen_by_others(team: Team) -> None:
+    """Its session is of the project, so that Ben may write the row."""
+    with closing(team.open("ana")) as ledger:
+        run = add_own_plan(ledger, team, max_cost=0.05, rules=["bash(make *)"])
+        claimed = ledger.runs.claim(run.key, "here:1", 60.0, AT)
+        assert claimed is not None
+        project = str(team.project)
+        ledger.runs.make_session(claimed, folder=project, project=project, model=MODEL, recipe="run", at=AT)
+        assert trust_options(ledger, ledger.runs.get(run.key)) == run.options, "the rules of the person stay"
+        forged = json.dumps({"folder": "/", "allow": "all", "max_cost": 99.0, "rules": ["bash(*)"]})
+        team.sql(f"UPDATE runs SET options = '{forged}'", role="ben")
+        assert trust_options(ledger, ledger.runs.get(run.key)) == run.options
+
+
+@pytest.mark.parametrize("session", ["", "hers"])
+def test_a_colleagues_row_that_names_a_plan_of_ones_own_has_none_of_its_rules(team: Team, session: str) -> None:
+    with closing(team.open("ana")) as ledger:
+        own = add_own_plan(ledger, team, rules=["bash(make *)"])
+        ledger.runs.cancel(own.key, AT)
+        team.insert("plan")
+        text = '{"type": "plan", "instruction": "%s"}' % ("rm all" if session else "go")
+        team.sql(f"UPDATE runs SET plan = {own.plan}, run_trigger = '{text}' WHERE state = 'queued'", role="ben")
+        team.sql(f"UPDATE runs SET session = '{session}' WHERE state = 'queued'", role="nexus")
+        (run,) = ledger.runs.list_runs(["queued"])
+        assert run.plan == own.plan and trust_options(ledger, run)["rules"] == ()
+
+
+def asks(request: Request) -> Reply:
+    """A model that wants to leave a mark, and asks again whenever it was not allowed to."""
+    told = str(request.messages[-1].get("content"))
+    has_run = any(word in told for word in ("denied", "(no output)", "exit"))
+    return "well" if has_run else [("bash", {"command": "touch mark"})]
+
+
+def test_only_who_was_asked_approves_a_call_on_their_machine(team: Team) -> None:
+    mark = team.project / "mark"
+    with closing(team.open("ana")) as ledger:
+        add_own_plan(ledger, team, ask=True)
+    (run,) = team.serve(asks)
+    assert run.state == WAITING and run.waits is not None and run.waits.kind == APPROVAL
+    with closing(team.open("ben")) as theirs:
+        seen = theirs.runs.get(run.key)
+        with pytest.raises(NexusError, match="it asks ana"):
+            answer_run(theirs, seen, ["session"])
+        value = {"answers": {one["call"]: {"answer": "session"} for one in run.waits.value["questions"]}}
+        theirs.runs.signal(run.key, APPROVAL, {**value, "run": run.key}, AT)  # as by SQL
+    (again,) = team.serve(asks)
+    assert not mark.exists() and again.state == WAITING, "it asks again"
+    with closing(team.open("ana")) as ledger:
+        assert answer_run(ledger, again, ["yes"])
+    with closing(team.open("ben")) as theirs:  # nor does her answer count for another run
+        (signal,) = theirs.runs.signals(run.key)
+        other = theirs.runs.queue("plan", "t", {}, {"folder": str(team.project)}, AT)
+        theirs.runs.signal(other or 0, APPROVAL, signal.value, AT)
+        team.sql(f"UPDATE runs SET project = '{team.project}' WHERE key = {other}", role="ben")
+    with closing(team.open("ana")) as ledger:
+        assert ledger.runs.answers(run.key) and not ledger.runs.answers(other or 0)
+        ledger.runs.cancel(other or 0, AT)
+    (ended,) = team.serve(asks)
+    assert mark.exists() and ended.state == "done"
+
+
+def test_a_question_is_left_to_the_machine_of_who_is_asked(team: Team) -> None:
+    with closing(team.open("ana")) as ledger:
+        add_own_plan(ledger, team, ask=True)
+    (run,) = team.serve(asks)
+    with closing(team.open("ana")) as ledger:
+        assert ledger.runs.may_answer(run) and answer_run(ledger, run, ["yes"])
+    with closing(team.open("ben")) as theirs:
+        assert not theirs.runs.may_answer(theirs.runs.get(run.key))
+    assert team.serve(asks, role="ben") == [] and not (team.project / "mark").exists()
+
+
+def test_all_runs_are_only_ones_own(team: Team) -> None:
+    with closing(team.open("ana")) as ledger, closing(team.open("ben")) as theirs:
+        run = add_own_plan(ledger, team)
+        claimed = ledger.runs.claim(run.key, "here:1", 60.0, AT)
+        assert claimed is not None
+        project = str(team.project)
+        ledger.runs.make_session(claimed, folder=project, project=project, model=MODEL, recipe="run", at=AT)
+        own = theirs.runs.queue("service", "t", {}, {"folder": project}, AT)
+        assert theirs.runs.get(run.key), "he sees it"
+        selected = select_runs(make_source(theirs), "", True, "", "", "")
+        assert [one.key for one in selected] == [own]
+        assert [one.key for one in select_runs(make_source(ledger), "", True, "", "", "")] == [run.key]

@@ -25,6 +25,7 @@ from nexus_cli.core.run import AGENT, HUMAN, Entity, Run, Space
 from nexus_cli.core.services import Spaces
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger, database
+from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.service_list import SPACES
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
@@ -381,3 +382,41 @@ def test_a_wait_for_somebody_who_is_not_there_is_refused_and_every_other_ends(le
     assert waits is not None and waits.until is not None
     assert 6.9 < (waits.until - ledger.runs.now()) / 86_400 <= 7.0
     assert [one.text for one in ledger.spaces.read(space)] == ["@Ana ask Zoe", "@Sarah which?"]
+
+
+def planned(ledger: Ledger, agent: Entity, **options: Any) -> Run:
+    """A run of a plan of an agent, claimed."""
+    key = ledger.runs.queue("plan", "t", {"type": "plan"}, options, AT, entity=agent.key)
+    claimed = ledger.runs.claim(key or 0, "here:1", 600.0, AT)
+    assert claimed is not None
+    return claimed
+
+
+def test_what_a_plan_of_an_agent_posts_is_braked_together(ledger: Ledger, tmp_path: Path) -> None:
+    husam, _, ana, bob = people(ledger, "Ana", "Bob")
+    space = make_space(ledger, "Alpha", [husam, ana, bob])
+    posts = [("send_message", {"text": f"@Bob {number}", "space": "Alpha"}) for number in range(25)]
+    first_run = planned(ledger, ana)
+    work(ledger, first_run, tmp_path, posts)
+    ledger.runs.finish(first_run, "done", AT)
+    first, *others = ledger.spaces.read(space)
+    assert first.root == 0 and {one.root for one in others} == {first.key}
+    assert len(ledger.runs.list_runs(entity=bob.key)) == SETTINGS.spaces.max_runs
+    last = others[-1]
+    work(ledger, planned(ledger, ana, root=last.root), tmp_path, [("send_message", posts[0][1])])
+    assert ledger.spaces.read(space)[-1].root == last.root, "a plan made for a message goes on with it"
+    assert len(ledger.runs.list_runs(entity=bob.key)) == SETTINGS.spaces.max_runs
+
+
+def test_a_plan_of_an_agent_knows_the_message_that_it_is_made_for(ledger: Ledger, tmp_path: Path) -> None:
+    husam, _, ana = people(ledger, "Ana")
+    space = make_space(ledger, "Alpha", [husam, ana])
+    run_of = triggered(ledger, space, husam, "@Ana later")
+    session = opened(doing(), tmp_path, of_run(run_of))
+    ledger.runs.attach(run_of, session.id)
+    plans = PlanService(session)
+    plans.change("c1", "add", {"prompt": "go", "at": "", "in": "2h", "cron": "", "zone": "", "name": ""})
+    plans.change("c2", "add", {"prompt": "go", "at": "", "in": "", "cron": "0 9 * * *", "zone": "", "name": ""})
+    run(session)
+    once, daily = sorted(ledger.plans.list_plans(), key=lambda plan: plan.key)
+    assert once.options["root"] == run_of.message and "root" not in daily.options

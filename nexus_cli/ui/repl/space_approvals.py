@@ -37,6 +37,7 @@ class ApprovalQuestions:
             (run.key, run.fence): run
             for run in runs
             if run.state == WAITING and run.waits is not None and run.waits.kind == APPROVAL
+            if self._ledger.runs.may_answer(run)
         }
         for key in self._asked.keys() - waiting.keys():
             self._asked.pop(key).cancel()
