@@ -77,7 +77,7 @@ def describe_rest(ledger: Ledger, run: Run) -> str:
 def _awaits_person(ledger: Ledger, run: Run) -> bool:
     """True if a person has to answer: an approval, or a reply that a person was asked for."""
     if run.waits is None or run.waits.kind != "reply":
-        return run.waits is not None and run.waits.kind == APPROVAL
+        return run.waits is not None and run.waits.kind == APPROVAL and ledger.runs.may_answer(run)
     with suppress(NexusError):
         named = run.waits.value["from"]
         members = ledger.spaces.get(run.waits.value["space"]).members

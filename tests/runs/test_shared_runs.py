@@ -23,6 +23,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, APPROVAL, HUMAN, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs
+from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.plan_service import NewPlan, add_plan, fire_now
 from nexus_cli.runs.run_approvals import answer_run
 from nexus_cli.runs.runner import Runner
@@ -257,7 +258,8 @@ def test_a_question_is_left_to_the_machine_of_who_is_asked(team: Team) -> None:
     with closing(team.open("ana")) as ledger:
         add_own_plan(ledger, team, ask=True)
     (run,) = team.serve(asks)
-    with closing(team.open("ana")) as ledger:
+    with closing(team.open("ana")) as ledger, closing(team.open("ben")) as theirs:
+        assert waiting_runs(ledger, team.project) == [run] and not waiting_runs(theirs, team.project)
         assert ledger.runs.may_answer(run) and answer_run(ledger, run, ["yes"])
     with closing(team.open("ben")) as theirs:
         assert not theirs.runs.may_answer(theirs.runs.get(run.key))
