@@ -148,6 +148,10 @@ class Worker:
         """Record that it could not work."""
         self.state, self.doing, self.error = FAILED, "", why
 
+    def close_review(self, outcome: str) -> None:
+        """See `RunningWorker`."""
+        self.to_review, self.left = False, f"{outcome}, worktree removed; `steer` {self.id} makes a new one"
+
     def figures(self) -> str:
         """Return its figures (steps, tokens, cost) on one line."""
         cost = self.usage.cost_usd

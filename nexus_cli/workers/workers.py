@@ -40,7 +40,7 @@ from nexus_cli.session.running_workers import FINISHED, STOPPED, UNKNOWN, WAITIN
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.workers.first_message import first_message
-from nexus_cli.workers.review_worktree import review_worktree
+from nexus_cli.workers.review_worktree import refresh_reviews, review_worktree
 from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
 
 if TYPE_CHECKING:
@@ -357,6 +357,8 @@ class SessionWorkers(RunningWorkers[Session]):
 
     async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
         """See `nexus_cli.core.services.Workers`."""
+        if action in ("list", "read"):
+            await refresh_reviews(self.all(), self.session.state.dispatcher.project)
         if action == "list":
             return ToolResult(list_lines(self.all()))
         worker = self.find(agent)

@@ -14,7 +14,7 @@ from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.worktrees.apply_worktree import apply_worktree
-from nexus_cli.worktrees.worktrees import WorktreeStay, enter_worktree, is_in_use, list_worktrees
+from nexus_cli.worktrees.worktrees import WorktreeStay, enter_worktree, is_in_use, list_worktrees, remove_worktree
 
 
 def writing(text: str) -> Any:
@@ -179,3 +179,24 @@ def test_an_apply_with_conflicts_warns_the_person(project: Path) -> None:
     events, _ = run(crewed(Crew({"ONE": writing("one\n"), "root": act}), project), "root")
     (result,) = [one.result for one in events if isinstance(one, ToolResultEvent) and one.call.name == "agents"]
     assert result.warning == "conflicts in 1 file, not written" and not result.error, result
+
+
+def test_applied_or_removed_work_is_not_listed_as_open(project: Path) -> None:
+    listing: Reply = [("agents", {"action": "list"})]
+
+    def manage(request: Request) -> Reply:
+        made, start = calls_made(request), handing({"task": "ONE", "worktree": True})(request)
+        if made == 4:
+            (record,) = list_worktrees(project)
+            remove_worktree(record)
+        looks: list[Reply] = [[("agents", {"action": action})] for action in ("diff", "apply")]
+        return [start, listing, looks[1], listing, listing, *looks, "done"][made]
+
+    events, _ = run(crewed(Crew({"ONE": writing("one\n"), "root": manage}), project), "root")
+    said = [one.result for one in events if isinstance(one, ToolResultEvent) and one.call.name == "agents"]
+    before, applied, after, removed, *failed = said
+    assert "`apply` it" in before.output and applied.output == "applied shared.txt"
+    assert "all of it is applied; `steer` w1 continues there" in after.output, after.output
+    assert "`apply` it" not in after.output + removed.output
+    for text in (removed.output, *(one.error or "" for one in failed)):
+        assert "applied or discarded, worktree removed; `steer` w1 makes a new one" in text, text
