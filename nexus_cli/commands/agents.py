@@ -129,7 +129,7 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
     choices = [
         Choice(APPLY, "apply", "merge it into the project; conflicts are marked"),
         Choice(DISCARD, "discard", "delete the worktree and its contents"),
-        Choice(LATER, "later", f"keep it; nexus worktree apply {record.name} does the same"),
+        Choice(LATER, "later", f"keep it; nexus worktree apply {record.name} applies it later"),
     ]
     question = f"{row['id']} made {state.describe()}"
     if state.counts.files and state.is_applied(record):
@@ -139,7 +139,7 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
     if chosen == APPLY:
         await _apply(context, row, record, state.tree)
     elif chosen == REMOVE:
-        await _remove(context, record)
+        await _remove(context, row, record)
     elif chosen == DISCARD:
         if await asyncio.to_thread(inspect_worktree, record) != state:
             raise usage_error("agents", rest, "its worktree has changed since it was shown", "Review it again")
@@ -161,16 +161,17 @@ async def _apply(context: CommandContext, row: Mapping[str, Any], record: Worktr
         context.say(f"{plural(len(result.conflicts), 'conflict')} left to you. Nothing of yours was overwritten.")
         return
     try:
-        await _remove(context, find_worktree_of(record.source, record.name))
+        await _remove(context, row, find_worktree_of(record.source, record.name))
     except NexusError as error:
         context.say(error.line)
 
 
-async def _remove(context: CommandContext, record: WorktreeRecord) -> None:
+async def _remove(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord) -> None:
     """Remove a worktree whose changes are in the project. Raises `NexusError` if it has anything else."""
     from nexus_cli.worktrees.worktrees import remove_worktree  # noqa: PLC0415
 
     more = await asyncio.to_thread(remove_worktree, record)
+    _close_review(context, row, "applied")
     context.say(f"Worktree {record.name} is removed{f'; {more}' if more else ''}.")
 
 
@@ -180,8 +181,16 @@ async def _discard(context: CommandContext, row: Mapping[str, Any], record: Work
     if is_in_use(record):
         raise usage_error("agents", f"review {row['id']}", "a session is working in its worktree", "End that one first")
     more = await asyncio.to_thread(remove_worktree, record, force=True)
+    _close_review(context, row, "discarded")
     _tell_model(context, f"the person discarded the changes of worker {row['id']}")
     context.say(f"Worktree {record.name} is discarded{f'; {more}' if more else ''}.")
+
+
+def _close_review(context: CommandContext, row: Mapping[str, Any], outcome: str) -> None:
+    """Tell the worker of this session that its worktree was removed."""
+    running = _running(context)
+    if worker := running.find(row["id"]) if running else None:
+        worker.close_review(outcome)
 
 
 def _tell_model(context: CommandContext, line: str) -> None:

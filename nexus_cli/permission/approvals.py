@@ -40,6 +40,8 @@ CONFIRM = "confirm"
 """`ApprovalNeed.kind` of a call that the level grants, but the run asks about."""
 DECLINED = "Declined by the person."
 """Result of a call that was declined without a reason."""
+EDITS_HERE = "edits in this project"
+"""The scope of an answer for edits, as a question shows it."""
 EDITS = "edits"
 """First item of a scope, for every tool that edits."""
 RULE = "rule"
@@ -141,7 +143,7 @@ def always_text(scope: tuple[str, ...], project: Path) -> str:
     if kind == "network":
         return f"{name} of {objects[0]}"
     paths = (project_relative(Path(path), project) for path in objects)
-    return f"{name} of {', '.join(paths)}" if objects else "edits in this project"
+    return f"{name} of {', '.join(paths)}" if objects else EDITS_HERE
 
 
 def scope_name(scope: tuple[str, ...], project: Path) -> str:

@@ -33,6 +33,9 @@ class RunningWorker(Protocol):
         """The text of its last reply; "" before it has ended."""
         ...
 
+    def close_review(self, outcome: str) -> None:
+        """Record that its worktree was removed, and the outcome for its changes: `applied` or `discarded`."""
+
 
 class RunningWorkers(Workers, Protocol[H_contra]):
     """The workers of a session; `H_contra` is the type of the session."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import dropwhile
+from pathlib import Path
 
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import plural
@@ -19,9 +20,26 @@ from nexus_cli.tools.registry import discover_tools
 from nexus_cli.turn.dispatch import Dispatcher
 from nexus_cli.workers.worker import Worker
 from nexus_cli.worktrees.apply_worktree import MergeConflict, UnappliedChanges, apply_worktree, list_unapplied
-from nexus_cli.worktrees.worktrees import find_worktree_of, read_changes
+from nexus_cli.worktrees.worktrees import find_worktree_of, list_worktrees, read_changes
 
 MOST_REASONS = 5
+
+
+async def refresh_reviews(workers: Iterable[Worker], project: Path) -> None:
+    """Update `left` of each worker whose worktree was applied or removed since its last turn."""
+    for worker in workers:
+        if not (worker.has_ended and worker.to_review):
+            continue
+        try:
+            found = await asyncio.to_thread(list_worktrees, project)
+            record = next((one for one in found if one.name == worker.worktree), None)
+            unapplied = await asyncio.to_thread(list_unapplied, record) if record else None
+        except NexusError:  # `diff` and `apply` report it
+            continue
+        if record is None or unapplied is None:
+            worker.close_review("applied or discarded")
+        elif not unapplied.paths and unapplied.tree != record.base:
+            worker.left = f"worktree {record.folder}: all of it is applied; `steer` {worker.id} continues there"
 
 
 async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, path: str) -> ToolResult:
@@ -31,6 +49,9 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
     """
     if not worker.worktree:
         return ToolResult(error=f"{worker.id} worked in the project itself, not in a worktree", ran=False)
+    await refresh_reviews([worker], dispatcher.project)
+    if worker.has_ended and worker.left and not worker.to_review:
+        return ToolResult(error=worker.left, ran=False)
     try:
         record = await asyncio.to_thread(find_worktree_of, dispatcher.project, worker.worktree)
         if action == "diff":
@@ -50,7 +71,7 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
     lines = [f"applied {path}" for path in result.written if path not in marked]
     lines += [f"the same in the project: {path}" for path in result.there]
     for one in result.conflicts:
-        sides = f"marked in the file: `yours` is the project's side, `worktree {record.name}` that of {worker.id}"
+        sides = f"`yours` is the project's side, `worktree {record.name}` that of {worker.id}"
         other = f"not written: the file is the project's side, `diff` with this path shows that of {worker.id}"
         where = sides if one.is_marked else other
         lines.append(f"conflict in {one.path}: {one.why}; {where}")

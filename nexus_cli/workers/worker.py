@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Answer, Approver, Question
@@ -15,8 +15,12 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.usage import Usage
+from nexus_cli.permission.approvals import EDITS_HERE
 from nexus_cli.session.running_workers import ASKING, AT_WORK, FAILED, FINISHED, RUNNING, STOPPED, UNKNOWN, WAITING
 from nexus_cli.session.session import Session
+
+if TYPE_CHECKING:
+    from nexus_cli.worktrees.worktrees import WorktreeStay
 
 SHOWN = 80
 """Characters of a task or command that a list shows."""
@@ -148,6 +152,17 @@ class Worker:
         """Record that it could not work."""
         self.state, self.doing, self.error = FAILED, "", why
 
+    def enter(self, stay: WorktreeStay) -> None:
+        """Take over the notices of its worktree; a worker whose previous worktree is gone is told so."""
+        self.notices = tuple(stay.notices)
+        if stay.is_new and self.session_id:
+            gone = "your worktree was removed after your last report; you work in a new copy of the project"
+            self.notices, self.changed = (gone, *self.notices), ()
+
+    def close_review(self, outcome: str) -> None:
+        """See `RunningWorker`."""
+        self.to_review, self.left = False, f"{outcome}, worktree removed; `steer` {self.id} makes a new one"
+
     def figures(self) -> str:
         """Return its figures (steps, tokens, cost) on one line."""
         cost = self.usage.cost_usd
@@ -239,13 +254,16 @@ def _cut(line: str) -> str:
 class WorkerApprover:
     """An `Approver` that passes a worker's questions to the person of the parent session."""
 
-    def __init__(self, approver: Approver, worker: str) -> None:
+    def __init__(self, approver: Approver, worker: Worker) -> None:
         self._approver = approver
         self._worker = worker
 
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer."""
-        return await self._approver.ask(replace(question, agent=question.agent or self._worker))
+        always = question.always
+        if self._worker.worktree and always == EDITS_HERE:
+            always = "edits in its worktree, not in your files"
+        return await self._approver.ask(replace(question, agent=question.agent or self._worker.id, always=always))
 
 
 def list_lines(workers: Sequence[Worker]) -> str:

@@ -40,7 +40,7 @@ from nexus_cli.session.running_workers import FINISHED, STOPPED, UNKNOWN, WAITIN
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.workers.first_message import first_message
-from nexus_cli.workers.review_worktree import review_worktree
+from nexus_cli.workers.review_worktree import refresh_reviews, review_worktree
 from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
         dispatcher = self.session.state.dispatcher
         stays.append(stay := await asyncio.to_thread(enter_prepared, dispatcher.project, worker.worktree))
-        worker.notices = tuple(stay.notices)
+        worker.enter(stay)
         inside = stay.record.folder / dispatcher.cwd.relative_to(dispatcher.project)
         worker.folder = inside if inside.is_dir() else stay.record.folder
 
@@ -229,6 +229,7 @@ class SessionWorkers(RunningWorkers[Session]):
             self._record(worker)
             self._forward(worker, WorkerState(worker.to_json()))
             text = await first_message(worker, session, self._rights()) if words is None else words
+            session.state.lane_state.upcoming.notices += worker.notices if words is not None else ()
             trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
@@ -271,7 +272,7 @@ class SessionWorkers(RunningWorkers[Session]):
         session = open_session(
             options,
             parent.settings,
-            approver=WorkerApprover(dispatcher.approver, worker.id) if dispatcher.approver else None,
+            approver=WorkerApprover(dispatcher.approver, worker) if dispatcher.approver else None,
             provider=parent.model.provider,
             clock=parent.clock,
             ledger=state.ledger,
@@ -357,6 +358,8 @@ class SessionWorkers(RunningWorkers[Session]):
 
     async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
         """See `nexus_cli.core.services.Workers`."""
+        if action in ("list", "read"):
+            await refresh_reviews(self.all(), self.session.state.dispatcher.project)
         if action == "list":
             return ToolResult(list_lines(self.all()))
         worker = self.find(agent)

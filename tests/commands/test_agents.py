@@ -191,8 +191,11 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
         if pick in ("apply", "discard"):
             assert not kept, context.said
             assert pick[:4] in notices[-1] and "worker w1" in notices[-1]
-            with pytest.raises(NexusError, match="no worktree"):
-                await typed(context, "review w1")
+            outcome = {"apply": "applied", "discard": "discarded"}[pick]
+            await typed(context, "review w1")
+            assert context.said[-1].startswith(f"{outcome}, worktree removed; `steer` w1 makes a new one")
+            assert session.workers
+            assert f"{outcome}, worktree removed" in (await session.workers.manage("list", "", "")).output
         else:
             assert len(kept) == 1 and not notices
 

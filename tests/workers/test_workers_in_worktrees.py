@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workers.crew import Crew, Reply, calls_made, crewed, doing, handing, results, run
+from workers.crew import Crew, Person, Reply, calls_made, crewed, doing, handing, results, run
 from worktrees.repository import git, make_project
 
+from nexus_cli.core.approval import Allow
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.worktrees.apply_worktree import apply_worktree
-from nexus_cli.worktrees.worktrees import WorktreeStay, enter_worktree, is_in_use, list_worktrees
+from nexus_cli.worktrees.worktrees import WorktreeStay, enter_worktree, is_in_use, list_worktrees, remove_worktree
 
 
 def writing(text: str) -> Any:
@@ -179,3 +180,55 @@ def test_an_apply_with_conflicts_warns_the_person(project: Path) -> None:
     events, _ = run(crewed(Crew({"ONE": writing("one\n"), "root": act}), project), "root")
     (result,) = [one.result for one in events if isinstance(one, ToolResultEvent) and one.call.name == "agents"]
     assert result.warning == "conflicts in 1 file, not written" and not result.error, result
+
+
+def test_applied_or_removed_work_is_not_listed_as_open(project: Path) -> None:
+    listing: Reply = [("agents", {"action": "list"})]
+
+    def manage(request: Request) -> Reply:
+        made, start = calls_made(request), handing({"task": "ONE", "worktree": True})(request)
+        if made == 4:
+            (record,) = list_worktrees(project)
+            remove_worktree(record)
+        looks: list[Reply] = [[("agents", {"action": action})] for action in ("diff", "apply")]
+        return [start, listing, looks[1], listing, listing, *looks, "done"][made]
+
+    events, _ = run(crewed(Crew({"ONE": writing("one\n"), "root": manage}), project), "root")
+    said = [one.result for one in events if isinstance(one, ToolResultEvent) and one.call.name == "agents"]
+    before, applied, after, removed, *failed = said
+    assert "`apply` it" in before.output and applied.output == "applied shared.txt"
+    assert "all of it is applied; `steer` w1 continues there" in after.output, after.output
+    assert "`apply` it" not in after.output + removed.output
+    for text in (removed.output, *(one.error or "" for one in failed)):
+        assert "applied or discarded, worktree removed; `steer` w1 makes a new one" in text, text
+
+
+def test_a_worker_steered_after_its_worktree_was_removed_is_told_so(project: Path) -> None:
+    def manage(request: Request) -> Reply:
+        made, start = calls_made(request), handing({"task": "ONE", "worktree": True})(request)
+        if made == 1:
+            remove_worktree(list_worktrees(project)[0], force=True)
+        return [start, [("agents", {"action": "steer", "text": "add the new one"})], "done"][made]
+
+    def work(request: Request) -> Reply:
+        if "add the new one" not in str(request.messages):
+            return doing([("write_file", {"path": "shared.txt", "content": "x"})], "done")(request)
+        return doing([], [("write_file", {"path": "new.txt", "content": "x"})], "done")(request)
+
+    crew = Crew({"ONE": work, "root": manage})
+    events, outcome = run(crewed(crew, project), "root")
+    assert outcome.ok, outcome
+    (report,) = results(events, "agents")
+    told = next(
+        str(one.messages) for role, one in crew.seen if role == "ONE" and "add the new one" in str(one.messages)
+    )
+    assert "your worktree was removed after your last report" in told, told
+    assert "changed new.txt" in report and "shared.txt" not in report, report
+
+
+def test_a_question_of_a_worker_in_a_worktree_names_it(project: Path) -> None:
+    person = Person(lambda question: Allow())
+    crew = Crew({"ONE": writing("one\n"), "root": handing({"task": "ONE", "worktree": True})})
+    run(crewed(crew, project, approver=person, allow="read"), "root")
+    asked = next(one for one in person.asked if one.agent)
+    assert asked.always == "edits in its worktree, not in your files", asked
