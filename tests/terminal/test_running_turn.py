@@ -52,7 +52,7 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     (made.folder / "go").touch()
     made.wait_for("All done.")
     made.idle()
-    assert not rows(made, "○ ") and "    ... 6 lines before: /transcript" in made.lines()
+    assert not rows(made, "○ ") and "    ... 5 lines before: /transcript" in made.lines()
 
     made.say("again")
     address = made.place.environment["OPENAI_API_BASE"].split("/")[2]
