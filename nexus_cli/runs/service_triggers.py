@@ -1,6 +1,7 @@
 """Services: work that another program starts by `POST /trigger/NAME`, the token of each, and the queued run.
 
-An event resumes the runs that wait for it; another one that passes the service's filter starts a run. The payload is
+An event resumes the runs that wait for it; one that passes the service's filter, and that none of them asked for by
+`match`, starts a run. The payload is
 untrusted: requests contain it as data, never as an instruction.
 """
 
@@ -170,36 +171,51 @@ def _refuse_depth(value: Any, levels: int) -> None:
 
 
 def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[str, Any]:
-    """Resume the runs that wait for an event, else queue a run of its service; return the answer for the sender.
+    """Resume the runs that wait for an event, and queue a run of its service; return the answer for the sender.
 
-    An event that no run waits for and the filter does not pass is ignored; a repeated one has the answer of the first.
-    Raise `TooManyRuns` if too many wait, `NexusError` if the ledger fails.
+    No run is queued for an event that a waiting run asked for by `match`, or that the filter does not pass. One that
+    does neither is ignored; a repeated one has the answer of the first. Raise `TooManyRuns` if too many wait,
+    `NexusError` if the ledger fails.
     """
     if (service.sender, event.event) == ("github", "ping"):
         return {"ignored": "a ping"}
     cause = f"service {service.name} {event.key}" if event.key else ""
-    if cause and (earlier := ledger.runs.of_cause(cause)) is not None:
-        return {"run": earlier.id}
-    mark = {"service": service.name, "delivery": event.key}
-    if event.key and (earlier_ones := ledger.runs.signalled("service", mark)):
-        return {"resumed": [f"run-{key}" for key in earlier_ones]}
-    if resumed := resume_waiting(ledger, service, event, format_utc(local_now())):
-        return {"resumed": resumed}
+    if event.key and (earlier := _find_answer(ledger, service, event, cause)):
+        return earlier
+    resumed, is_asked_for = resume_waiting(ledger, service, event, format_utc(local_now()))
+    answer: dict[str, Any] = {"resumed": resumed} if resumed else {}
     unmet = _find_unmet(service.filter, event)
+    if is_asked_for or (unmet and resumed):
+        return answer
     if unmet:
         return {"ignored": f"{unmet} does not hold"}
-    return {"run": f"run-{_queue(ledger, service, event, cause)}"}
+    try:
+        return {**answer, "run": f"run-{_queue(ledger, service, event, cause)}"}
+    except TooManyRuns:
+        if not resumed:
+            raise
+        return answer
 
 
-def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: str) -> list[str]:
-    """Signal the runs that wait for an event, which came `at` this time; return their ids.
+def _find_answer(ledger: Ledger, service: Service, event: ServiceEvent, cause: str) -> dict[str, Any]:
+    """Return what the first delivery of an event was answered, {} if it started and resumed nothing."""
+    resumed = ledger.runs.signalled("service", {"service": service.name, "delivery": event.key})
+    answer: dict[str, Any] = {"resumed": [f"run-{key}" for key in resumed]} if resumed else {}
+    queued = ledger.runs.of_cause(cause)
+    return {**answer, "run": queued.id} if queued is not None else answer
+
+
+def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: str) -> tuple[list[str], bool]:
+    """Signal the runs that wait for an event, which came `at` this time; return their ids, and whether one of them
+    asked for it by `match`.
 
     A run that had not begun then does not wait for it.
     """
     value = {"service": service.name, "delivery": event.key, "event": event.event, "payload": event.payload}
     waiting = [run for run in ledger.runs.waiting() if _awaits(run, service, event) and _began(ledger, run) <= at]
     now = format_utc(local_now())
-    return [run.id for run in waiting if ledger.runs.signal_wait(run, "service", value, now)]
+    resumed = [run for run in waiting if ledger.runs.signal_wait(run, "service", value, now)]
+    return [run.id for run in resumed], any(run.waits and run.waits.value["match"] for run in resumed)
 
 
 def _began(ledger: Ledger, run: Run) -> str:
@@ -215,11 +231,11 @@ def _find_unmet(conditions: Iterable[str], event: ServiceEvent) -> str:
 
 
 def _awaits(run: Run, service: Service, event: ServiceEvent) -> bool:
-    """Return True if a run waits for this event: what its wait must match decides, else the filter of the service."""
+    """Return True if a run waits for this event: for any of its service, or for one with what its wait must match."""
     wait = run.waits
     if wait is None or wait.kind != "service" or wait.value["service"] != service.name:
         return False
-    return not _find_unmet(wait.value["match"] or service.filter, event)
+    return not _find_unmet(wait.value["match"], event)
 
 
 def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str) -> int:

@@ -26,7 +26,7 @@ from nexus_cli.core.run import Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import trigger_door
 from nexus_cli.rpc.trigger_door import TriggerDoor
-from nexus_cli.runs import seen_deliveries
+from nexus_cli.runs import seen_deliveries, service_triggers
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.service_triggers import begin_service, load_services
 
@@ -307,6 +307,36 @@ def test_a_session_that_waits_goes_on_with_the_event_that_it_waits_for(_isolated
     assert (
         "hub has sent check_run" in report and report.count("</payload>") == 1 and '"conclusion": "success"' in report
     )
+
+
+def test_any_event_resumes_a_wait_without_match_and_starts_the_run_that_the_filter_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(post: Post, ledger: Ledger) -> None:
+        def wait(*match: str) -> None:
+            key = ledger.runs.queue("plan", "w", {}, {}, AT)
+            assert key is not None
+            ledger.runs.wait(ledger.runs.get(key), Wait("service", "CI", {"service": "hub", "match": match}), AT)
+
+        async def sent_twice(event: str, number: int) -> Any:
+            body = b'{"number": %d}' % number
+            first, second = [await post("hub", body, hub(body, f"d-{number}", event)) for _ in range(2)]
+            assert first == second
+            return first[1]
+
+        wait()
+        assert await sent_twice("status", 1) == {"resumed": ["run-1"]}, "the filter does not pass it"
+        wait()
+        assert await sent_twice("push", 2) == {"resumed": ["run-2"], "run": "run-3"}
+        wait()
+        wait("number=3")
+        assert await sent_twice("push", 3) == {"resumed": ["run-4", "run-5"]}
+        assert await sent_twice("push", 4) == {"run": "run-6"}
+        wait()
+        monkeypatch.setattr(service_triggers, "MOST_QUEUED", 2)
+        assert await sent_twice("push", 5) == {"resumed": ["run-7"]}, "too many wait for another one"
+
+    called(tmp_path, script)
 
 
 def test_an_event_that_comes_before_the_run_waits_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
