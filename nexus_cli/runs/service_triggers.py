@@ -212,6 +212,7 @@ def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: st
     A run that had not begun then does not wait for it.
     """
     value = {"service": service.name, "delivery": event.key, "event": event.event, "payload": event.payload}
+    value |= {"came": at}
     waiting = [run for run in ledger.runs.waiting() if _awaits(run, service, event) and _began(ledger, run) <= at]
     now = format_utc(local_now())
     resumed = [run for run in waiting if ledger.runs.signal_wait(run, "service", value, now)]

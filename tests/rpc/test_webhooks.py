@@ -305,7 +305,9 @@ def test_a_session_that_waits_goes_on_with_the_event_that_it_waits_for(_isolated
     run_due(provider)
     report = stored(1).report
     assert (
-        "hub has sent check_run" in report and report.count("</payload>") == 1 and '"conclusion": "success"' in report
+        "hub has sent check_run at 20" in report
+        and report.count("</payload>") == 1
+        and '"conclusion": "success"' in report
     )
 
 
