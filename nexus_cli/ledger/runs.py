@@ -18,6 +18,7 @@ from nexus_cli.core.run import (
     AGENT,
     CANCELLED,
     ENDED,
+    MISSED,
     PLAIN,
     QUEUED,
     RUNNING,
@@ -304,6 +305,11 @@ class RunTable:
                 return False
             add_signal(self._db, run.key, kind, value, at)
         return True
+
+    def record_missed(self, run: Run, value: Mapping[str, Any], at: str) -> None:
+        """Record an event that `run` did not wait for, as a signal of kind `missed` that is taken already."""
+        with self._db.write():
+            add_signal(self._db, run.key, MISSED, value, at, is_taken=True)
 
     def take(self, run: Run, signals: Iterable[Signal], at: str) -> None:
         """Let a run take signals and stop waiting, if no entry shows them: the answer to an approval."""

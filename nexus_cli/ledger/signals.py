@@ -14,10 +14,10 @@ OPEN = f"state IN ('{QUEUED}', '{RUNNING}', '{WAITING}')"
 """The condition of the index of open runs, word for word, so that SQLite uses the index."""
 
 
-def add_signal(db: Database, run: int, kind: str, value: Mapping[str, Any], at: str) -> None:
-    """Record a signal; the run may be waiting for it already or begin to wait later."""
-    text = json.dumps(dict(value))
-    db.run("INSERT INTO signals (run, at, kind, value) VALUES (?, ?, ?, ?)", run, at, kind, text)
+def add_signal(db: Database, run: int, kind: str, value: Mapping[str, Any], at: str, *, is_taken: bool = False) -> None:
+    """Record a signal; the run may be waiting for it already or begin to wait later. One that `is_taken` wakes none."""
+    text, taken = json.dumps(dict(value)), int(is_taken)
+    db.run("INSERT INTO signals (run, at, kind, value, taken) VALUES (?, ?, ?, ?, ?)", run, at, kind, text, taken)
     db.notify()
 
 

@@ -24,8 +24,8 @@ from nexus_cli.context.untrusted_text import neutralize_message
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.field_conditions import holds
-from nexus_cli.core.run import QUEUED, Run
+from nexus_cli.core.field_conditions import explain_unmet, holds
+from nexus_cli.core.run import MISSED, QUEUED, Run
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.plan_service import check_rules
@@ -42,6 +42,8 @@ MOST_QUEUED = 100
 """Most runs of one service that may wait in the queue."""
 OWN_KEYS = ("instruction", "sender", "token_header", "secret", "filter")
 """Keys of a service that are no options of its runs."""
+MOST_MISSED = 100
+"""Most events that are recorded for a run which does not wait for them."""
 MOST_DEPTH = 50
 """Most levels of a payload: it is parsed again wherever runs are listed, and indented for the model."""
 DELIVERY = "delivery"
@@ -184,6 +186,7 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[st
         return earlier
     resumed, is_asked_for = resume_waiting(ledger, service, event, format_utc(local_now()))
     answer: dict[str, Any] = {"resumed": resumed} if resumed else {}
+    _record_missed(ledger, service, event)
     unmet = _find_unmet(service.filter, event)
     if is_asked_for or (unmet and resumed):
         return answer
@@ -217,6 +220,20 @@ def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: st
     now = format_utc(local_now())
     resumed = [run for run in waiting if ledger.runs.signal_wait(run, "service", value, now)]
     return [run.id for run in resumed], any(run.waits and run.waits.value["match"] for run in resumed)
+
+
+def _record_missed(ledger: Ledger, service: Service, event: ServiceEvent) -> None:
+    """Record an event for the runs whose `match` it does not meet: their time-out tells of it."""
+    for run in ledger.runs.waiting():
+        wait = run.waits
+        if wait is None or wait.kind != "service" or wait.value["service"] != service.name:
+            continue
+        unmet = _find_unmet(wait.value["match"], event)
+        before = [one.value for one in ledger.runs.signals(run.key, taken=True) if one.kind == MISSED]
+        why = explain_unmet(unmet, event.payload, event.event)
+        value = {"wait": run.resumes, "delivery": event.key, "why": why}
+        if unmet and len(before) < MOST_MISSED and not (event.key and value in before):
+            ledger.runs.record_missed(run, value, format_utc(local_now()))
 
 
 def _began(ledger: Ledger, run: Run) -> str:

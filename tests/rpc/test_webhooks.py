@@ -304,11 +304,8 @@ def test_a_session_that_waits_goes_on_with_the_event_that_it_waits_for(_isolated
     called(folder, script)
     run_due(provider)
     report = stored(1).report
-    assert (
-        "hub has sent check_run at 20" in report
-        and report.count("</payload>") == 1
-        and '"conclusion": "success"' in report
-    )
+    assert "hub has sent check_run at 20" in report and report.count("</payload>") == 1
+    assert '"conclusion": "success"' in report
 
 
 def test_any_event_resumes_a_wait_without_match_and_starts_the_run_that_the_filter_wants(
@@ -339,6 +336,36 @@ def test_any_event_resumes_a_wait_without_match_and_starts_the_run_that_the_filt
         assert await sent_twice("push", 5) == {"resumed": ["run-7"]}, "too many wait for another one"
 
     called(tmp_path, script)
+
+
+def test_a_time_out_tells_which_events_came_and_why_none_matched(_isolated: Path) -> None:
+    folder = _isolated / "project"
+    folder.mkdir(exist_ok=True)
+    config = places().settings
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[services.hub]\ninstruction = "x"\n')
+
+    def waits(request: Any) -> Any:
+        if "You waited" in sent(request):
+            return "CI: " + sent(request).rpartition("You waited")[2]
+        wanted = ["event=check_run", "conclusion=success"]
+        return [("wait_for", {"service": "hub", "match": wanted, "timeout": "3 seconds"})]
+
+    provider = Played(waits)
+    assert say(opened(provider, folder), "wait for CI").exit == 3
+
+    async def script(post: Post, ledger: Ledger) -> None:
+        body = b'{"check_run": {"conclusion": "success"}, "sender": {"type": "Bot"}}'
+        for _ in range(2):
+            assert "ignored" in (await post("hub", body, hub(body, "d-1", "check_run")))[1]
+        body = b'{"sender": {"type": "Bot"}}'
+        assert "ignored" in (await post("hub", body, hub(body, "d-2", "status")))[1]
+
+    called(folder, script)
+    time.sleep(3)
+    run_due(provider)
+    told = "2 events of hub came, none matched: there is no field conclusion, event=check_run does not hold"
+    assert told in stored(1).report, stored(1).report
 
 
 def test_an_event_that_comes_before_the_run_waits_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
