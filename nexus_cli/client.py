@@ -67,6 +67,8 @@ class Client:
         self._base = "http://localhost" if url.startswith(UNIX) else url.rstrip("/")
         self._path = url.removeprefix(UNIX) if url.startswith(UNIX) else ""
         self._headers = {"Authorization": f"Bearer {token}"}
+        self._folder: str | None = None
+        """The folder that relative ones count from, for a server that this program started; None: the server's."""
         self._ids = itertools.count(1)
         self._http: aiohttp.ClientSession | None = None
 
@@ -83,11 +85,12 @@ class Client:
     async def start(cls, *options: str, cwd: str | None = None) -> AsyncIterator[Client]:
         """Start `nexus serve` with these options on a free port, in the folder `cwd`; end it afterwards.
 
+        A relative `cwd`, here and in the methods, counts from the folder of this process.
         A turn that still runs then has its minute to finish a step. The server also ends when this process is killed.
         Raises `ConnectionError` if it does not start; its stderr, which is ours, has the reason.
         """
         command = (sys.executable, "-P", "-m", "nexus_cli", "serve", "--json", "--until-eof", "--port", "0", *options)
-        pipe = asyncio.subprocess.PIPE
+        pipe, here = asyncio.subprocess.PIPE, os.getcwd()
         server = await asyncio.create_subprocess_exec(
             *command, stdin=pipe, stdout=pipe, cwd=cwd, start_new_session=True
         )
@@ -97,6 +100,7 @@ class Client:
                 raise ConnectionError(f"nexus serve did not start: exit status {await server.wait()}")
             place = json.loads(line)
             async with cls(place["url"], Path(place["token_file"]).read_text(encoding="ascii").strip()) as client:
+                client._folder = here
                 yield client
         finally:
             with suppress(ProcessLookupError):
@@ -122,6 +126,8 @@ class Client:
                 each(event)
                 if event["type"] == "approval.ask":
                     given = answer(event)
+                    if not isinstance(given, str):
+                        raise TypeError("answer has to be once, session, no or words")
                     told = ("no", given) if given not in ("once", "session", "no") else (given, None)
                     await self.approve(agent_id, event["id"], *told)
                 elif event["type"] == "result":
@@ -296,6 +302,8 @@ class Client:
     async def call(self, method: str, **params: Any) -> Any:
         """Return the result of any method. A parameter that is None is not sent."""
         given = {name: value for name, value in params.items() if value is not None}
+        if self._folder is not None and isinstance(cwd := given.get("cwd"), str):
+            given["cwd"] = os.path.join(self._folder, cwd)
         with _connection_errors():
             async with self._connect().post(f"{self._base}/rpc", json=self._request(method, given)) as response:
                 return _result(await _answer(response))

@@ -32,6 +32,13 @@ def holds(condition: str, value: Any, event: str = "") -> bool:
     return fits != bool(match[2])
 
 
+def explain_unmet(condition: str, value: Any, event: str = "") -> str:
+    """Return why a condition does not hold for `value`: its field is missing, or has another value."""
+    field = condition.partition("=")[0].rstrip("!").strip()
+    is_there = (field == "event" and event) or _field_text(field, value) is not None
+    return f"{condition} does not hold" if is_there else f"there is no field {field}"
+
+
 def _field_text(path: str, value: Any) -> str | None:
     """Return the text of a field, as JSON unless it is a string; None if it does not exist."""
     if path.startswith("/"):

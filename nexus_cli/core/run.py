@@ -164,6 +164,10 @@ class Brake:
     dollars: float = 2.0
 
 
+MISSED = "missed"
+"""Kind of a taken signal: an event of a service that a run did not wait for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """The event that a run waits for."""

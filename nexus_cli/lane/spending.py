@@ -47,6 +47,8 @@ class Spending:
     """True for unattended work: the last request of the budget is reserved for a report."""
     is_chat: bool = False
     """True in an interactive session, where a setting raises a limit instead of an option."""
+    is_served: bool = False
+    """True in an agent of a server, where `limits` of `create_agent` raises a limit."""
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)
@@ -195,7 +197,8 @@ class Spending:
     def describe_raise(self, name: str) -> str:
         """Return the hint for raising the limit `name` and continuing."""
         chat = f"To raise it: /config limits.{name} VALUE, then /reload and /continue"
-        return self.raised_by(name, chat if self.is_chat else f"Continue with a higher --{name.replace('_', '-')}")
+        option = f"limits.{name}" if self.is_served else f"--{name.replace('_', '-')}"
+        return self.raised_by(name, chat if self.is_chat else f"Continue with a higher {option}")
 
     def raised_by(self, name: str, option: str) -> str:
         """Return the hint for raising the limit `name`: `option`, unless a recipe sets the limit."""

@@ -20,6 +20,7 @@ from nexus_cli.core.run import (
     APPROVAL,
     CANCELLED,
     ENDED,
+    MISSED,
     PLAIN,
     QUEUED,
     RUNNING,
@@ -34,7 +35,15 @@ from nexus_cli.core.run import (
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
-from nexus_cli.ledger.signals import OPEN, OWN_ANSWER, add_signal, is_asked, signal_earlier_replies, signal_unanswered
+from nexus_cli.ledger.signals import (
+    OPEN,
+    OWN_ANSWER,
+    add_signal,
+    count_caused,
+    is_asked,
+    signal_earlier_replies,
+    signal_unanswered,
+)
 
 TITLE = 120
 """Most characters of a title."""
@@ -306,6 +315,11 @@ class RunTable:
             add_signal(self._db, run.key, kind, value, at)
         return True
 
+    def record_missed(self, run: Run, value: Mapping[str, Any], at: str) -> None:
+        """Record an event that `run` did not wait for, as a signal of kind `missed` that is taken already."""
+        with self._db.write():
+            add_signal(self._db, run.key, MISSED, value, at, is_taken=True)
+
     def take(self, run: Run, signals: Iterable[Signal], at: str) -> None:
         """Let a run take signals and stop waiting, if no entry shows them: the answer to an approval."""
         with self._db.write():
@@ -446,18 +460,6 @@ def cancel_run(db: Database, key: int, at: str) -> None:
     )
     signal_unanswered(db, key, at)
     db.notify()
-
-
-def count_caused(db: Database, message: int) -> tuple[int, float]:
-    """See `RunTable.count_caused`. The cause of such a run begins with the id of that message."""
-    row = db.one(
-        "SELECT count(*), coalesce(sum(coalesce(r.cost, (SELECT s.cost FROM sessions s WHERE s.id = r.session), 0.0)),"
-        " 0.0)"
-        " FROM runs r WHERE r.cause <> '' AND r.cause >= ? AND r.cause < ?",
-        f"msg-{message} ",
-        f"msg-{message}!",  # the character after the blank
-    )
-    return (int(row[0]), float(row[1])) if row else (0, 0.0)
 
 
 def _find_agent(db: Database, name: str) -> int | None:

@@ -22,16 +22,16 @@ OWN_ANSWER = (
 no project that is made by it."""
 
 
-def add_signal(db: Database, run: int, kind: str, value: Mapping[str, Any], at: str) -> None:
-    """Record a signal; the run may be waiting for it already or begin to wait later."""
+def add_signal(db: Database, run: int, kind: str, value: Mapping[str, Any], at: str, *, is_taken: bool = False) -> None:
+    """Record a signal; the run may be waiting for it already or begin to wait later. One that `is_taken` wakes none."""
     if kind == APPROVAL and db.is_shared:
         value = {**value, "run": run}
         data = json.dumps(value).encode()
         db.run(
             "INSERT INTO blobs (hash, codec, data) VALUES (?, 0, ?) ON CONFLICT DO NOTHING", sha256(data).digest(), data
         )
-    text = json.dumps(dict(value))
-    db.run("INSERT INTO signals (run, at, kind, value) VALUES (?, ?, ?, ?)", run, at, kind, text)
+    text, taken = json.dumps(dict(value)), int(is_taken)
+    db.run("INSERT INTO signals (run, at, kind, value, taken) VALUES (?, ?, ?, ?, ?)", run, at, kind, text, taken)
     db.notify()
 
 
@@ -130,3 +130,15 @@ def _is_reply(wait: Wait, space: int, message: int, sender: int) -> bool:
     asked = wait.value["from"]
     right = sender in asked if asked else sender != wait.value["sender"]
     return bool(space == wait.value["space"] and message > wait.value["message"] and right)
+
+
+def count_caused(db: Database, message: int) -> tuple[int, float]:
+    """See `RunTable.count_caused`. The cause of such a run begins with the id of that message."""
+    row = db.one(
+        "SELECT count(*), coalesce(sum(coalesce(r.cost, (SELECT s.cost FROM sessions s WHERE s.id = r.session), 0.0)),"
+        " 0.0)"
+        " FROM runs r WHERE r.cause <> '' AND r.cause >= ? AND r.cause < ?",
+        f"msg-{message} ",
+        f"msg-{message}!",  # the character after the blank
+    )
+    return (int(row[0]), float(row[1])) if row else (0, 0.0)

@@ -33,8 +33,8 @@ from nexus_cli.core.run import (
     parse_key,
 )
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.runs import cancel_run, count_caused, queue_run
-from nexus_cli.ledger.signals import signal_left, signal_replies
+from nexus_cli.ledger.runs import cancel_run, queue_run
+from nexus_cli.ledger.signals import count_caused, signal_left, signal_replies
 
 MOST_HOPS = 12
 """Consecutive messages of agents that may trigger another agent. After that, a person has to post."""

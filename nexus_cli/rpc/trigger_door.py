@@ -118,7 +118,7 @@ class TriggerDoor:
         self._early = [one for one in self._early if one[0] > since]
         for came, service, event in list(self._early):
             async with self._lock:
-                if await asyncio.to_thread(resume_waiting, ledger, service, event, format_utc(came)):
+                if (await asyncio.to_thread(resume_waiting, ledger, service, event, format_utc(came)))[0]:
                     self._early.remove((came, service, event))
 
     def _is_replayed(self, service: Service, event: ServiceEvent) -> bool:

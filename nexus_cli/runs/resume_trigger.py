@@ -10,7 +10,7 @@ from nexus_cli.context.window.groups import Dispatch
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
-from nexus_cli.core.run import Run, Signal, Wait
+from nexus_cli.core.run import MISSED, Run, Signal, Wait
 from nexus_cli.lane.recap import stamp
 from nexus_cli.ledger import WAIT
 from nexus_cli.runs.service_triggers import payload_block
@@ -18,6 +18,9 @@ from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.spaces.space_history import load_replies
 from nexus_cli.tools.wait_conditions import describe_event
+
+MOST_REASONS = 3
+"""Most reasons why events did not match that are told."""
 
 
 async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) -> Trigger:
@@ -27,6 +30,8 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
     if run.waits.kind == "reply":
         await _load_replies(session, run.waits, signals, marked=not came)
     what = "; ".join(dict.fromkeys(describe_signal(run.waits, signal) for signal in signals))
+    if any(one.kind == "timeout" for one in signals):
+        what += _describe_missed(run, session.ledger.runs.signals(run.key, taken=True))
     waited = _seconds_between(_wait_began(session, run), signals[-1].at)
     facts: Mapping[str, Any] = {
         "type": "resume",
@@ -59,6 +64,16 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
         case "approval":
             return f"the person answered {signal.value.get('answer')}"
     return describe_event(signal.kind, signal.value)
+
+
+def _describe_missed(run: Run, taken: Sequence[Signal]) -> str:
+    """Describe the events of the service that came during the wait of `run` and did not match, "" if none came."""
+    missed = [one.value for one in taken if one.kind == MISSED and one.value["wait"] == run.resumes]
+    if not missed or run.waits is None:
+        return ""
+    reasons = ", ".join(list(dict.fromkeys(one["why"] for one in missed))[-MOST_REASONS:])
+    count = f"{len(missed)} event{'s' if missed[1:] else ''}"
+    return f"; {count} of {run.waits.value['service']} came, none matched: {reasons}"
 
 
 def event_lines(run: Run, signals: Sequence[Signal]) -> list[str]:

@@ -1,6 +1,7 @@
 """Services: work that another program starts by `POST /trigger/NAME`, the token of each, and the queued run.
 
-An event resumes the runs that wait for it; another one that passes the service's filter starts a run. The payload is
+An event resumes the runs that wait for it; one that passes the service's filter, and that none of them asked for by
+`match`, starts a run. The payload is
 untrusted: requests contain it as data, never as an instruction.
 """
 
@@ -23,8 +24,8 @@ from nexus_cli.context.untrusted_text import neutralize_message
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.field_conditions import holds
-from nexus_cli.core.run import QUEUED, Run
+from nexus_cli.core.field_conditions import explain_unmet, holds
+from nexus_cli.core.run import MISSED, QUEUED, Run
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.plan_service import check_rules
@@ -41,6 +42,8 @@ MOST_QUEUED = 100
 """Most runs of one service that may wait in the queue."""
 OWN_KEYS = ("instruction", "sender", "token_header", "secret", "filter")
 """Keys of a service that are no options of its runs."""
+MOST_MISSED = 100
+"""Most events that are recorded for a run which does not wait for them."""
 MOST_DEPTH = 50
 """Most levels of a payload: it is parsed again wherever runs are listed, and indented for the model."""
 DELIVERY = "delivery"
@@ -170,36 +173,67 @@ def _refuse_depth(value: Any, levels: int) -> None:
 
 
 def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[str, Any]:
-    """Resume the runs that wait for an event, else queue a run of its service; return the answer for the sender.
+    """Resume the runs that wait for an event, and queue a run of its service; return the answer for the sender.
 
-    An event that no run waits for and the filter does not pass is ignored; a repeated one has the answer of the first.
-    Raise `TooManyRuns` if too many wait, `NexusError` if the ledger fails.
+    No run is queued for an event that a waiting run asked for by `match`, or that the filter does not pass. One that
+    does neither is ignored; a repeated one has the answer of the first. Raise `TooManyRuns` if too many wait,
+    `NexusError` if the ledger fails.
     """
     if (service.sender, event.event) == ("github", "ping"):
         return {"ignored": "a ping"}
     cause = f"service {service.name} {event.key}" if event.key else ""
-    if cause and (earlier := ledger.runs.of_cause(cause)) is not None:
-        return {"run": earlier.id}
-    mark = {"service": service.name, "delivery": event.key}
-    if event.key and (earlier_ones := ledger.runs.signalled("service", mark)):
-        return {"resumed": [f"run-{key}" for key in earlier_ones]}
-    if resumed := resume_waiting(ledger, service, event, format_utc(local_now())):
-        return {"resumed": resumed}
+    if event.key and (earlier := _find_answer(ledger, service, event, cause)):
+        return earlier
+    resumed, is_asked_for = resume_waiting(ledger, service, event, format_utc(local_now()))
+    answer: dict[str, Any] = {"resumed": resumed} if resumed else {}
+    _record_missed(ledger, service, event)
     unmet = _find_unmet(service.filter, event)
+    if is_asked_for or (unmet and resumed):
+        return answer
     if unmet:
         return {"ignored": f"{unmet} does not hold"}
-    return {"run": f"run-{_queue(ledger, service, event, cause)}"}
+    try:
+        return {**answer, "run": f"run-{_queue(ledger, service, event, cause)}"}
+    except TooManyRuns:
+        if not resumed:
+            raise
+        return answer
 
 
-def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: str) -> list[str]:
-    """Signal the runs that wait for an event, which came `at` this time; return their ids.
+def _find_answer(ledger: Ledger, service: Service, event: ServiceEvent, cause: str) -> dict[str, Any]:
+    """Return what the first delivery of an event was answered, {} if it started and resumed nothing."""
+    resumed = ledger.runs.signalled("service", {"service": service.name, "delivery": event.key})
+    answer: dict[str, Any] = {"resumed": [f"run-{key}" for key in resumed]} if resumed else {}
+    queued = ledger.runs.of_cause(cause)
+    return {**answer, "run": queued.id} if queued is not None else answer
+
+
+def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: str) -> tuple[list[str], bool]:
+    """Signal the runs that wait for an event, which came `at` this time; return their ids, and whether one of them
+    asked for it by `match`.
 
     A run that had not begun then does not wait for it.
     """
     value = {"service": service.name, "delivery": event.key, "event": event.event, "payload": event.payload}
+    value |= {"came": at}
     waiting = [run for run in ledger.runs.waiting() if _awaits(run, service, event) and _began(ledger, run) <= at]
     now = format_utc(local_now())
-    return [run.id for run in waiting if ledger.runs.signal_wait(run, "service", value, now)]
+    resumed = [run for run in waiting if ledger.runs.signal_wait(run, "service", value, now)]
+    return [run.id for run in resumed], any(run.waits and run.waits.value["match"] for run in resumed)
+
+
+def _record_missed(ledger: Ledger, service: Service, event: ServiceEvent) -> None:
+    """Record an event for the runs whose `match` it does not meet: their time-out tells of it."""
+    for run in ledger.runs.waiting():
+        wait = run.waits
+        if wait is None or wait.kind != "service" or wait.value["service"] != service.name:
+            continue
+        unmet = _find_unmet(wait.value["match"], event)
+        before = [one.value for one in ledger.runs.signals(run.key, taken=True) if one.kind == MISSED]
+        why = explain_unmet(unmet, event.payload, event.event)
+        value = {"wait": run.resumes, "delivery": event.key, "why": why}
+        if unmet and len(before) < MOST_MISSED and not (event.key and value in before):
+            ledger.runs.record_missed(run, value, format_utc(local_now()))
 
 
 def _began(ledger: Ledger, run: Run) -> str:
@@ -215,11 +249,11 @@ def _find_unmet(conditions: Iterable[str], event: ServiceEvent) -> str:
 
 
 def _awaits(run: Run, service: Service, event: ServiceEvent) -> bool:
-    """Return True if a run waits for this event: what its wait must match decides, else the filter of the service."""
+    """Return True if a run waits for this event: for any of its service, or for one with what its wait must match."""
     wait = run.waits
     if wait is None or wait.kind != "service" or wait.value["service"] != service.name:
         return False
-    return not _find_unmet(wait.value["match"] or service.filter, event)
+    return not _find_unmet(wait.value["match"], event)
 
 
 def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str) -> int:

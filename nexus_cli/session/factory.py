@@ -298,7 +298,7 @@ class SessionFactory:
         )
         lane_state = LaneState(
             LaneWindow(context, model, budget, TokenEstimator(log.calibration(info.served_name)), log),
-            Spending(limits, (self.recipe,), options.reports, options.front == CHAT),
+            Spending(limits, (self.recipe,), options.reports, options.front == CHAT, options.served),
             self.control,
             self.clock,
             self.settings,

@@ -277,7 +277,9 @@ class Session:
         lane_state = self.state.lane_state
         self._control.events = events
         spent = lane_state.spending
-        lane_state.spending = Spending(self.state.limits, spent.recipes, spent.must_report, spent.is_chat)
+        lane_state.spending = Spending(
+            self.state.limits, spent.recipes, spent.must_report, spent.is_chat, spent.is_served
+        )
         limit = self.state.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None

@@ -139,7 +139,8 @@ def describe_event(kind: str, came: Mapping[str, Any]) -> str:
             has = came.get("match") and f" with {', '.join(came['match'])}"
             return f"{came['url']} answered {came['status']}{has or ''}"
         case "service":
-            return f"{came['service']} has sent {came['event'] or 'an event'}"
+            at = f" at {came['came']}" if "came" in came else ""
+            return f"{came['service']} has sent {came['event'] or 'an event'}{at}"
     return "the time has come"
 
 

@@ -540,7 +540,7 @@ class Dispatcher:
         return f"there is no tool {name!r}.{hint} There are: {', '.join(self.registry.names())}."
 
     def _subject(self, tool: Tool | None, call: ToolCall) -> str:
-        value = call.arguments.get(tool.subject, "") if tool else call.raw
+        value = call.arguments.get(tool.subject, call.arguments.get(tool.reaches, "")) if tool else call.raw
         if tool and tool.works_later(call.arguments):  # all its texts, the shortest first: time, then task
             value = " ".join(sorted((text for text in call.arguments.values() if isinstance(text, str)), key=len))
         return " ".join(str(value).split())[:200]

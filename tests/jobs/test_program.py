@@ -94,6 +94,23 @@ def test_ten_lines_do_the_same(place: Stage, tmp_path: Path) -> None:
     ]
 
 
+def test_a_folder_may_be_relative_to_the_program(place: Stage) -> None:
+    (place.folder / "proj").mkdir()
+    (place.folder / "proj" / "hello.txt").write_text("helo\n")
+    run(place, str(PROGRAM), "proj", "Mend the greeting")
+    later = run(place, str(PROGRAM), "proj", "What was it?", "yesterday")
+    assert later[-2] == "It was helo, and 2 calls are behind us.", later
+
+
+def test_an_answer_that_is_no_text_is_named(place: Stage, tmp_path: Path) -> None:
+    program = tmp_path / "wrong.py"
+    program.write_text(SHORT.replace("answer=decide", "answer=lambda ask: True"))
+    done = subprocess.run(
+        [sys.executable, str(program)], env=place.env(), cwd=place.folder, capture_output=True, text=True, timeout=180
+    )
+    assert done.stderr.endswith("TypeError: answer has to be once, session, no or words\n"), done
+
+
 def test_a_program_that_is_killed_takes_its_server_along_and_its_session_goes_on(place: Stage, tmp_path: Path) -> None:
     program = tmp_path / "killed.py"
     program.write_text(SHORT.replace('print(done["text"])', "await asyncio.sleep(600)"))

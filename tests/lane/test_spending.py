@@ -34,9 +34,16 @@ def test_a_long_request_that_only_the_price_of_a_short_one_allows_is_not_sent() 
     assert refused.value.kind == "limit"
 
 
-@pytest.mark.parametrize(("is_chat", "way"), [(False, "a higher --max-steps"), (True, "/config limits.max_steps")])
-def test_a_limit_names_the_way_to_raise_it_that_exists_where_it_was_reached(is_chat: bool, way: str) -> None:
-    spending = Spending(Limits(max_steps=1), is_chat=is_chat, steps=1)
+@pytest.mark.parametrize(
+    ("front", "way"),
+    [
+        ("ask", "a higher --max-steps"),
+        ("chat", "/config limits.max_steps"),
+        ("server", "a higher limits.max_steps"),
+    ],
+)
+def test_a_limit_names_the_way_to_raise_it_that_exists_where_it_was_reached(front: str, way: str) -> None:
+    spending = Spending(Limits(max_steps=1), is_chat=front == "chat", is_served=front == "server", steps=1)
     with pytest.raises(NexusError) as reached:
         spending.check_steps()
     assert way in reached.value.hint

@@ -26,7 +26,7 @@ from nexus_cli.core.run import Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import trigger_door
 from nexus_cli.rpc.trigger_door import TriggerDoor
-from nexus_cli.runs import seen_deliveries
+from nexus_cli.runs import seen_deliveries, service_triggers
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.service_triggers import begin_service, load_services
 
@@ -304,9 +304,68 @@ def test_a_session_that_waits_goes_on_with_the_event_that_it_waits_for(_isolated
     called(folder, script)
     run_due(provider)
     report = stored(1).report
-    assert (
-        "hub has sent check_run" in report and report.count("</payload>") == 1 and '"conclusion": "success"' in report
-    )
+    assert "hub has sent check_run at 20" in report and report.count("</payload>") == 1
+    assert '"conclusion": "success"' in report
+
+
+def test_any_event_resumes_a_wait_without_match_and_starts_the_run_that_the_filter_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(post: Post, ledger: Ledger) -> None:
+        def wait(*match: str) -> None:
+            key = ledger.runs.queue("plan", "w", {}, {}, AT)
+            assert key is not None
+            ledger.runs.wait(ledger.runs.get(key), Wait("service", "CI", {"service": "hub", "match": match}), AT)
+
+        async def sent_twice(event: str, number: int) -> Any:
+            body = b'{"number": %d}' % number
+            first, second = [await post("hub", body, hub(body, f"d-{number}", event)) for _ in range(2)]
+            assert first == second
+            return first[1]
+
+        wait()
+        assert await sent_twice("status", 1) == {"resumed": ["run-1"]}, "the filter does not pass it"
+        wait()
+        assert await sent_twice("push", 2) == {"resumed": ["run-2"], "run": "run-3"}
+        wait()
+        wait("number=3")
+        assert await sent_twice("push", 3) == {"resumed": ["run-4", "run-5"]}
+        assert await sent_twice("push", 4) == {"run": "run-6"}
+        wait()
+        monkeypatch.setattr(service_triggers, "MOST_QUEUED", 2)
+        assert await sent_twice("push", 5) == {"resumed": ["run-7"]}, "too many wait for another one"
+
+    called(tmp_path, script)
+
+
+def test_a_time_out_tells_which_events_came_and_why_none_matched(_isolated: Path) -> None:
+    folder = _isolated / "project"
+    folder.mkdir(exist_ok=True)
+    config = places().settings
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[services.hub]\ninstruction = "x"\n')
+
+    def waits(request: Any) -> Any:
+        if "You waited" in sent(request):
+            return "CI: " + sent(request).rpartition("You waited")[2]
+        wanted = ["event=check_run", "conclusion=success"]
+        return [("wait_for", {"service": "hub", "match": wanted, "timeout": "3 seconds"})]
+
+    provider = Played(waits)
+    assert say(opened(provider, folder), "wait for CI").exit == 3
+
+    async def script(post: Post, ledger: Ledger) -> None:
+        body = b'{"check_run": {"conclusion": "success"}, "sender": {"type": "Bot"}}'
+        for _ in range(2):
+            assert "ignored" in (await post("hub", body, hub(body, "d-1", "check_run")))[1]
+        body = b'{"sender": {"type": "Bot"}}'
+        assert "ignored" in (await post("hub", body, hub(body, "d-2", "status")))[1]
+
+    called(folder, script)
+    time.sleep(3)
+    run_due(provider)
+    told = "2 events of hub came, none matched: there is no field conclusion, event=check_run does not hold"
+    assert told in stored(1).report, stored(1).report
 
 
 def test_an_event_that_comes_before_the_run_waits_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
