@@ -121,6 +121,10 @@ class Space:
         return f"space-{self.key}"
 
 
+MUTED_END = " is muted"
+"""End of `SpaceMessage.quiet` if the agent that it names is muted in the space."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpaceMessage:
     """One message of a space. Never changes."""
@@ -152,6 +156,9 @@ class SpaceMessage:
     @property
     def notice(self) -> str:
         """The line for people about agents that it did not start, "" unless it is the first one of its root."""
+        if self.is_first_quiet and self.quiet.endswith(MUTED_END):
+            name = self.quiet.removesuffix(MUTED_END)
+            return f"not started: {name}{MUTED_END} here; /unmute {name}, or nexus space mute --off."
         again = "The next message of a person starts agents again"
         return f"no more agents were started: {self.quiet}. {again}." if self.is_first_quiet else ""
 

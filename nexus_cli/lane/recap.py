@@ -29,6 +29,8 @@ SLACK = 120
 """Tokens of the recap reserved for its frame and for lines about gaps."""
 ARGUMENT = 80
 """Most characters shown of a call's argument."""
+MESSAGE = 4_000
+"""The same of a message that the model itself sent: the answers that follow make sense only with all of it."""
 OUTCOME = 120
 """Most characters shown of a call's outcome."""
 OWN_TEXT = 400
@@ -213,15 +215,16 @@ def _describe(
 def describe_call(call: ToolCall, result: Message | None, subjects: Mapping[str, str]) -> str:
     """Format a call as `called NAME("subject", other: value) -> OUTCOME`."""
     subject = subjects.get(call.name, "")
-    first = [_value(call.arguments[subject])] if subject in call.arguments else []
+    most = MESSAGE if call.name == "send_message" else ARGUMENT
+    first = [_value(call.arguments[subject], most)] if subject in call.arguments else []
     rest = [f"{safe_line(name)}: {_value(value)}" for name, value in call.arguments.items() if name != subject]
     ended = "no result" if result is None else _ended(call, result.content)
     return f"called {safe_line(call.name)}({', '.join([*first, *rest])}) -> {ended}"
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, most: int = ARGUMENT) -> str:
     text = neutralize(one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
-    short = text if len(text) <= ARGUMENT else f"{text[: ARGUMENT - 3]}..."
+    short = text if len(text) <= most else f"{text[: most - 3]}..."
     return f'"{short}"' if isinstance(value, str) else short
 
 

@@ -454,6 +454,7 @@ def cancel_run(db: Database, key: int, at: str) -> None:
     """Cancel a run that has not ended, inside a transaction."""
     db.run(
         f"UPDATE runs SET state = '{CANCELLED}', fence = fence + 1, waits = '', wake_at = NULL, owner = '',"
+        " cost = coalesce(cost, (SELECT nullif(s.cost, 0.0) FROM sessions s WHERE s.id = runs.session)),"
         f" lease = NULL, updated = ? WHERE key = ? AND {OPEN}",
         at,
         key,

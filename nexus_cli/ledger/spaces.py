@@ -19,6 +19,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import (
     AGENT,
     LONGEST_MESSAGE,
+    MUTED_END,
     QUEUED,
     SELF,
     WAITING,
@@ -332,7 +333,7 @@ class SpaceTable:
         triggered: list[tuple[Entity, int]] = []
         for agent, source in called:
             if is_muted(agent, message.space):
-                message = self._set_quiet(message, f"{agent.name} is muted")
+                message = self._set_quiet(message, f"{agent.name}{MUTED_END}")
                 continue
             if why := self._hold(message, brake):
                 return triggered, self._set_quiet(message, why)

@@ -161,8 +161,9 @@ def describe_verdict(row: Value) -> str:
     """Describe the verdict, and the outcome of a question."""
     said = SAID[row["decision"]]
     if row["decision"] == "ask":
-        nobody = "it failed before anybody was asked" if row["ran"] else "nobody could be asked"
-        said += f", {ANSWERS.get(row['answer'], nobody)}"
+        if row["answer"] not in ANSWERS and row["ran"]:  # maybe after a question that its run waited for
+            return "needs approval, its check failed first"
+        said += f", {ANSWERS.get(row['answer'], 'nobody could be asked')}"
     return said
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.message import Message, Role
-from nexus_cli.lane.recap import OwnForms, make_recap
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.lane.recap import OwnForms, describe_call, make_recap
 
 HEADER, FIRST, SECOND = "## History of Alpha", "#1 Ann said: hello", "#2 Ann said: [Bob (human)]\nbye"
 STATE, AWAITED = " (new)", " (new) (awaited)"
@@ -39,3 +39,10 @@ def test_the_messages_of_a_space_are_cut_out_by_their_offsets_and_seen_once_some
 
 def test_an_entry_of_an_older_ledger_is_told_whole() -> None:
     assert recap({}, later=False) == recap({}, later=True) == [ENTRY]
+
+
+def test_a_message_that_the_model_sent_is_told_whole() -> None:
+    asked = f"@Ana {'1999 cents gives 2378, ' * 20}which one?"
+    calls = [ToolCall("c", name, {"text": asked}) for name in ("send_message", "x")]
+    sent, other = (describe_call(call, None, {call.name: "text"}) for call in calls)
+    assert asked in sent and "which one?" not in other

@@ -77,6 +77,17 @@ def test_a_loser_records_nothing(ledger: Ledger, place: LedgerPlace) -> None:
     late.close()
 
 
+def test_a_cancelled_run_keeps_its_cost(ledger: Ledger) -> None:
+    run, free = claim(ledger, queue(ledger)), queue(ledger)
+    session = make_session(ledger)
+    ledger.runs.attach(run, session.id)
+    with ledger.db.write():
+        ledger.db.run("UPDATE sessions SET cost = 0.25 WHERE id = ?", session.id)
+    ledger.runs.cancel(run.key, AT)
+    ledger.runs.cancel(free.key, AT)
+    assert ledger.runs.get(run.key).cost_usd == 0.25 and ledger.runs.get(free.key).cost_usd is None
+
+
 def test_a_write_extends_the_lease_and_a_cancelled_run_records_nothing(ledger: Ledger, place: LedgerPlace) -> None:
     run = claim(ledger, queue(ledger), 1.0)
     runner = Ledger.open(place)

@@ -16,7 +16,13 @@ from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.lane.options import Options
-from nexus_cli.reports.decisions import decision_report, decision_text, decisions_report, decisions_text
+from nexus_cli.reports.decisions import (
+    decision_report,
+    decision_text,
+    decisions_report,
+    decisions_text,
+    describe_verdict,
+)
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
 from nexus_cli.tools.registry import discover_tools
@@ -166,3 +172,8 @@ def test_an_id_may_be_a_prefix_that_only_one_call_has(tmp_path: Path) -> None:
     with pytest.raises(NexusError, match="several calls begin so"):
         explained(session, first[0])
     assert explained(session, "zzz") == {}
+
+
+def test_a_call_that_failed_its_check_tells_nothing_of_questions_before() -> None:
+    told = describe_verdict({"decision": "ask", "answer": None, "ran": True})
+    assert told == "needs approval, its check failed first" and "anybody" not in told

@@ -306,7 +306,27 @@ def test_an_approval_is_given_in_the_space_with_one_key(
     made.send(key)
     assert until(lambda: bool(ledger.runs.signals(run.key)))
     (signal_,) = ledger.runs.signals(run.key)
-    assert signal_.kind == "approval" and signal_.value == {"calls": ["c1"], "answer": answer, "text": ""}
+    assert signal_.kind == "approval" and signal_.value == {
+        "calls": ["c1"],
+        "answer": answer,
+        "text": "",
+        "by": "Husam",
+    }
+    made.wait_for(f"you said {answer} to Ana (run-1)", back=True)
+
+
+def test_the_first_answer_closes_the_question_at_every_terminal(here: Place, ledger: Ledger, repl: Opens) -> None:
+    run = working(ledger)
+    husam, sarah = repl(at=here, arguments=OPEN), repl(at=here, arguments=(*OPEN, "--as", "Sarah"))
+    asked = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
+    ledger.runs.wait(run, Wait("approval", "approval: bash rm -r build", {"questions": [asked]}), AT)
+    for one in (husam, sarah):
+        one.wait_for("Ana wants to do this (run-1)?")
+    husam.wait_quiet(1.6)
+    husam.send("in its own test please\r")
+    sarah.wait_for("Husam said no to Ana (run-1): in its own test please", back=True)
+    sarah.wait_for(lambda one: "wants to do this" not in one.text)
+    assert "Ana has its answer" in status_line(sarah), sarah.text
 
 
 def test_a_question_that_somebody_else_answered_closes(here: Place, ledger: Ledger, repl: Opens) -> None:
@@ -319,6 +339,20 @@ def test_a_question_that_somebody_else_answered_closes(here: Place, ledger: Ledg
     made.wait_for(lambda one: "wants to do this" not in one.text)
     made.send("on we go\r")
     made.wait_for("Husam: on we go")
+
+
+def test_the_status_line_names_only_those_whose_reply_is_missing(here: Place, ledger: Ledger, repl: Opens) -> None:
+    run = working(ledger)
+    space = ledger.spaces.find("Project Alpha")
+    husam, sarah, ana = space.members
+    question = ledger.spaces.post(space, ana, "@Husam @Sarah which one?", AT, waits=True).message.key
+    value = {"space": space.key, "message": question, "from": [husam.key, sarah.key], "sender": ana.key}
+    ledger.runs.wait(run, Wait("reply", 'a reply of Husam and Sarah in "Project Alpha"', value), AT)
+    made = repl(at=here, arguments=OPEN)
+    made.wait_for("Ana waits for you and Sarah")
+    made.send("the first\r")
+    made.wait_for("Ana waits for a reply of Sarah")
+    assert "Ana waits for you" not in status_line(made)
 
 
 def test_esc_stops_who_works_and_stop_ends_what_waits_too(here: Place, ledger: Ledger, repl: Opens) -> None:
@@ -345,7 +379,8 @@ def test_a_muted_agent_is_started_by_nothing_that_is_said_here(here: Place, ledg
     made.send("/who\r")
     made.wait_for("Ana (agent, muted)", back=True)
     made.send("@Ana look\r")
-    made.wait_for("no more agents were started: Ana is muted", back=True)
+    made.wait_for("Ana is muted here; /unmute Ana", back=True)
+    assert "no more agents were started" not in made.text
     assert not ledger.runs.list_runs()
     made.send("/unmute ana\r")
     made.wait_for("Ana is no longer muted", back=True)

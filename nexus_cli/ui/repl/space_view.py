@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.commands import parse
 from nexus_cli.config.settings import Settings
@@ -40,7 +40,7 @@ from nexus_cli.text.cells import cut, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.repl.space_approvals import ApprovalQuestions
+from nexus_cli.ui.repl.space_approvals import ApprovalQuestions, RunClaim
 from nexus_cli.ui.repl.view import ReplView
 
 if TYPE_CHECKING:
@@ -109,6 +109,10 @@ class SpaceChat:
         """Key of the newest message shown."""
         self._day = ""
         self._working: Sequence[Run] = ()
+        self._missing: Mapping[int, Sequence[int]] = {}
+        """Members whose reply is missing, by key of the run that waits for it."""
+        self._answers: Mapping[RunClaim, Mapping[str, Any]] = {}
+        """Answers to approvals that their runs have not taken yet."""
         self._failed = set[int]()
         """Keys of the runs that are known to have failed."""
         self._echoed = set[int]()
@@ -117,7 +121,7 @@ class SpaceChat:
         self._posts = set[asyncio.Task[None]]()
         self._changed, self._stop = asyncio.Event(), asyncio.Event()
         self._left = threading.Event()
-        self._approvals = ApprovalQuestions(ledger, view, self.show_note)
+        self._approvals = ApprovalQuestions(ledger, view, self.show_note, member.name)
 
     def member_names(self) -> list[str]:
         """Return the names of the other members, for completion."""
@@ -156,10 +160,14 @@ class SpaceChat:
         states = []
         for run in self._working:
             name = names.get(run.entity or 0, "somebody")
-            if run.state == WAITING and run.waits is not None:
+            if run.state == WAITING and (run.key, run.fence) in self._answers:
+                states.append(f"{one_line(name)} has its answer")
+            elif run.state == WAITING and run.waits is not None:
+                who = ["you" if key == self._member.key else names[key] for key in self._missing.get(run.key, ())]
                 why = run.waits.why.removesuffix(f' in "{self._space.name}"')
-                is_own = run.waits.kind == "reply" and self._member.key in run.waits.value["from"]
-                states.append(one_line(f"{name} waits for {'you' if is_own else why}"))
+                if who:
+                    why = " and ".join(who) if "you" in who else f"a reply of {' and '.join(who)}"
+                states.append(one_line(f"{name} waits for {why}"))
             else:
                 states.append(f"{one_line(name)} {'works...' if run.state == RUNNING else 'is asked'}")
         return list(dict.fromkeys(states))
@@ -385,11 +393,13 @@ class SpaceChat:
         """Show new messages once, and the agents that work now."""
         async with self._showing:
             space, skipped, messages, self._working, failed = await _in_thread(self._look)
+            self._missing, self._answers = await _in_thread(lambda: self._find_waits(space))
             if self._member.key not in {one.key for one in space.members} and not self._stop.is_set():
                 self.show_note(f"You are no longer in {one_line(space.name)}.", "warn")
                 self.request_exit()
             self._space = space
-            self._approvals.follow(self._working, {one.key: one.name for one in space.members})
+            names = {one.key: one.name for one in space.members}
+            self._approvals.follow(self._working, names, self._answers)
             if skipped:
                 self.show_note(f"{plural(skipped, 'message')} more: nexus space read --last N")
             for message in messages:
@@ -398,7 +408,6 @@ class SpaceChat:
                     self._echoed.discard(message.key)
                     continue
                 self._show(message)
-            names = {one.key: one.name for one in self._space.members}
             for run in failed:
                 if run.key not in self._failed:
                     self._failed.add(run.key)
@@ -418,6 +427,16 @@ class SpaceChat:
             table.mark_seen(space.key, self._member.key, messages[-1].key)
         working = self._ledger.runs.list_runs((RUNNING, WAITING, QUEUED), space=space.key)
         return space, skipped, messages, working, self._failed_runs()[::-1]
+
+    def _find_waits(self, space: Space) -> tuple[dict[int, list[int]], dict[RunClaim, Mapping[str, Any]]]:
+        """Return the members whose replies are missing, by key of the run, and the answers to approvals."""
+        members, missing = [one.key for one in space.members], dict[int, list[int]]()
+        for run in self._working:
+            if run.waits is not None and run.waits.kind == "reply" and run.waits.value["space"] == space.key:
+                found = self._ledger.spaces.read(space, after=run.waits.value["message"], limit=AT_ONCE)
+                said, asked = {one.sender.key for one in found}, run.waits.value["from"]
+                missing[run.key] = [key for key in members if key in asked and key not in said]
+        return missing, self._approvals.find_answers(self._working)
 
     def _show(self, message: SpaceMessage) -> None:
         lines = message_lines(_shortened(message_json(message, is_seen=True)), self.view.width)

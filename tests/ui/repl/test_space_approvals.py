@@ -1,0 +1,181 @@
+"""Approvals in a space: the first answer counts everywhere, and words are the reason of a refusal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus_cli.core.run import AGENT, APPROVAL, HUMAN, WAITING, Run, Wait
+from nexus_cli.ledger import Ledger
+from nexus_cli.ui.repl.space_approvals import ApprovalQuestions
+
+AT = "2026-02-18T15:06:55.000Z"
+QUESTION = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
+
+
+class Person:
+    """A member at a terminal of their own: the open question, and the notes that were shown."""
+
+    def __init__(self, ledger: Ledger, name: str) -> None:
+        self.notes: list[str] = []
+        self.asked: asyncio.Future[str | None] | None = None
+        self.ledger = ledger
+        self.questions = ApprovalQuestions(ledger, self, self.show_note, name)  # type: ignore[arg-type]
+
+    def show_note(self, text: str, role: str) -> None:
+        self.notes.append(text)
+
+    async def question(self, text: str, prompt: str, keys: Any = (), block: str = "") -> str | None:
+        self.asked = asyncio.get_running_loop().create_future()
+        try:
+            return await self.asked
+        finally:
+            self.asked = None
+
+    def notify(self, text: str, *, waits: bool = False) -> None:
+        """Nobody is away."""
+
+    def fill(self, text: str) -> None:
+        self.notes.append(f"in the box: {text}")
+
+    async def look(self) -> None:
+        runs = self.ledger.runs.list_runs((WAITING,))
+        self.questions.follow(runs, {run.entity or 0: "Scout" for run in runs}, self.questions.find_answers(runs))
+        await settle()
+
+    async def say(self, text: str | None) -> None:
+        assert self.asked is not None, "no question is open"
+        self.asked.set_result(text)
+        for _ in range(200):
+            await asyncio.sleep(0.01)
+            if self.notes:
+                return
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    made = Ledger.open(tmp_path / "ledger.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(ledger: Ledger) -> Run:
+    """A run that waits for approval."""
+    ana, scout = ledger.spaces.entity("Ana", HUMAN), ledger.spaces.entity("Scout", AGENT)
+    space = ledger.spaces.create("Team", AT, members=[ana, scout])
+    ledger.spaces.post(space, ana, "@Scout look", AT)
+    (queued,) = ledger.runs.due()
+    claimed = ledger.runs.claim(queued.key, "elsewhere:1", 600.0, AT)
+    assert claimed is not None
+    ledger.runs.wait(claimed, Wait(APPROVAL, "approval: bash rm -r build", {"questions": [QUESTION]}), AT)
+    return ledger.runs.get(claimed.key)
+
+
+def play(work: Callable[[], Any]) -> None:
+    asyncio.run(work())
+
+
+def answers(ledger: Ledger, run: Run) -> list[Any]:
+    return [(one.value["answer"], one.value["text"], one.value["by"]) for one in ledger.runs.signals(run.key)]
+
+
+def test_an_answer_closes_the_question_of_everybody(ledger: Ledger, run: Run) -> None:
+    async def work() -> None:
+        ana, mira = Person(ledger, "Ana"), Person(ledger, "Mira")
+        await ana.look()
+        await mira.look()
+        await ana.say("y")
+        assert ana.notes == ["you said yes to Scout (run-1)"]
+        await mira.look()
+        assert mira.asked is None and mira.notes == ["Ana said yes to Scout (run-1)"]
+        await mira.look()
+        await ana.look()
+        assert mira.asked is None and ana.asked is None and len(ana.notes + mira.notes) == 2
+
+    play(work)
+    assert answers(ledger, run) == [("yes", "", "Ana")]
+
+
+def test_who_answers_second_is_told_of_the_first(ledger: Ledger, run: Run) -> None:
+    async def work() -> None:
+        ana, mira = Person(ledger, "Ana"), Person(ledger, "Mira")
+        await ana.look()
+        await mira.look()
+        await ana.say("y")
+        await mira.say("n")
+        assert mira.notes == ["already answered: Ana said yes to Scout (run-1)"]
+
+    play(work)
+    assert answers(ledger, run) == [("yes", "", "Ana")]
+
+
+def test_an_answer_from_elsewhere_has_no_name(ledger: Ledger, run: Run) -> None:
+    async def work() -> None:
+        mira = Person(ledger, "Mira")
+        await mira.look()
+        ledger.runs.signal(run.key, APPROVAL, {"answers": {"c1": {"answer": "no", "text": ""}}}, AT)
+        await mira.look()
+        assert mira.asked is None and mira.notes == ["somebody said no to Scout (run-1)"]
+
+    play(work)
+
+
+def test_an_answer_that_was_taken_at_once_is_told_too(ledger: Ledger, run: Run) -> None:
+    async def work() -> None:
+        mira = Person(ledger, "Mira")
+        await mira.look()
+        ledger.runs.signal(run.key, APPROVAL, {"calls": ["c1"], "answer": "yes", "text": "", "by": "Ana"}, AT)
+        ledger.runs.claim(run.key, "elsewhere:1", 600.0, AT)
+        ledger.runs.take(run, ledger.runs.signals(run.key), AT)
+        await mira.look()
+        assert mira.asked is None and mira.notes == ["Ana said yes to Scout (run-1)"]
+
+    play(work)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("put it in its own test please", ("no", "put it in its own test please", "Mira")),
+        ("yes, nearest cent", ("no", "yes, nearest cent", "Mira")),
+        ("yes but later", ("no", "yes but later", "Mira")),
+        ("n too early", ("no", "too early", "Mira")),
+        ("Yes", ("yes", "", "Mira")),
+    ],
+)
+def test_words_are_the_reason_of_a_refusal(ledger: Ledger, run: Run, typed: str, said: tuple[str, str, str]) -> None:
+    async def work() -> None:
+        mira = Person(ledger, "Mira")
+        await mira.look()
+        await mira.say(typed)
+        assert mira.notes == [f"you said {said[0]} to Scout (run-1)" + (f": {said[1]}" if said[1] else "")]
+
+    play(work)
+    assert answers(ledger, run) == [said]
+
+
+@pytest.mark.parametrize("typed", ["", None])
+def test_no_answer_leaves_it_waiting(ledger: Ledger, run: Run, typed: str | None) -> None:
+    async def work() -> None:
+        mira = Person(ledger, "Mira")
+        await mira.look()
+        await mira.say(typed)
+        assert len(mira.notes) == 1 and "Scout still waits for approval: /approve asks again" in mira.notes[0]
+        await mira.look()
+        assert mira.asked is None and mira.questions.ask_again()
+        await mira.look()
+        assert mira.asked is not None
+        mira.questions.close()
+
+    play(work)
+    assert not ledger.runs.signals(run.key)
