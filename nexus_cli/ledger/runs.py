@@ -334,11 +334,8 @@ class RunTable:
         """Return the answers to approvals of a run, taken or not, oldest first; in a shared ledger only those that
         this role gave."""
         shared = self._db.is_shared
-        rows = self._db.all(
-            f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND kind = '{APPROVAL}'"
-            f"{f' AND {OWN_ANSWER}' if shared else ''} ORDER BY key",
-            key,
-        )
+        wanted = f"kind = '{APPROVAL}' AND {OWN_ANSWER}" if shared else f"kind = '{APPROVAL}'"
+        rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND {wanted} ORDER BY key", key)
         found = [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
         return [one for one in found if not shared or one.value.get("run") == key]  # else it answered another run
 
