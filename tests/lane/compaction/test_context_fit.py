@@ -251,10 +251,10 @@ def test_recall_gives_back_every_message_that_went_behind_an_old_request(tmp_pat
 
 def test_a_notice_that_a_preamble_had_no_room_for_waits_for_the_next_one(tmp_path: Path) -> None:
     provider = working(lambda request, step: [("bash", {"command": "true"})] if step == 2 else "ok")
-    session, _, _ = lived(provider, tmp_path, "hi", window=3470)
+    session, _, _ = lived(provider, tmp_path, "hi", window=3500)
     moved = tmp_path / ("a-folder-with-a-long-name-" * 4)
     moved.mkdir(parents=True)
-    lived(provider, tmp_path, "where are we?", window=3470, again=session, cwd=moved, days=1)
+    lived(provider, tmp_path, "where are we?", window=3500, again=session, cwd=moved, days=1)
     told = [index for index, sent in enumerate(provider.seen) if "working folder is now" in json.dumps(sent)]
     assert "working folder is now" not in json.dumps(provider.seen[1]), "there is no room beside the date"
     assert told == [2]
