@@ -1,0 +1,206 @@
+"""`/rewind`: go back to before one of the person's messages, with files, conversation, or both."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.commands.arguments import require_ledger, require_record
+from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.sessions import one_line_title, reopen_fork
+from nexus_cli.commands.undo import wait_settled
+from nexus_cli.config.paths import places
+from nexus_cli.core.clock import format_age, local_now
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
+from nexus_cli.lane.user_messages import read_backwards
+from nexus_cli.ledger import LaneLog
+from nexus_cli.reports.conversation import shown_text
+from nexus_cli.reports.sessions import short_id
+
+if TYPE_CHECKING:
+    from nexus_cli.reports.turn_changes import TurnCount
+
+BOTH, CONVERSATION, FILES = "both", "conversation", "files"
+_SOFT = "git reset --soft "
+PARTS = (BOTH, CONVERSATION, FILES)
+USAGE = f"[N] [{'|'.join(PARTS)}]"
+SECONDS = 1.0
+"""Seconds in which the lines of all turns are counted; older turns have the number of their files alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    number: int
+    entry: int
+    """The entry of its message."""
+    text: str
+    age: str
+    count: TurnCount | None
+    """What it changed; None if it changed no file and nexus was not killed in it."""
+
+    @property
+    def has_files(self) -> bool:
+        return self.count is not None and self.count.in_force
+
+
+async def rewind(context: CommandContext, rest: str) -> None:
+    """Go back to before one of your messages.
+
+    Files, conversation, or both; without N choose from a list of the turns with what each changed. Each of these turns
+    is undone, as by /undo; the conversation continues in a copy of the session that ends before message N,
+    with todo list, goals and notices as they were then; the message is in the input box. The previous session keeps
+    everything: /resume it, then /redo.
+    """
+    number, part = _parse(rest)
+    record = require_record(context)
+    turns = await asyncio.to_thread(_list_turns, record, context.session.id)
+    if not turns:
+        raise usage_error("rewind", rest, "this session has no messages yet")
+    if number is None:
+        chosen = await context.choose("Go back to before which message?", _choices(turns))
+        if chosen is None:
+            context.say(f"Nothing was changed. /rewind {USAGE} goes back without a list.")
+            return
+        number = int(chosen)
+    turn = next((one for one in turns if one.number == number), None)
+    if turn is None:
+        raise usage_error("rewind", rest, f"no turn {number}: this session has {turns[0].number}")
+    part = part or await _choose_part(context, turn, [one for one in turns if one.number >= number])
+    if part:
+        context.session.refuse_to_leave()
+        if part != FILES:
+            from nexus_cli.session.factory import refuse_while_busy  # noqa: PLC0415  (imports all of a session)
+
+            refuse_while_busy(context.session)
+        await _go_back(context, turn, part)
+
+
+def _parse(rest: str) -> tuple[int | None, str]:
+    """Split `[N] [PART]`."""
+    words = rest.casefold().split()
+    number = int(words.pop(0).removeprefix("#")) if words and words[0].removeprefix("#").isdecimal() else None
+    part = words.pop(0) if words and words[0] in PARTS else ""
+    if words:
+        raise usage_error("rewind", rest, f"expected {USAGE}")
+    return number, part
+
+
+def _list_turns(record: LaneLog, session: str) -> list[_Turn]:
+    """Return the turns of the session, newest first."""
+    from nexus_cli.reports.turn_changes import count_turns  # noqa: PLC0415  (imports the undo)
+
+    counts, now, number = count_turns(places().data, session, SECONDS), local_now(), record.count_turns()
+    found = []
+    for entry in read_backwards(record.read, record.last_id()):
+        if entry.kind is Kind.USER:
+            text, age = shown_text(record, entry), format_age(entry.at, now)
+            found.append(_Turn(number, entry.id, text, age, counts.get(number)))
+            number -= 1
+    return found
+
+
+def _choices(turns: Sequence[_Turn]) -> list[Choice]:
+    """Return the turns to choose from: number and message; changes and age in columns."""
+    width = len(str(turns[0].number)) + 1
+    rows = [(_describe(turn), turn.age) for turn in turns]
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        Choice(
+            str(turn.number),
+            f"{f'#{turn.number}':>{width}}  {one_line_title(turn.text)}",
+            f"{row[0]:<{sizes[0]}}  {row[1]:>{sizes[1]}}",
+        )
+        for turn, row in zip(turns, rows, strict=True)
+    ]
+
+
+def _describe(turn: _Turn) -> str:
+    return turn.count.text if turn.count else ""
+
+
+async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_Turn]) -> str:
+    """Let the person choose what goes back, "" for nothing; if `turns` changed no file it is the conversation."""
+    title = f"Before message {first.number}: what goes back?"
+    changed = [turn for turn in turns if turn.has_files]
+    if not changed:
+        if not any(turn.count and turn.count.was_killed and not turn.count.files for turn in turns):
+            return CONVERSATION
+        why = "nexus was killed; what it changed is not known and stays"
+        return await context.choose(title, [Choice(CONVERSATION, "conversation only", why)]) or ""
+    which = f"files of {len(changed)} turns" if changed[1:] else _describe(changed[0])
+    choices = [
+        Choice(BOTH, "files and conversation", which),
+        Choice(CONVERSATION, "conversation only", "files stay as they are"),
+        Choice(FILES, "files only", "as /undo, for each turn"),
+    ]
+    return await context.choose(title, choices) or ""
+
+
+async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
+    done: list[UndoReport] = []
+    if part != CONVERSATION:
+        stop = threading.Event()
+        done = await _undo_turns(context, turn.number, stop)
+        context.show("undo", _merge(done, turn.number))
+        if stop.is_set():
+            context.say(f"Stopped. /rewind {turn.number} {part} goes on.")
+            return
+    if part == FILES:
+        return
+    from nexus_cli.session.undo_files import fork_before  # noqa: PLC0415  (imports the undo)
+
+    ledger, before = require_ledger(context), context.session.id
+    kept = [one["path"] for report in done for one in report["kept"]]
+    await reopen_fork(context, await asyncio.to_thread(fork_before, ledger, before, turn.entry, kept))
+    context.fill(turn.text)
+    redo = f", then {len(done)} times /redo" if done[1:] else ", then /redo" if done else ""
+    context.say(f"Back to before message {turn.number}. To return: /resume {short_id(ledger, before)}{redo}")
+
+
+async def _undo_turns(context: CommandContext, first: int, stop: threading.Event) -> list[UndoReport]:
+    """Undo the turns from `first` on. If the command is stopped, it ends after the turn that is
+    being undone, and sets `stop`."""
+    from nexus_cli.session.undo_files import rewind_files, undo_request  # noqa: PLC0415
+
+    record, done = require_record(context), list[UndoReport]()
+    request = undo_request(record, context.session.folder)
+
+    async def work() -> None:
+        task = asyncio.to_thread(rewind_files, record, request, first, stop.is_set)
+        done.extend(await wait_settled(task, stop.set))
+
+    await context.busy("rewinding", work())
+    return done
+
+
+def _merge(reports: Sequence[UndoReport], first: int) -> Mapping[str, Any]:
+    """Return several undos, newest turn first, as one report."""
+    state: dict[str, str] = {}
+    for report in reports:
+        state |= dict.fromkeys(report["restored"], "restored") | dict.fromkeys(report["removed"], "removed")
+    moved = [report["head_moved"] for report in reports if report["head_moved"]]
+    last: MovedHead | None = None
+    if moved:
+        commands = [one["command"] for one in moved]
+        pairs = zip(commands, [*commands[1:], ""], strict=True)
+        back = [one for one, earlier in pairs if not (one.startswith(_SOFT) and earlier.startswith(_SOFT))]
+        last = {"before": moved[-1]["before"], "after": moved[0]["after"], "command": " && ".join(back)}
+    return {
+        "version": 1,
+        "action": "undo",
+        "turn": first,
+        "newest_turn": max((report["turn"] or first for report in reports), default=first),
+        "restored": sorted(path for path, done in state.items() if done == "restored"),
+        "removed": sorted(path for path, done in state.items() if done == "removed"),
+        "kept": [one for report in reports for one in report["kept"]],
+        "head_moved": last,
+        "unfollowed": list(reports[-1]["unfollowed"]) if reports else [],
+        "dry_run": False,
+    }
+
+
+COMMANDS = (Command("rewind", "session", rewind, USAGE, idle=True, aliases=("checkpoint", "checkpoints")),)

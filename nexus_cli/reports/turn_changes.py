@@ -1,0 +1,81 @@
+"""Count the files and lines that the turns of a session changed, as a person reads them: `3 files (+41 -7)`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.core.elide import plural
+from nexus_cli.reports.undo import change_text
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.follow_changes import settle_killed
+from nexus_cli.undo.plan_restore import PathChange
+from nexus_cli.undo.read_content import ContentReader
+from nexus_cli.undo.rewind_turns import TurnChanges, changes_by_turn
+
+MOST = 300
+"""Most files of a turn whose lines are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCount:
+    """What one turn changed, in figures."""
+
+    files: int
+    lines: tuple[int, int] | None
+    """Added and removed lines; None if they were not counted, or no file has lines."""
+    in_force: bool
+    was_killed: bool
+
+    @property
+    def text(self) -> str:
+        """The figures for a person."""
+        if not self.files:
+            return "killed"
+        if not self.in_force:
+            return f"{plural(self.files, 'file')}, undone"
+        lines = f" (+{self.lines[0]:,} -{self.lines[1]:,})" if self.lines else ""
+        return f"{plural(self.files, 'file')}{lines}{', killed' * self.was_killed}"
+
+
+def count_turns(data: Path, session: str, seconds: float) -> dict[int, TurnCount]:
+    """Count what each turn changed, the newest first, also in killed processes; lines for at most `seconds`."""
+    with suppress(OSError, ValueError):
+        settle_killed(data, session)
+    end, turns = time.monotonic() + seconds, changes_by_turn(data, session)
+    with ContentReader(ByteStore(data)) as reader:
+        return {turn: _count(turns[turn], reader, end, data) for turn in sorted(turns, reverse=True)}
+
+
+def count_turn(data: Path, session: str, turn: int, seconds: float) -> TurnCount | None:
+    """Count what one turn changed, lines for at most `seconds`; None if nothing of it is in force."""
+    found = changes_by_turn(data, session).get(turn)
+    if found is None or not found.in_force:
+        return None
+    with ContentReader(ByteStore(data)) as reader:
+        return _count(found, reader, time.monotonic() + seconds, data)
+
+
+def _count(turn: TurnChanges, reader: ContentReader, end: float, data: Path) -> TurnCount:
+    """Count a turn. What workers changed in worktrees of theirs counts only if nothing else was changed."""
+    worktrees = f"{os.path.realpath(data)}/worktrees/"
+    changes = [one for one in turn.changes if not one.root.startswith(worktrees)] or turn.changes
+    lines = _count_lines(changes, reader, end) if len(changes) <= MOST else None
+    return TurnCount(len(changes), lines, turn.in_force, turn.was_killed)
+
+
+def _count_lines(changes: Iterable[PathChange], reader: ContentReader, end: float) -> tuple[int, int] | None:
+    """Return the added and removed lines, None if there are none or the time is up."""
+    added = removed = 0
+    for change in changes:
+        if time.monotonic() > end:
+            return None
+        _, _, body = change_text(change, "a", reader).partition("\n@@")
+        rows = body.split("\n")[1:]
+        added += sum(row.startswith("+") for row in rows)
+        removed += sum(row.startswith("-") for row in rows)
+    return (added, removed) if added or removed else None

@@ -1,0 +1,130 @@
+"""Report an undo or a redo of files, and the changes of one turn as a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from nexus_cli.core.elide import plural
+from nexus_cli.core.real_files import open_folder
+from nexus_cli.reports.text.lines import Value, filled, folded
+from nexus_cli.tools.edit_preview import unified_diff
+from nexus_cli.tools.files import ToolError, decode_file, read_file_at, sha256_hex
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.plan_restore import PathChange, merge_changes
+from nexus_cli.undo.read_content import ContentReader, blob_id, read_all
+from nexus_cli.undo.records import FILE, GIT, LINK, SHA256, FileState
+from nexus_cli.undo.undo_turn import UndoRequest, changed_by
+
+NAMED = 100
+"""Most paths of a kind that are listed."""
+LARGEST = 1 << 20
+"""Most bytes of a file whose lines are shown."""
+MOST = 512 * 1024
+"""Most characters of a diff."""
+
+
+def undo_text(value: Value, width: int) -> str:
+    """List what was restored, removed and kept, and what is left to the person."""
+    kinds = [("restored", value["restored"]), ("removed", value["removed"])]
+    counts = [f"{plural(len(paths), 'file')} {kind}" for kind, paths in kinds if paths]
+    counts += [f"{len(value['kept'])} kept"] if value["kept"] else []
+    lines = filled(_headline(value, ", ".join(counts)), width)
+    for kind, paths in kinds:
+        lines += _listed([f"{kind:<9} {path}" for path in paths], width)
+    rows = []
+    for one in value["kept"]:
+        where = f"; earlier version: {one['aside']}" if one["aside"] else ""
+        rows.append(f"kept      {one['path']} ({one['why']}){where}")
+    lines += _listed(rows, width)
+    if moved := value["head_moved"]:
+        after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
+        lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
+        lines += folded(moved["command"], width, "  ")
+    for what in value["unfollowed"]:
+        lines += filled(f"Not fully followed: {_plain(what)}", width)
+    return "\n".join(lines)
+
+
+def _headline(value: Value, counts: str) -> str:
+    verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
+    if not counts:
+        return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
+    if turn is None:
+        return f"Nothing undone: {counts}."
+    done = {"undo": "Undid", "redo": "Redid"}[verb]
+    which = f"turns {turn} to {newest}" if newest not in (None, turn) else f"turn {turn}"
+    return f"{f'Would {verb}' if value['dry_run'] else done} {which}: {counts}."
+
+
+def _listed(rows: Sequence[str], width: int) -> list[str]:
+    more = [f"  [and {len(rows) - NAMED:,} more]"] if len(rows) > NAMED else []
+    return [line for row in rows[:NAMED] for line in folded(_plain(row), width, "  ")] + more
+
+
+def _plain(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def turn_diff(request: UndoRequest) -> dict[str, Any]:
+    """Return the changes of a turn as a value of the form `diff`, with `turn` (None if none changed a file).
+
+    Raises `NexusError("usage", ...)` for an unknown turn.
+    """
+    turn, steps = changed_by(request)
+    text, unread, size = [], [], 0
+    with ContentReader(ByteStore(request.data)) as reader:
+        for change in merge_changes(steps):
+            if change.before == change.after:
+                continue
+            name = change.place.removeprefix(f"{request.project}/")
+            diff = change_text(change, name, reader) if size < MOST else ""
+            size += len(diff)
+            text.append(diff)
+            unread += [] if diff else [name]
+    return {
+        "version": 1,
+        "turn": turn,
+        "source": "git",
+        "text": "".join(text),
+        "cut": "",
+        "unread": unread,
+        "untracked": [],
+        "untracked_count": 0,
+    }
+
+
+def change_text(change: PathChange, name: str, reader: ContentReader) -> str:
+    """Return the diff of one path; "" if it is large, not text, or not kept."""
+    texts = [_state_text(change, state, reader) for state in (change.before, change.after)]
+    modes = [f"{state.mode:04o}" for state in (change.before, change.after) if state.kind == FILE]
+    head = f"mode of {_plain(name)}: {modes[0]} -> {modes[1]}\n" if len(set(modes)) > 1 else ""
+    before, after = texts
+    if before is None or after is None:
+        return head
+    is_new = change.before.kind not in (FILE, LINK)
+    diff = unified_diff(None if is_new else before, after, _plain(name))
+    if change.after.kind not in (FILE, LINK):
+        diff = diff.replace(f"\n+++ b/{' '.join(_plain(name).split())}\n", "\n+++ /dev/null\n", 1)
+    return head + diff
+
+
+def _state_text(change: PathChange, state: FileState, reader: ContentReader) -> str | None:
+    if state.kind != FILE:
+        return f"link to {_plain(state.target)}\n" if state.kind == LINK else ""
+    data = read_all(reader, change.root, state.content, LARGEST)
+    if data is None and state is change.after:  # only its digest is known: the file may still be the same
+        data = _read_present(change, state)
+    read = None if data is None else decode_file(data)
+    return None if read is None else read.text
+
+
+def _read_present(change: PathChange, state: FileState) -> bytes | None:
+    """Return the bytes of a file if it is still in `state`."""
+    parent, _, name = change.path.rpartition("/")
+    with suppress(OSError, ToolError), open_folder(change.root) as root, open_folder(parent, inside=root) as folder:
+        data = read_file_at(folder, name, LARGEST).data
+        if state.content in (f"{SHA256}{sha256_hex(data)}", f"{GIT}{blob_id(data, len(state.content) - len(GIT))}"):
+            return data
+    return None

@@ -1,0 +1,157 @@
+"""Take back files in a session's name: the undo itself, a rewind, and what the model is told of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.json_types.report_types import UndoReport
+from nexus_cli.lane.user_input import UNDONE_FILES
+from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.tools.files import ToolError, read_regular_file, sha256_hex
+from nexus_cli.undo.follow_changes import settle_killed
+from nexus_cli.undo.journal import copy_steps
+from nexus_cli.undo.plan_restore import UNSURE
+from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns, is_cut_short
+from nexus_cli.undo.undo_turn import UndoRequest, redo_turn, undo_turn
+
+_APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
+NAMED = 20
+"""Most paths that the model is told."""
+READ_AGAIN = "Read a file again before editing it."
+
+
+def undo_request(
+    log: LaneLog, folder: Path, *, turn: int | None = None, paths: Sequence[str] = (), dry_run: bool = False
+) -> UndoRequest:
+    """Return the request to undo a turn of the session of `log`; `paths` are relative to `folder`."""
+    info = log.session
+    project = os.path.realpath(project_root(Path(info.folder)))
+    return UndoRequest(places().data, info.id, info.turns, str(folder), project, turn, paths, dry_run)
+
+
+def open_undo(
+    ledger: Ledger, key: str, folder: Path, *, turn: int | None = None, paths: Sequence[str] = (), dry_run: bool = False
+) -> tuple[LaneLog | None, UndoRequest]:
+    """Return the record and the request for what a person names: a session, a run (`run-7`), or a worktree that was
+    applied outside of any session (`worktree-NAME`; without a record).
+
+    Raises `NexusError("usage", ...)` if there is none.
+    """
+    data = places().data
+    if _APPLIED.fullmatch(key) and (data / "undo" / f"{key}.jsonl").exists():
+        project = os.path.realpath(project_root(folder))
+        return None, UndoRequest(data, key, 0, str(folder), project, turn, paths, dry_run)
+    session = ledger.runs.find(key).session if _RUN.fullmatch(key) else key
+    log = ledger.log(ledger.find_session(session).id)
+    return log, undo_request(log, folder, turn=turn, paths=paths, dry_run=dry_run)
+
+
+def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> UndoReport:
+    """Undo a turn, or redo what was undone, and record what the next message tells the model. Blocks.
+
+    Without a record, for a worktree, nobody is told. A file that the session has read must be read again before an
+    edit. Raises as `undo_turn`.
+    """
+    report = redo_turn(request) if redo else undo_turn(request)
+    kept = any(one["why"] != UNSURE for one in report["kept"])
+    if log is None or request.dry_run or not (report["restored"] or report["removed"] or kept):
+        return report
+    for name in report["restored"]:
+        path = os.path.join(request.project, name)
+        with suppress(OSError, ToolError):
+            if (known := log.digest(path)) and read_regular_file(Path(path)).digest == known:
+                log.note(path, "", "read")
+    paths = sha256_hex(os.fsencode("\0".join(sorted([*report["restored"], *report["removed"]]))))
+    did = {} if report["kept"] else {"action": report["action"], "paths": paths}
+    _tell(log, _describe(report), report["turn"] or 0, did)
+    return report
+
+
+def rewind_files(
+    log: LaneLog, request: UndoRequest, first: int, is_stopped: Callable[[], bool] = lambda: False
+) -> list[UndoReport]:
+    """Undo every turn from `first` on, the newest one first, each as an undo of its own; stop between two if
+    `is_stopped`. Blocks.
+
+    An undo that was killed is completed before. Raises as `undo_turn`, and if nexus was killed in one of the turns.
+    """
+    reports, turns = [], _find_turns(request, first)
+    if is_cut_short(request.data, request.session):
+        reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first)))
+        turns = _find_turns(request, first)
+    for turn in turns:
+        if is_stopped():
+            break
+        reports.append(restore_files(log, replace(request, turn=turn)))
+    return reports
+
+
+def _find_turns(request: UndoRequest, first: int) -> list[int]:
+    try:
+        return find_turns(request.data, request.session, first)
+    except OSError as error:
+        hint = write_failure_hint(error, "Try again in a moment")
+        raise NexusError("internal", "nothing was undone", error.strerror or str(error), hint) from error
+
+
+def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = ()) -> SessionInfo:
+    """Fork a session before `entry`, the message of a turn.
+
+    The fork can undo the turns that it has. Its next message tells the model which changes of later turns stay (also
+    those in `kept`, paths that an undo left as they are), and which earlier ones were taken back. Raises `NexusError`.
+    """
+    made = fork_session(ledger, session, entry=entry - 1)
+    before, log, turn = ledger.log(session), ledger.log(made.id), made.turns + 1
+    for memo in before.memos(UNDONE_FILES):
+        if memo.entry >= entry and int(memo.value.get("turn", turn)) < turn:
+            _tell(log, str(memo.value["told"]), int(memo.value["turn"]))
+    project = f"{os.path.realpath(project_root(Path(made.folder)))}/"
+    later = [one for number, one in changes_by_turn(places().data, session).items() if number >= turn and one.in_force]
+    left = dict.fromkeys(change.place.removeprefix(project) for one in later for change in one.changes)
+    if names := _names([*left, *kept]):
+        _tell(
+            log, f"the person went back to this point; files that later turns changed stay: {names}. {READ_AGAIN}", turn
+        )
+    return made
+
+
+def fork_session(ledger: Ledger, session: str, *, name: str = "", entry: int | None = None) -> SessionInfo:
+    """Fork a session, at an entry or as it is. The fork can undo the turns that it has. Raises `NexusError`."""
+    made = ledger.fork_session(session, name=name, at=format_utc(local_now()), entry=entry)
+    with suppress(OSError):  # the files stay as they are, and the session itself can still undo
+        settle_killed(places().data, session)
+        copy_steps(places().data, session, made.id, made.turns)
+    return made
+
+
+def _tell(log: LaneLog, text: str, turn: int, did: Mapping[str, Any] = MappingProxyType({})) -> None:
+    log.record_memo(Memo(UNDONE_FILES, format_utc(local_now()), log.last_id(), {"told": text, "turn": turn, **did}))
+
+
+def _describe(report: UndoReport) -> str:
+    """Return the line for the model."""
+    done = "took back" if report["action"] == "undo" else "brought back"
+    when = "before" if report["action"] == "undo" else "after"
+    parts = [
+        f"{_names(report['restored'])} as {when} it" if report["restored"] else "",
+        f"removed: {_names(report['removed'])}" if report["removed"] else "",
+        f"left as the person has it: {_names([one['path'] for one in report['kept']])}" if report["kept"] else "",
+    ]
+    changes = "; ".join(filter(None, parts))
+    return f"the person {done} the file changes of turn {report['turn']}: {changes}. {READ_AGAIN}"
+
+
+def _names(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return ", ".join(" ".join(path.split()) for path in paths[:NAMED]) + more

@@ -1,0 +1,218 @@
+"""Follow the files that the calls of one session change: their names for the turn, their bytes for undo (`undo/`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nexus_cli.config.paths import places
+from nexus_cli.core.memory import TOLD
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.lane.user_input import CLIPPED
+from nexus_cli.lane.work_notes import COMMAND_DID, WORK, work_note
+from nexus_cli.permission.run_limits import CHANGES
+
+if TYPE_CHECKING:
+    from nexus_cli.core.entry import Drop
+    from nexus_cli.lane.control import Control
+    from nexus_cli.lane.lane_window import LaneWindow
+    from nexus_cli.lane.upcoming import Upcoming
+    from nexus_cli.turn.edit_checks import EditChecks
+    from nexus_cli.undo.follow_changes import BegunStep, ChangeJournal, StepOwner
+
+T = TypeVar("T")
+SECONDS_STOPPED = 0.3
+"""Seconds that a stopped turn waits for the names of the files that its command changed; they are recorded later."""
+
+
+def _first_turn() -> int:
+    return 1
+
+
+def _no_jobs() -> None:
+    return None
+
+
+@dataclass
+class CallChanges:
+    """What the calls of one session change."""
+
+    session: str = ""
+    """The session whose undo takes the changes back; "" to find their names only."""
+    turn: Callable[[], int] = _first_turn
+    """Returns the number of the person's newest message in that session."""
+    prefix: str = ""
+    """The worker that made the changes, for people: `w1: `."""
+    jobs: Callable[[], tuple[str, Path] | None] = _no_jobs
+    """Returns what the running jobs are called, and their project; None if none runs."""
+    max_mb: int = 2000
+    """Setting `undo.max_mb`."""
+    make_checks: Callable[[], EditChecks | None] = lambda: None
+    """Makes the checks of edits at the first one; None without checks."""
+    _checks: EditChecks | None = None
+    _number: int = 0
+    """Number of the turn, 0 until its first change: a server is asked once a turn."""
+    _journal: ChangeJournal | None = None
+    _cut: set[str] = field(default_factory=set)
+    """Files that a stopped command changed."""
+    _late: set[asyncio.Future[list[str]]] = field(default_factory=set)
+    """Looks after stopped commands that still run."""
+    _beside: asyncio.Future[BegunStep] | None = None
+    """The look before what jobs change in this turn."""
+
+    def begin_turn(self) -> None:
+        """Count the turns anew at the next change, and follow the jobs that run."""
+        self._number = 0
+        if found := self.jobs():
+            self.begin_jobs(*found)
+
+    def begin_jobs(self, what: str, project: Path) -> asyncio.Future[BegunStep]:
+        """Look at the project, if no job ran before: what changes until `end_jobs` and was no call is the work of
+        the jobs or the person.
+
+        Between two turns nothing is followed: what changes then is more likely the person's own.
+        """
+        if self._beside is None:
+            begin = asyncio.to_thread(self.journal.begin, self._owner(), what, "", project, beside=True)
+            self._beside = asyncio.ensure_future(begin)
+        return self._beside
+
+    async def end_jobs(self) -> list[str]:
+        """Look again; return the names of the files that jobs changed since `begin_jobs`."""
+        begins, self._beside = self._beside, None
+        return [] if begins is None else await asyncio.to_thread(self.journal.end, await begins)
+
+    def turn_number(self) -> int:
+        """Return the number of the turn that undo names, 0 without a session."""
+        if self.session and not self._number:
+            self._number = self.turn()
+        return self._number
+
+    def report_to(self, parent: CallChanges, worker: str) -> None:
+        """Let the undo of the parent's session take back what this session, a worker of it, changes."""
+        self.session, self.turn, self.prefix = parent.session, parent.turn_number, f"{worker}: "
+
+    def note(
+        self, tool: Tool | None, project: Path, result: ToolResult, drop: Drop | None
+    ) -> dict[str, Mapping[str, Any]]:
+        """Return the memos of a result by kind: its own, what was clipped, told and changed.
+
+        What a tool changed with an effect that is not in `CHANGES` is not noted: workers record their own work.
+        """
+        noted = dict(result.memos)
+        if drop:
+            noted[CLIPPED] = {"drop": drop.id}
+        if result.facts:
+            noted[TOLD] = {"ids": list(result.facts)}
+        if result.changed and tool is not None and tool.effect in CHANGES:
+            noted[WORK] = work_note(project, result.changed, COMMAND_DID if tool.effect is Effect.RUN else "")
+        return noted
+
+    def take_cut(self) -> tuple[str, ...]:
+        """Return the files that stopped commands changed, and forget them."""
+        names, self._cut = tuple(sorted(self._cut)), set()
+        return names
+
+    async def run(
+        self, tool: Tool, profile: str, subject: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """Run a call with `work`; add the changed files to the result of a command that may write."""
+        what = f"{tool.name} {subject}".rstrip()
+        if tool.effect is Effect.EDIT and self.session:
+            return await self._run_edit(what, context, work)
+        if tool.effect is not Effect.RUN or tool.server or profile == "read":
+            return await work()
+        result, names = await self.follow(what, context.call_id, context.project, work)
+        return replace(result, changed=(*result.changed, *names))
+
+    async def follow(
+        self, what: str, call: str, project: Path, work: Callable[[], Awaitable[T]]
+    ) -> tuple[T, list[str]]:
+        """Run `work` between two looks at a project; return its result and the names of the changed files."""
+        journal, owner = self.journal, self._owner()
+        if self._late:
+            await asyncio.wait(self._late)
+        begins = asyncio.ensure_future(asyncio.to_thread(journal.begin, owner, what, call, project))
+        try:
+            begun = await asyncio.shield(begins)
+        except asyncio.CancelledError:
+            self._note_late(asyncio.ensure_future(_abandon(journal, begins)))
+            raise
+        try:
+            result = await work()
+        except BaseException:
+            await self._end_stopped(journal, begun)
+            raise
+        return result, await asyncio.to_thread(journal.end, begun)
+
+    async def _end_stopped(self, journal: ChangeJournal, begun: BegunStep) -> None:
+        """Look again after a command that was stopped, without waiting for it longer than `SECONDS_STOPPED`."""
+        task = asyncio.get_running_loop().run_in_executor(None, journal.end, begun)
+        self._note_late(task)
+        waits = asyncio.ensure_future(asyncio.wait([task], timeout=SECONDS_STOPPED))
+        while not waits.done():
+            try:
+                await asyncio.shield(waits)
+            except asyncio.CancelledError:
+                continue
+        if task.done():
+            self._cut.update(task.result())
+
+    def _note_late(self, task: asyncio.Future[list[str]]) -> None:
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _run_edit(self, what: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        journal, owner, targets = self.journal, self._owner(), list(context.targets.values())
+        self._checks = self._checks or self.make_checks()
+        if self._checks is not None:
+            await self._checks.look_before(targets)
+        before = await asyncio.to_thread(journal.read_targets, targets)
+        if why := await asyncio.to_thread(journal.find_unkept, before):
+            return ToolResult(error=why, ran=False)
+        try:
+            return await work()
+        finally:
+            record = asyncio.to_thread(journal.record_edit, owner, what, context.call_id, context.project, before)
+            await asyncio.shield(record)
+
+    async def report_findings(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> None:
+        """Run the checks of what a step has edited, and queue new findings for the model."""
+        if self._checks is not None:
+            await self._checks.report(window, upcoming, control)
+
+    async def aclose(self) -> None:
+        """Wait until what stopped commands and jobs changed is recorded, and `close`."""
+        await self.end_jobs()
+        if self._late:
+            await asyncio.wait(self._late)
+        self.close()
+
+    def close(self) -> None:
+        """Remove what is kept for the case that the process is killed."""
+        if self._journal is not None and not self._late:
+            self._journal.close()
+            self._journal = None
+
+    @property
+    def journal(self) -> ChangeJournal:
+        """The journal, made at its first use."""
+        if self._journal is None:
+            from nexus_cli.undo.follow_changes import ChangeJournal  # noqa: PLC0415  (the first change)
+
+            self._journal = ChangeJournal(places().data, keeps=bool(self.session), most=self.max_mb * 1_000_000)
+        return self._journal
+
+    def _owner(self) -> StepOwner:
+        from nexus_cli.undo.follow_changes import StepOwner  # noqa: PLC0415  (the first change)
+
+        return StepOwner(self.session, self.turn_number(), self.prefix)
+
+
+async def _abandon(journal: ChangeJournal, begins: asyncio.Future[BegunStep]) -> list[str]:
+    """End a step whose command was stopped before it began."""
+    return await asyncio.to_thread(journal.end, await begins)

@@ -1,0 +1,292 @@
+"""Follow what the calls of a session change in files: a look before and after each, the difference in the journal.
+
+Following stops no call but an edit whose file cannot be kept on a full disk.
+What could not be followed is in the journal with its reason.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.core.errors import write_failure_hint
+from nexus_cli.undo.attribute_changes import drop_recorded, mark_moved_in
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.compare_looks import compare_looks
+from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps
+from nexus_cli.undo.project_look import MOST, SECONDS, Look, LookedProject, NotFollowed
+from nexus_cli.undo.read_state import NOTHING, Seen, StateReader
+from nexus_cli.undo.records import FILE, FileChange, Step
+from nexus_cli.undo.retention import trim_store
+
+T = TypeVar("T")
+_PATIENCE = 60.0
+"""Time limit of a look for which no command waits."""
+_REST = 20
+"""How many times as long as a look that took too long the project is not looked at."""
+_LOOKS = "undo/looks"
+_TRIM = 100_000_000
+"""Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
+KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
+KILLED = "the process was killed while this ran, and what it had looked at is lost"
+TOO_MANY = f"more than {MOST:,} files that git does not track: new ones are not followed"
+
+
+@dataclass
+class BegunStep:
+    """A step that runs: its first line of the journal, the look before it, or why there is none."""
+
+    step: Step
+    project: LookedProject
+    look: Look | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepOwner:
+    """The session and turn whose undo takes a step back, and a prefix of what the step is called."""
+
+    session: str
+    turn: int
+    prefix: str = ""
+
+
+@dataclass
+class ChangeJournal:
+    """Follows the calls of one session of this process."""
+
+    data: Path
+    keeps: bool = True
+    """False if nothing is to be saved: changed files are found, but neither kept nor put in the journal."""
+    most: int = 2_000_000_000
+    """Most bytes of all copies, see `retention`."""
+    _name: str = field(default_factory=lambda: secrets.token_hex(8))
+    _count: int = 0
+    _projects: dict[Path, LookedProject] = field(default_factory=dict)
+    _off: dict[Path, tuple[str, float]] = field(default_factory=dict)
+    """Projects that took too long to look at, each with the reason, and until when (monotonic) none is taken."""
+    _lock: FileLock | None = None
+    _settled: set[str] = field(default_factory=set)
+    _trimmed: int = -_TRIM
+
+    def __post_init__(self) -> None:
+        self._store = ByteStore(self.data) if self.keeps else None
+
+    def begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool = False) -> BegunStep:
+        """Look at a project before a call that may change it, or before jobs that run `beside` the calls: what no call
+        changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
+        step = replace(self._make_step(owner, what, call, root := Path(os.path.realpath(root))), is_unsure=beside)
+        project = self._projects.get(root)
+        if project is None:
+            key = f"{self._name}-{len(self._projects)}"
+            project = self._projects[root] = LookedProject(root, self.data, key, self._store)
+        begun, started = BegunStep(step, project, None), time.monotonic()
+        why, until = self._off.get(root, ("", 0.0))
+        if started < until:
+            begun.why = why
+            return begun
+        try:
+            self._settle(step.session)
+            begun.look = project.begin()
+        except (NotFollowed, OSError, ValueError) as error:
+            begun.why = str(error)
+            self._rest(root, begun.why, started)
+        else:
+            self._note_begun(project, begun.look, step)
+        return begun
+
+    def end(self, begun: BegunStep) -> list[str]:
+        """Look again after the call, record its changes, and return the names of the changed files. Blocks; never
+        raises `OSError`."""
+        changes: list[FileChange] = []
+        names: list[str] = []
+        step, look, why, started = begun.step, begun.look, begun.why, time.monotonic()
+        try:
+            if look is not None and not why:
+                after = begun.project.end(look)
+                changes, names = compare_looks(look, after)
+                if self._store is not None:
+                    own = drop_recorded(changes, step, self.data)
+                    dropped = {one.path for one in changes} - {one.path for one in own}
+                    names = [name for name in names if name not in dropped]
+                    changes = mark_moved_in(own, look, after, self._store)
+                why = "; ".join(filter(None, (_why_partly(look, after), begun.project.name_removed(look))))
+                step = step if step.is_unsure else _with_head(step, look, after)
+        except (NotFollowed, OSError, ValueError) as error:
+            why = str(error)
+            self._rest(begun.project.root, why, started)
+        self._record(replace(step, changes=tuple(changes), unfollowed=why, at=_now()), is_open=look is not None)
+        return names
+
+    def _rest(self, root: Path, why: str, started: float) -> None:
+        """Take no look for a while after one that failed and took long."""
+        now = time.monotonic()
+        if now - started > SECONDS:
+            self._off[root] = why, now + _REST * (now - started)
+
+    def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
+        """Return the states of files that an edit may change, and keep their bytes. Blocks; never raises `OSError`."""
+        found = {}
+        for target in dict.fromkeys(targets):
+            found[target] = NOTHING
+            with suppress(OSError), StateReader(target.parent, self._store, SECONDS) as reader:
+                found[target] = reader.read(target.name)
+        return found
+
+    def find_unkept(self, before: dict[Path, Seen]) -> str:
+        """Return why an edit of the files of `before` must not begin: no room to keep one; else "". Blocks."""
+        for target, one in before.items():
+            if self._store is not None and one.state.kind == FILE and not one.state.content:
+                try:
+                    with target.open("rb") as file:
+                        self._store.put(file)
+                except OSError as error:
+                    if hint := write_failure_hint(error, ""):
+                        why = (error.strerror or str(error)).lower()
+                        return f"{target.name} was not changed: its content cannot be kept for undo ({why}). {hint}"
+        return ""
+
+    def record_edit(self, owner: StepOwner, what: str, call: str, project: Path, before: dict[Path, Seen]) -> None:
+        """Record what an edit changed in the files of `before`. Blocks; never raises `OSError`."""
+        after = self.read_targets(list(before))
+        roots: dict[Path, list[FileChange]] = {}
+        for target, old in before.items():
+            new = after[target]
+            if old.state == new.state and (old.state.kind != FILE or old.state.content):
+                continue
+            root = project if target.is_relative_to(project) else target.parent
+            stamp = new.stamp[:3] if new.is_settled else (0, 0, 0)
+            change = FileChange(str(target.relative_to(root)), old.state, new.state, stamp)
+            roots.setdefault(root, []).append(change)
+        for root, changes in roots.items():
+            self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)), is_open=False)
+
+    def close(self) -> None:
+        """Remove what is kept for a process that is killed."""
+        for project in self._projects.values():
+            project.remove()
+        if self._lock is not None:
+            self._lock.release(remove=True)
+            self._lock = None
+
+    def _make_step(self, owner: StepOwner, what: str, call: str, root: Path) -> Step:
+        self._count += 1
+        name = f"{self._name}-{self._count}"
+        what = f"{owner.prefix}{what}"
+        return Step(
+            id=name, session=owner.session, turn=owner.turn, call=call, what=what[:500], at=_now(), root=str(root)
+        )
+
+    def _note_begun(self, project: LookedProject, look: Look, step: Step) -> None:
+        """Write down that a step has begun, so that another process finds its changes if this one is killed."""
+        with suppress(OSError, ValueError):
+            if self.keeps:
+                self._lock = self._lock or FileLock.take(self.data / _LOOKS / f"{self._name}.lock")
+                project.save(look)
+                begin_step(self.data, step)
+
+    def _record(self, step: Step, *, is_open: bool) -> None:
+        """Put a step in the journal, if it changed something."""
+        if not self.keeps:
+            return
+        with suppress(OSError, ValueError):
+            if step.changes or step.head or step.unfollowed:
+                append_step(self.data, step)
+            elif is_open:
+                end_step(self.data, step)
+            if self._store is not None and self._store.written - self._trimmed >= _TRIM:
+                self._trimmed = self._store.written
+                trim_store(self.data, self.most)
+
+    def _settle(self, session: str) -> None:
+        """Find out what commands of killed processes changed, once for each session."""
+        if self.keeps and session not in self._settled:
+            self._settled.add(session)
+            with suppress(OSError, ValueError):
+                settle_killed(self.data, session)
+
+
+def settle_killed(data: Path, session: str) -> list[Step]:
+    """Record what commands changed whose process was killed, and return these steps. Blocks.
+
+    All changes since then count as theirs. Raises `OSError` if that cannot be found out now; the next call tries again.
+    """
+    found = []
+    for step in read_begun(data, session):
+        name, _, _ = step.id.rpartition("-")
+        lock = None if step.undoes or not name else FileLock.take(data / _LOOKS / f"{name}.lock")
+        if lock is None:
+            continue  # it runs, or is an undo
+        try:
+            if step in read_begun(data, session):  # it may just have ended
+                found.append(ended := _find_killed(data, name, step))
+                append_step(data, ended)
+            for place in (data / _LOOKS).glob(f"{name}[-.]*"):
+                place.unlink(missing_ok=True)
+        finally:
+            lock.release()
+    return found
+
+
+def _find_killed(data: Path, name: str, step: Step) -> Step:
+    """Return a step of a killed process with the changes since its look. Raises `OSError`."""
+    for table in (data / _LOOKS).glob(f"{name}-*.json"):
+        try:
+            values = json.loads(table.read_text("ascii"))
+            if values["root"] != step.root:
+                continue
+            project = LookedProject(Path(step.root), data, table.stem, ByteStore(data), _PATIENCE)
+            before = project.restore(values)
+            after = project.end(before)
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            break
+        except NotFollowed as error:
+            raise OSError(errno.EAGAIN, str(error)) from error
+        changes = drop_recorded(compare_looks(before, after)[0], step, data)
+        changes = mark_moved_in(changes, before, after, ByteStore(data))
+        step = replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
+        return _with_head(step, before, after)
+    return replace(step, unfollowed=KILLED)
+
+
+def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) -> T:
+    """Apply the worktree `name` to its project with `work`, outside of any session, and return its result.
+
+    The step is in the journal of `worktree-NAME`; each apply counts as a turn. Blocks; raises what `work` raises.
+    """
+    session, journal = f"worktree-{name}", ChangeJournal(data)
+    with suppress(OSError, ValueError):
+        settle_killed(data, session)
+    turn = max((step.turn for step in read_steps(data, session)), default=0) + 1
+    begun = journal.begin(StepOwner(session, turn), f"apply {name}", "", project)
+    try:
+        return work()
+    finally:
+        journal.end(begun)
+        journal.close()
+
+
+def _why_partly(before: Look, after: Look) -> str:
+    return after.lost or ("" if before.is_whole and after.is_whole else TOO_MANY)
+
+
+def _with_head(step: Step, before: Look, after: Look) -> Step:
+    """Return `step` with what it did to HEAD."""
+    (old, old_branch), (new, new_branch) = before.head, after.head
+    if before.head == after.head or not (old and new):
+        return step
+    return replace(step, head=(old, new), branch=(old_branch, new_branch) if old_branch != new_branch else None)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,127 @@
+"""The journal of a session: `data/undo/SESSION.jsonl`, one synced line for each step.
+
+Before a command a line says that it has begun, so that what a killed process changed is found by the next one. Lines
+that are cut off or damaged are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import private_dir
+from nexus_cli.undo.records import Step, format_step, parse_step
+
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+
+
+def journal_path(data: Path, session: str) -> Path:
+    """Return the file of a session's journal. Raises `ValueError` for a name that is no session id."""
+    if not _SESSION.fullmatch(session):
+        raise ValueError(f"not a session id: {session!r}")
+    return data / "undo" / f"{session}.jsonl"
+
+
+def append_step(data: Path, step: Step) -> None:
+    """Add a step to the journal of its session; it is on the disk on return. Raises `OSError`."""
+    _append(journal_path(data, step.session), format_step(step))
+
+
+def begin_step(data: Path, step: Step) -> None:
+    """Note that a step has begun, of which `changes` are not known yet. `append_step` with the same id ends it."""
+    _append(journal_path(data, step.session), f'{{"begun":{format_step(step)}}}', synced=bool(step.undoes))
+
+
+def end_step(data: Path, step: Step) -> None:
+    """Note that a step that has begun changed nothing."""
+    _append(journal_path(data, step.session), json.dumps({"ended": step.id}), synced=False)
+
+
+def copy_steps(data: Path, session: str, fork: str, turns: int) -> None:
+    """Copy the steps of the first `turns` turns to the journal of a fork of the session. Raises `OSError`."""
+    steps = [replace(step, session=fork) for step in read_steps(data, session) if step.turn <= turns]
+    if steps:
+        _append(journal_path(data, fork), "\n".join(map(format_step, steps)))
+
+
+def read_steps(data: Path, session: str) -> list[Step]:
+    """Return the steps of a session, oldest first. [] without a journal."""
+    return [step for step, is_begun in _read(data, session) if not is_begun]
+
+
+def read_begun(data: Path, session: str) -> list[Step]:
+    """Return the steps that began and did not end, oldest first: of a killed process, or of one that runs."""
+    begun: dict[str, Step] = {}
+    for step, is_begun in _read(data, session):
+        if is_begun:
+            begun[step.id] = step
+        else:
+            begun.pop(step.id, None)
+    for row in _read_rows(data, session):
+        begun.pop(str(row.get("ended", "")), None)
+    return list(begun.values())
+
+
+def read_steps_since(data: Path, at: str) -> list[Step]:
+    """Return the steps of all sessions that ended at or after `at` (see `Step.at`), oldest first."""
+    since, found = datetime.fromisoformat(at).timestamp(), []
+    with suppress(FileNotFoundError):
+        for place in (data / "undo").iterdir():
+            if place.suffix == ".jsonl" and place.stat().st_mtime >= since - 1:
+                found += _read_newest(place, since)
+    return sorted(found, key=lambda step: datetime.fromisoformat(step.at))
+
+
+def _read_newest(place: Path, since: float) -> list[Step]:
+    """Return the steps that ended since then, newest first, without parsing older lines."""
+    found = []
+    for line in reversed(place.read_bytes().split(b"\n")):
+        with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
+            row = json.loads(line)
+            if "ended" in row:
+                continue
+            step = parse_step(row.get("begun", row))
+            if datetime.fromisoformat(step.at).timestamp() < since:
+                break
+            found += [] if "begun" in row else [step]
+    return found
+
+
+def _append(place: Path, line: str, *, synced: bool = True) -> None:
+    private_dir(place.parent)
+    descriptor = os.open(place, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        is_cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        data = f"{chr(10) * is_cut}{line}\n".encode("ascii")
+        while data:
+            data = data[os.write(descriptor, data) :]
+        if synced:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(data: Path, session: str) -> Iterator[tuple[Step, bool]]:
+    """Yield the steps of the readable lines, each with True if the line says that it has begun."""
+    for row in _read_rows(data, session):
+        with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
+            yield parse_step(row.get("begun", row)), "begun" in row
+
+
+def _read_rows(data: Path, session: str) -> Iterator[dict[str, Any]]:
+    lines: list[bytes] = []
+    with suppress(FileNotFoundError):
+        lines = journal_path(data, session).read_bytes().split(b"\n")
+    for line in lines:
+        with suppress(ValueError):
+            row = json.loads(line)
+            if isinstance(row, dict):
+                yield row

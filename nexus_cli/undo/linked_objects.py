@@ -1,0 +1,100 @@
+"""Know which files of a repository's copy share their inode with the project, and which of them were written in place.
+
+The names of git's objects and the last bytes of its packs are digests of their content: they tell a file that was
+written from one of which git only renewed the time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+_RECORD = "nexus-linked"
+_PIECE = 1 << 20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SUMMED = (".pack", ".idx", ".rev", ".midx", ".graph", ".bitmap", ".mtimes", "multi-pack-index", "commit-graph")
+"""Ends of the names of git's files that end in a digest of what is before it."""
+Stamps = dict[str, list[int]]
+"""Size, mtime (ns), ctime (ns) and mode of each linked file, by its path in the copy."""
+
+
+def read_linked(copy: Path) -> Stamps:
+    """Return the linked files of a copy as they were when they were last known to be whole."""
+    with suppress(OSError, ValueError):
+        found = json.loads((copy / _RECORD).read_text("ascii"))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def write_linked(copy: Path, stamps: Mapping[str, list[int]]) -> None:
+    """Note the linked files of a copy. Raises `OSError`."""
+    draft = copy / f"{_RECORD}.{os.urandom(8).hex()}"
+    draft.write_text(json.dumps(stamps), "ascii")
+    os.replace(draft, copy / _RECORD)
+
+
+def stamp_of(about: os.stat_result) -> list[int]:
+    """Return what changes when a file is written."""
+    return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_mode]
+
+
+def drop_written(copy: Path, seconds: float) -> list[str]:
+    """Remove the linked files that were written in place from a copy, and return their paths there.
+
+    A file that cannot be read to its end in `seconds` counts as written. Blocks; raises `OSError`.
+    """
+    before, end = read_linked(copy), time.monotonic() + seconds
+    now, written = dict(before), []
+    for path, old in before.items():
+        place = copy / path
+        try:
+            new = stamp_of(about := os.lstat(place))
+        except FileNotFoundError:
+            del now[path]
+            continue
+        if new == old:
+            continue
+        is_whole = new[0] == old[0] and stat.S_ISREG(about.st_mode) and is_intact(place, end)
+        if is_whole:
+            now[path] = new
+        else:
+            del now[path]
+            place.unlink(missing_ok=True)
+            written.append(path)
+    if now != before:
+        write_linked(copy, now)
+    return written
+
+
+def is_intact(place: Path, end: float = float("inf"), *, folder: int | None = None) -> bool:
+    """Return True if a file has the content that its name or its last bytes tell; False if nothing tells it, or it
+    cannot be read before `end`, of `time.monotonic`. With the descriptor `folder` the file of that name in there."""
+    try:
+        with open(os.open(place if folder is None else place.name, _READ, dir_fd=folder), "rb") as file:
+            size, name = os.fstat(file.fileno()).st_size, place.name
+            is_loose = len(place.parent.name) == 2 and len(name) in (38, 62)
+            is_summed = name.endswith(_SUMMED)
+            wanted = f"{place.parent.name}{name}" if is_loose else name
+            digests = [hashlib.sha1(usedforsecurity=False), hashlib.sha256()]
+            inflate, left = zlib.decompressobj(), size - 32 if is_summed else size
+            while left > 0 and (piece := file.read(min(_PIECE, left))):
+                left -= len(piece)
+                if time.monotonic() > end:
+                    return False
+                data = inflate.decompress(piece) if is_loose else piece
+                for digest in digests:
+                    digest.update(data)
+            if not is_summed:
+                return wanted in (one.hexdigest() for one in digests) and (not is_loose or inflate.eof)
+            tail = file.read(32)
+            digests[0].update(tail[:12])
+            return tail[12:] == digests[0].digest() or tail == digests[1].digest()
+    except (OSError, ValueError, zlib.error):
+        return False

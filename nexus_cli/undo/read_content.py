@@ -1,0 +1,125 @@
+"""Read the earlier bytes of files: from the byte store, and blobs from the project's repository by one run of git."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Self
+
+from nexus_cli.config.programs import find_program, git_command, git_environment, start_program
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.records import GIT
+from nexus_cli.undo.repository_copy import find_copy
+
+HASHES = {40: "sha1", 64: "sha256"}
+"""Hash of a repository's objects, by the length of its ids."""
+
+
+def blob_hash(size: int, oid_length: int) -> hashlib._Hash:
+    """Return the hash of a blob of `size` bytes that has read its header."""
+    return hashlib.new(HASHES[oid_length], b"blob %d\0" % size, usedforsecurity=False)
+
+
+def blob_id(data: bytes, oid_length: int) -> str:
+    """Return the id of a blob in a repository whose ids have `oid_length` digits, "" if none has such."""
+    if oid_length not in HASHES:
+        return ""
+    digest = blob_hash(len(data), oid_length)
+    digest.update(data)
+    return digest.hexdigest()
+
+
+class ContentReader:
+    """Opens the bytes of a `FileState.content`. `close` ends the runs of git."""
+
+    def __init__(self, store: ByteStore) -> None:
+        self.store = store
+        self._runs: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for run in self._runs.values():
+            run.communicate()
+
+    def open(self, root: str, content: str) -> IO[bytes]:
+        """Open the bytes of `content`; blobs are those of the repository of `root`.
+
+        Raises `OSError` if they are not kept any more, or are not as they were kept.
+        """
+        if not content.startswith(GIT):
+            return self.store.open(content)
+        oid = content.removeprefix(GIT)
+        with suppress(OSError):
+            if blob_id(data := self._read_blob(root, oid), len(oid)) == oid:
+                return io.BytesIO(data)
+        copy = find_copy(self.store.objects.parent.parent, root)
+        if copy is None or blob_id(data := self._read_blob(root, oid, copy), len(oid)) != oid:
+            raise FileNotFoundError(f"{content}: damaged, or kept nowhere")
+        return io.BytesIO(data)
+
+    def _read_blob(self, root: str, oid: str, copy: Path | None = None) -> bytes:
+        """Return a blob of the repository of `root`, or of the `copy` of that. Raises `OSError`."""
+        if len(oid) not in HASHES or not set(oid) <= set("0123456789abcdef"):
+            raise FileNotFoundError(oid)
+        folder = copy or Path(root)
+        if (run := self._runs.get(str(folder))) is None:
+            git = find_program("git", folder)
+            if git is None:
+                raise FileNotFoundError("git is not installed")
+            own = {"GIT_DIR": str(copy), "GIT_WORK_TREE": str(copy)} if copy else {}
+            run = self._runs[str(folder)] = start_program(
+                git_command(git, folder, "cat-file", "--batch"),
+                env=git_environment(folder) | own,
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        assert run.stdin is not None and run.stdout is not None
+        run.stdin.write(f"{oid}\n".encode())
+        run.stdin.flush()
+        header = run.stdout.readline().split()
+        if header[1:2] != [b"blob"]:
+            raise FileNotFoundError(f"{oid}: no such blob")
+        data = run.stdout.read(int(header[2]))
+        run.stdout.read(1)
+        return data
+
+
+def read_all(reader: ContentReader, root: str, content: str, most: int) -> bytes | None:
+    """Return the bytes of `content`; None if they are not kept, or more than `most`."""
+    try:
+        with reader.open(root, content) as file:
+            data = file.read(most + 1)
+    except OSError:
+        return None
+    return data if len(data) <= most else None
+
+
+def merge_texts(texts: Sequence[bytes], folder: Path) -> bytes | None:
+    """Return the three-way merge of three texts (one side, their base, the other side) by `git merge-file`; None on a
+    conflict or for binary files. `folder` is an empty private folder for the copies."""
+    git = find_program("git")
+    if git is None:
+        return None
+    for name, data in zip(("ours", "base", "theirs"), texts, strict=True):
+        (folder / name).write_bytes(data)
+    command = [git, "merge-file", "-p", "-q", "ours", "base", "theirs"]
+    env = {"PATH": os.defpath, "LC_ALL": "C", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    with start_program(
+        command,
+        env={**env, "GIT_CEILING_DIRECTORIES": str(folder.parent)},
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as run:
+        merged = run.communicate()[0]
+    return None if run.returncode else merged

@@ -1,0 +1,117 @@
+"""Records of what one step changed in files, and their JSON form: a line of the journal.
+
+Paths are relative to `Step.root`. Names that are not UTF-8 are kept by `surrogateescape`, and survive JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+FILE, LINK, ABSENT = "file", "link", "absent"
+REPOSITORY, GIT_FOLDER = "repository", ".git"
+"""Kind and path of a repository that a step removed. It is kept as a whole, see `repository_copy`."""
+SHA256, GIT, HARD_LINK = "sha256:", "git:", "link:"
+"""Beginnings of `FileState.content`: bytes in the byte store, a blob of the project's repository, and a hard link in
+the byte store to a file that is too large to copy (lost if a command writes the file in place)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """The state of one path at one moment."""
+
+    kind: str
+    """`file`, `link`, `absent`, or `repository` of `.git` before it was lost. Folders are not followed."""
+    mode: int = 0
+    """Permission bits of a file (0o7777)."""
+    content: str = ""
+    """Where the bytes of a file are: `sha256:HEX`, `git:OID` (a blob whose bytes are those of the file) or `link:NAME`;
+    "" if they are kept nowhere, so that the file cannot be restored."""
+    size: int = 0
+    """Bytes of a file."""
+    target: str = ""
+    """Target of a link."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """The states of one path before and after a step."""
+
+    path: str
+    """Relative to `Step.root`."""
+    before: FileState
+    after: FileState
+    stamp: tuple[int, int, int] = (0, 0, 0)
+    """Size, mtime (ns) and inode of the path after the step: with the same stamp it is unchanged since. Zeros if it
+    does not exist then, or if it changed while it was read."""
+    is_moved_in: bool = False
+    """True if the file or link existed before the step, at a place that is not followed."""
+    is_earlier: bool = False
+    """True if the path changed before what other steps recorded while this one ran; they stand before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one call, command or undo changed."""
+
+    id: str
+    """Unique in all journals."""
+    session: str
+    """The session whose undo takes the step back: for a worker's step that of the turn which started the worker."""
+    turn: int
+    """Number of the person's message in that session, from 1."""
+    call: str
+    """Id of the tool call, "" if there is none."""
+    what: str
+    """For people: `bash rm -rf src`, `edit_file a.py`, `!make`, `apply w1`."""
+    at: str
+    """When it ended, ISO 8601 in UTC."""
+    root: str
+    """Real path of the project, of an added folder, or of the folder of a file outside of them."""
+    changes: tuple[FileChange, ...] = ()
+    head: tuple[str, str] | None = None
+    """HEAD (commit id) before and after, if the step moved it or changed its branch."""
+    branch: tuple[str, str] | None = None
+    """The reference of HEAD before and after (`HEAD`: detached), if the step changed it."""
+    undoes: tuple[str, ...] = ()
+    """Ids of the steps that this step, an undo, took back."""
+    unfollowed: str = ""
+    """Why some or all changes are unknown, "" if they are known."""
+    is_unsure: bool = False
+    """True if the person may have made the changes: they were seen while jobs ran, and are of no call."""
+
+
+def format_step(step: Step) -> str:
+    """Return a step as one line of JSON in ASCII, without the line end."""
+    return json.dumps(step, default=fields_of, separators=(",", ":"))
+
+
+def fields_of(value: Step | FileChange | FileState) -> dict[str, Any]:
+    """Return the fields of a record, for `json.dumps`: several times as fast as `asdict`."""
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def parse_step(row: Mapping[str, Any]) -> Step:
+    """Make a step from the parsed JSON of its line. Raises `KeyError`, `TypeError` or `ValueError` for another form.
+
+    Unknown fields, of a later version, are ignored.
+    """
+    known = {field.name: row[field.name] for field in fields(Step) if field.name in row}
+    changes = tuple(
+        FileChange(
+            one["path"],
+            FileState(**one["before"]),
+            FileState(**one["after"]),
+            (int(one["stamp"][0]), int(one["stamp"][1]), int(one["stamp"][2])),
+            bool(one.get("is_moved_in")),
+            bool(one.get("is_earlier")),
+        )
+        for one in row.get("changes", ())
+    )
+    for name in ("head", "branch"):
+        pair = row.get(name)
+        known[name] = (pair[0], pair[1]) if pair else None
+    known |= {"changes": changes, "undoes": tuple(row.get("undoes", ()))}
+    return Step(**known)

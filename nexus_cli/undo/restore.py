@@ -1,0 +1,354 @@
+"""Carry out an undo: give paths their earlier states, and record that as a step, so that a redo can take it back.
+
+What is about to be replaced is kept first, then the plan is written to the journal, then the files are written. An undo
+that was killed or failed halfway is carried on by the next one.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
+
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.progress import track
+from nexus_cli.core.real_files import open_folder
+from nexus_cli.undo import plan_restore as plans
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.journal import append_step, begin_step
+from nexus_cli.undo.plan_restore import Action, PathChange, PresentState, state_of, unchanged
+from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
+from nexus_cli.undo.records import ABSENT, FILE, HARD_LINK, LINK, SHA256, FileChange, Step
+from nexus_cli.undo.write_state import (
+    ChangedMeanwhileError,
+    free_name,
+    keep_bytes,
+    look_at,
+    remove_draft,
+    remove_empty_folder,
+    remove_empty_folders,
+    remove_path,
+    write_state,
+)
+
+ASIDE = ".nexus-undo"
+"""Ending of the name under which an earlier state is put beside a path that keeps its present one."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+MOST_SYNCED = 100
+"""Most paths of an undo whose files are synced one by one: for thousands that would take half a minute."""
+MOST_MERGED = 5_000_000
+"""Most bytes of a text that is merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPath:
+    """A path that was left as it is."""
+
+    path: str
+    why: str
+    aside: str | None = None
+    """The path of the earlier state, None if there is none."""
+
+
+@dataclass
+class RestoreResult:
+    """What an undo did, by absolute path."""
+
+    restored: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    kept: list[KeptPath] = field(default_factory=list)
+
+
+class Restorer:
+    """One undo or redo. A context manager: it holds the roots open."""
+
+    def __init__(self, data: Path, roots: Iterable[str]) -> None:
+        self._data, self._store = data, ByteStore(data)
+        self._wanted = sorted(set(roots))
+        self._roots: dict[str, int] = {}
+        self._gone: set[str] = set()
+        """Roots that do not exist any more."""
+        self._stack = ExitStack()
+        self._seen: dict[str, PresentState] = {}
+        """The present states that a plan is made of."""
+        self._kept: dict[str, KeptPath] = {}
+        """By the place of an earlier state that is put aside: the path that is kept."""
+        self._beside: dict[str, str] = {}
+        """By place: where its earlier state is put."""
+        self.result = RestoreResult()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._reader = stack.enter_context(ContentReader(self._store))
+            for root in self._wanted:
+                try:
+                    self._roots[root] = stack.enter_context(open_folder(root))
+                except FileNotFoundError:
+                    self._gone.add(root)
+                except OSError:  # leads through a link now, or is none of ours: its paths are kept
+                    continue
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    # Planning
+
+    def plan(self, changes: Sequence[PathChange]) -> list[Action]:
+        """Return the actions for `changes`, with texts merged. Changes no file of the person. Raises `NexusError` if
+        the disk is full."""
+        actions = plans.plan_restore(changes, self._look)
+        with _disk_errors("nothing was undone"):
+            return [self._merge(one) if one.does == plans.MERGE else one for one in actions]
+
+    def preview(self, actions: Sequence[Action]) -> RestoreResult:
+        """Return what carrying out `actions` would do."""
+        found = RestoreResult()
+        for action in actions:
+            place = action.change.place
+            if action.does == plans.KEEP:
+                beside = self._find_beside(action.change, action.now) if action.state else None
+                aside = f"{action.change.root}/{beside}" if beside else None
+                found.kept.append(KeptPath(place, action.why, aside))
+            elif action.does != plans.NOTHING:
+                (found.restored if action.does == plans.RESTORE else found.removed).append(place)
+        return found
+
+    def _look(self, change: PathChange) -> PresentState:
+        """Look at a path. One whose content cannot be compared is unchanged if its stamp is that of the journal."""
+        if change.root not in self._roots:
+            return PresentState(ABSENT if change.root in self._gone else plans.BLOCKED)
+        now = look_at(self._roots[change.root], change.path, (change.before.content, change.after.content))
+        after = change.after.content
+        is_same = now.kind == FILE and (now.stamp[1], now.stamp[2], now.stamp[0]) == change.stamp
+        if is_same and (not now.contents or not after or after.startswith(HARD_LINK)):
+            now = replace(now, contents=now.contents | {after})
+        links = {one for one in (change.before.content, after) if one.startswith(HARD_LINK)} - now.contents
+        same = {one for one in links if now.kind == FILE and self._is_copy(one, now)}
+        return replace(now, contents=now.contents | same) if same else now
+
+    def _is_copy(self, content: str, now: PresentState) -> bool:
+        """Return True if a file has the bytes of a hard link in the store, as one that an undo restored has."""
+        with suppress(OSError), self._store.open(content) as file:
+            if os.fstat(file.fileno()).st_size == now.size:
+                digest = hashlib.sha256()
+                while piece := file.read(1 << 20):
+                    digest.update(piece)
+                return f"{SHA256}{digest.hexdigest()}" in now.contents
+        return False
+
+    def _merge(self, action: Action) -> Action:
+        """Merge the earlier text into the present one. The texts are kept in the store."""
+        change, state, merged = action.change, action.state, None
+        if state is None:
+            return action
+        if action.now.size > MOST_MERGED:
+            return replace(action, does=plans.KEEP)
+        with suppress(ChangedMeanwhileError, FileNotFoundError, PermissionError), TemporaryDirectory() as folder:
+            ours, _ = keep_bytes(self._roots[change.root], change.path, action.now, self._store)
+            texts = [
+                read_all(self._reader, change.root, one, MOST_MERGED)
+                for one in (ours, change.after.content, state.content)
+            ]
+            if (data := [text for text in texts if text is not None])[2:]:
+                merged = merge_texts(data, Path(folder))
+        if merged is None:
+            return replace(action, does=plans.KEEP)
+        result = replace(state, content=self._store.put(merged), size=len(merged))
+        return replace(action, does=plans.RESTORE, state=result)
+
+    # Carrying out
+
+    def carry_out(self, actions: Sequence[Action], step: Step, undone: Sequence[Step]) -> None:
+        """Carry out `actions` and record them in steps like `step`, one for each root, that undo the steps `undone`.
+
+        Raises `NexusError` if the disk is full. Before the first file is written, nothing has changed then; after it,
+        `resume` carries on.
+        """
+        changes: dict[str, list[FileChange]] = {}
+        with _disk_errors("nothing was undone"):
+            for action in track(actions, 0.4, 0.5):
+                changes.setdefault(action.change.root, []).extend(self._prepare(action))
+            steps = []
+            undoes = tuple(one.id for one in undone)
+            for number, (root, own) in enumerate(changes.items(), 1):
+                steps.append(replace(step, id=f"{step.id}-{number}", root=root, changes=tuple(own), undoes=undoes))
+                begin_step(self._data, steps[-1])
+        self._execute(steps)
+
+    def resume(self, begun: Sequence[Step]) -> None:
+        """Carry on undos that did not end. Raises as `carry_out`."""
+        for step in begun:
+            paths = {change.path for change in step.changes if change.before == change.after}
+            for change in step.changes:
+                is_refused = plans.why_refused(PathChange(step.root, change.path, change.before, change.after))
+                if step.root in self._roots and not is_refused:
+                    remove_draft(self._roots[step.root], change.path, _draft_name(step))
+                path = change.path.partition(ASIDE)[0]
+                if change.path != path and path in paths:
+                    kept = KeptPath(f"{step.root}/{path}", plans.CHANGED)
+                    self._kept[f"{step.root}/{change.path}"] = kept
+        self._execute(begun)
+
+    def _prepare(self, action: Action) -> list[FileChange]:
+        """Keep the bytes that an action replaces; return the changes that it makes."""
+        change, now, state = action.change, action.now, action.state
+        if action.does == plans.NOTHING:
+            return [unchanged(change.path, now)]
+        before = state_of(now)
+        if action.does != plans.KEEP:
+            try:
+                if now.kind == FILE:
+                    root = self._roots[change.root]
+                    content, now = keep_bytes(root, change.path, now, self._store)
+                    before = replace(before, content=content)
+                self._seen[change.place] = now
+                return [FileChange(change.path, before, state or plans.ABSENT_STATE)]
+            except (ChangedMeanwhileError, FileNotFoundError, PermissionError):
+                action = replace(action, why=plans.CHANGED)
+        kept = KeptPath(change.place, action.why)
+        beside = self._find_beside(change, now) if state else None
+        if state is None or beside is None:
+            self.result.kept.append(kept)
+            return [unchanged(change.path, now)]
+        self._kept[f"{change.root}/{beside}"] = kept
+        self._seen[f"{change.root}/{beside}"] = PresentState(ABSENT)
+        return [unchanged(change.path, now), FileChange(beside, plans.ABSENT_STATE, state)]
+
+    def _find_beside(self, change: PathChange, now: PresentState) -> str | None:
+        """Return a free path for the earlier state of a path, None if there is no place for one.
+
+        Where a link or a file is in the way, the files of the former folder get a folder beside it.
+        """
+        root = self._roots.get(change.root)
+        if root is None:
+            return None
+        top = now.blocker or change.path
+        try:
+            if f"{change.root}/{top}" not in self._beside:
+                self._beside[f"{change.root}/{top}"] = free_name(root, top, ASIDE)
+        except OSError:
+            return None
+        return self._beside[f"{change.root}/{top}"] + change.path[len(top) :]
+
+    def _execute(self, steps: Sequence[Step]) -> None:
+        """Make the planned changes of `steps`, and record those that were made."""
+        for root in self._gone.intersection(step.root for step in steps):
+            self._make_root(root)
+        for step in steps:
+            with _disk_errors("the undo is not complete"):
+                made = [one for change in track(step.changes, 0.5) for one in self._make(step, change)]
+                append_step(self._data, replace(step, changes=tuple(made), at=format_utc(local_now())))
+
+    def _make_root(self, root: str) -> None:
+        """Make a root that is gone."""
+        with suppress(OSError):
+            self._roots[root] = self._stack.enter_context(open_folder(root, create=True))
+
+    def _make(self, step: Step, change: FileChange) -> list[FileChange]:
+        """Make one planned change; return the changes that were made."""
+        if change.before == change.after:
+            return [change]
+        place = f"{step.root}/{change.path}"
+        if why := plans.why_refused(PathChange(step.root, change.path, change.before, change.after)):
+            self.result.kept.append(KeptPath(place, why))
+            return []
+        now = self._seen.get(place)
+        why = plans.CHANGED
+        try:
+            if now is None or now.kind not in (FILE, LINK, ABSENT):
+                if step.root in self._roots and change.after.kind != ABSENT:
+                    remove_empty_folder(self._roots[step.root], change.path)
+                now = self._look(PathChange(step.root, change.path, change.before, change.after))
+                if self._is_made(step, change, now):
+                    self._tell(place, change)
+                    return [change]
+                if not now.holds(change.before):
+                    raise ChangedMeanwhileError
+            stamp = self._write(step, change, now)
+        except ChangedMeanwhileError:
+            with suppress(OSError):
+                now = self._look(PathChange(step.root, change.path, change.before, change.after))
+        except OSError as error:
+            if error.errno in _FULL:
+                raise
+            why = (error.strerror or str(error)).lower()
+        else:
+            self._tell(place, change)
+            return [replace(change, stamp=stamp)]
+        return self._keep(step, change, now or PresentState(plans.SPECIAL), why)
+
+    def _is_made(self, step: Step, change: FileChange, now: PresentState) -> bool:
+        """Return True if a killed undo has made a planned change; finish it."""
+        if change.after.kind != ABSENT:
+            return now.holds(change.after) and (now.kind != FILE or now.mode == change.after.mode)
+        if now.kind == ABSENT:
+            remove_empty_folders(self._roots[step.root], change.path)
+        return now.kind in (ABSENT, plans.BLOCKED, plans.FOLDER)
+
+    def _write(self, step: Step, change: FileChange, now: PresentState) -> tuple[int, int, int]:
+        """Give a path its planned state; return its stamp."""
+        root, state = self._roots.get(step.root), change.after
+        if root is None:
+            raise ChangedMeanwhileError
+        if state.kind == ABSENT:
+            remove_path(root, change.path, now)
+            return 0, 0, 0
+        with ExitStack() as stack:
+            source = None
+            if state.kind == FILE:
+                try:
+                    source = stack.enter_context(self._reader.open(step.root, state.content))
+                except OSError as error:
+                    raise FileNotFoundError(errno.ENOENT, plans.NOT_KEPT) from error
+            about = write_state(
+                root, change.path, state, now, source, _draft_name(step), synced=len(step.changes) <= MOST_SYNCED
+            )
+        return about.st_size, about.st_mtime_ns, about.st_ino
+
+    def _tell(self, place: str, change: FileChange) -> None:
+        """Add a change that was made to the result."""
+        if kept := self._kept.get(place):
+            self.result.kept.append(replace(kept, aside=place))
+        else:
+            (self.result.removed if change.after.kind == ABSENT else self.result.restored).append(place)
+
+    def _keep(self, step: Step, change: FileChange, now: PresentState, why: str) -> list[FileChange]:
+        """Put the planned state beside a path that turned out not to be as planned."""
+        place = f"{step.root}/{change.path}"
+        known = self._kept.get(place)
+        kept = known or KeptPath(place, why)
+        same = [] if known else [unchanged(change.path, now)]
+        planned = PathChange(step.root, change.path, change.before, change.after)
+        beside = self._find_beside(planned, now) if change.after.kind != ABSENT and not known else None
+        if beside is not None:
+            aside = FileChange(beside, plans.ABSENT_STATE, change.after)
+            with suppress(ChangedMeanwhileError, OSError):
+                stamp = self._write(step, aside, PresentState(ABSENT))
+                self.result.kept.append(replace(kept, aside=f"{step.root}/{beside}"))
+                return [*same, replace(aside, stamp=stamp)]
+        self.result.kept.append(kept)
+        return same
+
+
+def _draft_name(step: Step) -> str:
+    return f".nexus-{step.id}"
+
+
+@contextmanager
+def _disk_errors(what: str) -> Iterator[None]:
+    """Turn `OSError` into `NexusError`."""
+    try:
+        yield
+    except OSError as error:
+        hint = write_failure_hint(error, "Check the permissions")
+        why = f"{error.strerror or error}".lower()
+        raise NexusError("internal", what, why, f"{hint}; then repeat it") from error

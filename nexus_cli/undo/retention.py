@@ -1,0 +1,92 @@
+"""Remove copies of files: above a number of bytes those of the oldest steps, and those of deleted sessions."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.undo.byte_store import list_objects, used_bytes
+from nexus_cli.undo.journal import journal_path, read_begun, read_steps
+from nexus_cli.undo.repository_copy import count_kept, forget_copies, trim_copies
+from nexus_cli.undo.undone_steps import needed_by_redo
+
+_YOUNG = 60.0
+"""Seconds for which an object stays that no step names yet."""
+_LOST = 30 * 86_400.0
+"""Seconds after which what a killed process had looked at is removed, if its session was not resumed."""
+
+
+def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
+    """Remove the bytes of the oldest steps until all take at most `most`; with `unnamed` also those of no step.
+
+    What a running process or a redo may still need stays. Blocks; raises `OSError`.
+    """
+    _remove_lost(data / "undo" / "looks")
+    objects = list_objects(data)
+    total = used_bytes(about for _, about in objects.values())
+    trim_copies(data, most - min(total, most))
+    if unnamed:
+        named = (
+            step for place in _journals(data) for read in (read_steps, read_begun) for step in read(data, place.stem)
+        )
+        forget_copies(data, {step.root for step in named})
+    if total <= most and not unnamed:
+        return
+    kept = _read_looked_at(data / "undo" / "looks")
+    journals = [read_steps(data, place.stem) for place in _journals(data)]
+    kept |= {name for steps in journals for name in needed_by_redo(steps)}
+    left = most - used_bytes(objects[name][1] for name in kept & objects.keys())
+    steps = [step for own in journals for step in own]
+    for step in sorted(steps, key=lambda one: one.at, reverse=True):
+        states = [state for change in step.changes for state in (change.before, change.after)]
+        names = {state.content for state in states} & objects.keys() - kept
+        left -= used_bytes(objects[name][1] for name in names)
+        if left < 0:
+            break
+        kept |= names
+    for name in objects.keys() - kept:
+        place, about = objects[name]
+        if time.time() - about.st_ctime > _YOUNG:
+            place.unlink(missing_ok=True)
+
+
+def forget_session(data: Path, session: str) -> None:
+    """Remove the journal and the lock of a deleted session, and bytes that no other step names.
+
+    Raises `OSError`.
+    """
+    place = journal_path(data, session)
+    if place.exists():
+        place.unlink()
+        place.with_suffix(".lock").unlink(missing_ok=True)
+        trim_store(data, sys.maxsize, unnamed=True)
+
+
+def count_used(data: Path) -> int:
+    """Return the bytes of all copies. Blocks."""
+    return used_bytes(about for _, about in list_objects(data).values()) + count_kept(data)
+
+
+def _journals(data: Path) -> list[Path]:
+    return sorted((data / "undo").glob("*.jsonl"))
+
+
+def _read_looked_at(looks: Path) -> set[str]:
+    """Return the contents that the last looks of running or killed processes name."""
+    found: set[str] = set()
+    for table in looks.glob("*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found.update(row[0]["content"] for row in json.loads(table.read_text("ascii"))["seen"].values())
+    return found
+
+
+def _remove_lost(looks: Path) -> None:
+    for place in looks.glob("*.lock"):
+        if time.time() - place.stat().st_mtime > _LOST and (lock := FileLock.take(place)):
+            for own in looks.glob(f"{place.stem}[-.]*"):
+                own.unlink(missing_ok=True)
+            lock.release()

@@ -1,0 +1,71 @@
+"""Find what the turns of a session changed, and which of them a rewind takes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.undo.follow_changes import KILLED, KILLED_SINCE, settle_killed
+from nexus_cli.undo.journal import read_begun, read_steps
+from nexus_cli.undo.plan_restore import PathChange, merge_changes
+from nexus_cli.undo.records import Step
+from nexus_cli.undo.undone_steps import has_effect, steps_in_force
+
+
+@dataclass(frozen=True, slots=True)
+class TurnChanges:
+    """What one turn changed."""
+
+    changes: Sequence[PathChange]
+    """All of them, also those that were undone."""
+    in_force: bool
+    """False once all of them were undone."""
+    was_killed: bool
+    """True if nexus was killed in it; `changes` may then be unknown."""
+
+
+def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
+    """Return what each turn changed, without turns that changed nothing."""
+    every = read_steps(data, session)
+    left = {turn for turn, steps in _by_turn(steps_in_force(every)).items() if has_effect(steps)}
+    found = {}
+    for turn, steps in _by_turn(every).items():
+        changes = [one for one in merge_changes(steps) if one.before != one.after]
+        was_killed = any(step.unfollowed in (KILLED, KILLED_SINCE) for step in steps)
+        if changes or was_killed:
+            found[turn] = TurnChanges(changes, turn in left, was_killed)
+    return found
+
+
+def is_cut_short(data: Path, session: str) -> bool:
+    """Return True if an undo of the session was killed; the next one completes it."""
+    return any(step.undoes for step in read_begun(data, session))
+
+
+def find_turns(data: Path, session: str, first: int) -> list[int]:
+    """Return the turns from `first` on whose changes are in force, newest first.
+
+    Raises `OSError`, and `NexusError` if nexus was killed in one of them: what changed since may be the person's.
+    """
+    settle_killed(data, session)
+    turns = _by_turn(steps_in_force(read_steps(data, session)))
+    found = sorted((turn for turn, steps in turns.items() if turn >= first and has_effect(steps)), reverse=True)
+    killed = (turn for turn in found if any(_was_killed(step) for step in turns[turn]))
+    if (turn := next(killed, None)) is not None:
+        hint = f"/diff {turn} shows them, /undo {turn} takes all back; then repeat /rewind"
+        raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
+    return found
+
+
+def _was_killed(step: Step) -> bool:
+    return step.unfollowed == KILLED_SINCE and not step.is_unsure
+
+
+def _by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
+    turns: dict[int, list[Step]] = {}
+    for step in steps:
+        if not step.undoes:
+            turns.setdefault(step.turn, []).append(step)
+    return turns

@@ -1,0 +1,63 @@
+"""Read from a session's steps which changes are in force, and what the next undo or redo takes back.
+
+An undo is a step like any other, with the ids of the steps that it took back. A redo is an undo of an undo. A path of a
+step is in force unless a later step that is in force took it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from nexus_cli.undo.plan_restore import is_inside, merge_changes
+from nexus_cli.undo.records import Step
+
+
+def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Step]:
+    """Return the steps with the changes that are in force, of the absolute `paths` alone if there are any.
+
+    Steps of which nothing is left are not returned.
+    """
+    gone: set[tuple[str, str]] = set()
+    found = []
+    for step in reversed(steps):
+        left = [one for one in step.changes if (step.id, f"{step.root}/{one.path}") not in gone]
+        gone.update((id_, f"{step.root}/{one.path}") for one in left for id_ in step.undoes)
+        kept = tuple(one for one in left if is_inside(f"{step.root}/{one.path}", paths))
+        if kept:
+            found.append(replace(step, changes=kept))
+    return found[::-1]
+
+
+def newest_turn(steps: Iterable[Step]) -> int | None:
+    """Return the newest turn of the steps in force that changed something, None if there is none."""
+    turns: dict[int, list[Step]] = {}
+    for step in steps:
+        if not step.undoes:
+            turns.setdefault(step.turn, []).append(step)
+    return max((turn for turn, own in turns.items() if has_effect(own)), default=None)
+
+
+def newest_undo(every: Sequence[Step], in_force: Sequence[Step]) -> list[Step]:
+    """Return the steps of the newest undo in force that changed something, [] if there is none.
+
+    An undo has a step for each root. A redo is no undo.
+    """
+    undone = {step.id for step in every if step.undoes}
+    groups: dict[str, list[Step]] = {}
+    for step in in_force:
+        if step.undoes and undone.isdisjoint(step.undoes):
+            groups.setdefault(step.id.rpartition("-")[0], []).append(step)
+    return next((group for group in reversed(list(groups.values())) if has_effect(group)), [])
+
+
+def needed_by_redo(every: Sequence[Step]) -> set[str]:
+    """Return the contents that the undos in force removed or replaced: there may be no other copy."""
+    undone = {step.id for step in every if step.undoes}
+    undos = [step for step in steps_in_force(every) if step.undoes and undone.isdisjoint(step.undoes)]
+    return {change.before.content for step in undos for change in step.changes if change.before != change.after}
+
+
+def has_effect(steps: Iterable[Step]) -> bool:
+    """Return True if a path is not after `steps` as it was before."""
+    return any(change.before != change.after for change in merge_changes(steps))

@@ -1,0 +1,95 @@
+"""`/undo`, `/redo` and `/diff N` in a running session: what they show, and what the model is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from commands.conftest import FakeContext
+from undo.world import World
+
+from nexus_cli.config.paths import places
+from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.forms import find_form
+
+
+def work_of(context: FakeContext) -> World:
+    """The session's folder; what turns change is recorded for the session."""
+    return World(Path(os.path.realpath(context.session.folder)), places().data, context.session.id)
+
+
+def shown(context: FakeContext, line: str) -> str:
+    form, value = context.run(line).shown[-1]
+    return str(find_form(form)(value, 100))
+
+
+@pytest.fixture
+def work(context: FakeContext) -> World:
+    context.turn("change a and b")
+    made = work_of(context)
+    for name in ("a", "b"):
+        made.write(name, "old\n")
+    made.turn(lambda: [made.write("a", "new\n"), made.write("b", "new\n")])
+    return made
+
+
+def test_a_turn_is_taken_back_and_brought_back_and_the_model_told_the_result(context: FakeContext, work: World) -> None:
+    assert shown(context, "undo").splitlines() == [
+        "Undid turn 1: 2 files restored.",
+        "  restored  a",
+        "  restored  b",
+    ]
+    assert work.path("a").read_text() == "old\n"
+    assert shown(context, "undo") == "Nothing to undo."
+    assert shown(context, "redo").startswith("Redid turn 1: 2 files restored.")
+    assert work.path("a").read_text() == "new\n"
+    context.turn("go on")
+    assert "the file changes of turn 1" not in str(context.provider.seen[-1])
+    for name in ("undo", "redo", "undo"):
+        shown(context, name)
+    context.turn("and on")
+    sent = str(context.provider.seen[-1])
+    assert sent.count("took back the file changes of turn 1: a, b as before it") == 1 and "brought back" not in sent
+    shown(context, "redo")
+    context.turn("and on")
+    sent = str(context.provider.seen[-1])
+    assert sent.count("brought back the file changes of turn 1: a, b as after it") == 1
+    assert sent.count("took back the file changes") == 1
+
+
+def test_one_turn_or_one_path_is_taken_back(context: FakeContext, work: World) -> None:
+    context.turn("more")
+    work.turn(lambda: work.write("a", "newer\n"))
+    assert shown(context, "undo b").splitlines()[1:] == ["  restored  b"]
+    assert shown(context, "undo 2 a").startswith("Undid turn 2")
+    assert shown(context, "undo 1").splitlines()[1:] == ["  restored  a"]
+    assert (work.path("a").read_text(), work.path("b").read_text()) == ("old\n", "old\n")
+    assert shown(context, "undo 2") == "Nothing to undo in turn 2."
+    with pytest.raises(NexusError, match="no turn 9: this session has 2"):
+        context.run("undo 9")
+
+
+def test_the_changes_of_a_turn_are_shown(context: FakeContext, work: World) -> None:
+    value = context.run("diff 1 a").shown[-1][1]
+    assert value["text"].startswith("--- a/a\n+++ b/a\n") and "-old\n+new\n" in value["text"] and value["unread"] == []
+    with pytest.raises(NexusError, match="no turn changed that"):
+        context.run("diff 1 none")
+    assert context.run("diff").shown[-1][1]["source"] in ("git", "session")
+
+
+def test_what_is_kept_and_left_to_the_person_is_named(context: FakeContext, work: World) -> None:
+    work.write("a", "mine\n")
+    text = shown(context, "undo")
+    assert "Undid turn 1: 1 file restored, 1 kept." in text
+    assert "kept      a (changed since); earlier version: a.nexus-undo" in text
+    context.turn("go on")
+    assert "left as the person has it: a." in str(context.provider.seen[-1])
+
+
+def test_an_undo_made_before_the_session_was_resumed_is_told(context: FakeContext, work: World) -> None:
+    context.run("undo")
+    asyncio.run(context.reopen(context.options))
+    context.turn("go on")
+    assert str(context.provider.seen[-1]).count("took back the file changes of turn 1") == 1

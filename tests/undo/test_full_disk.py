@@ -1,0 +1,45 @@
+"""With a full disk no edit begins whose file could not be had back, and the person is told that the disk is full."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import sqlite3
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+from undo.world import World
+
+from nexus_cli.ledger.database import ledger_error
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.follow_changes import ChangeJournal
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def test_an_edit_is_refused_if_its_file_cannot_be_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, new = world.write("notes.md", "the only copy\n"), world.path("new.md")
+    journal = ChangeJournal(world.data)
+    assert journal.find_unkept(journal.read_targets([place, new])) == ""
+
+    def refuse(*_: Any, **__: Any) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ByteStore, "put", refuse)
+    assert journal.find_unkept(journal.read_targets([new])) == ""
+    assert journal.find_unkept(journal.read_targets([place, new])).endswith(
+        "(no space left on device). Free some space"
+    )
+
+
+@pytest.mark.parametrize(("free", "why"), [(0, "the disk is full"), (1 << 30, "the disk reported an error")])
+def test_a_failed_write_on_a_full_disk_says_so(monkeypatch: pytest.MonkeyPatch, free: int, why: str) -> None:
+    def usage(_: Path) -> Usage:
+        return Usage(1, 1, free)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    assert ledger_error(error).why == why

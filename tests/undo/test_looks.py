@@ -1,0 +1,491 @@
+"""What a command changes or destroys can be had back: each former byte is in the store, or git has it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.undo import follow_changes
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
+from nexus_cli.undo.journal import read_begun, read_steps
+from nexus_cli.undo.project_look import NO_REPOSITORY, Look, LookedProject, NotFollowed
+from nexus_cli.undo.read_state import MOST_COPIED_AT_ONCE, StateReader
+from nexus_cli.undo.records import ABSENT, FILE, LINK, FileState, Step
+
+OWNER = StepOwner("session", 3)
+State = tuple[str, int, bytes]
+"""Kind, mode and bytes of a path."""
+
+
+def git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    quiet = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "advice.detachedHead=false")
+    run = subprocess.run(["git", "-C", str(folder), *quiet, *arguments], input=stdin, capture_output=True, check=True)
+    return run.stdout
+
+
+def read_tree(folder: Path) -> dict[str, State]:
+    """Return the files and links below a folder, without those of its repository."""
+    found: dict[str, State] = {}
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in (*files, *(one for one in folders if os.path.islink(os.path.join(place, one)))):
+            path = os.path.join(place, name)
+            mode = os.lstat(path).st_mode
+            if stat.S_ISLNK(mode):
+                found[os.path.relpath(path, folder)] = (LINK, 0, os.fsencode(os.readlink(path)))
+            elif stat.S_ISREG(mode) and name != ".git":
+                found[os.path.relpath(path, folder)] = (FILE, stat.S_IMODE(mode), Path(path).read_bytes())
+    return found
+
+
+def bytes_of(data: Path, root: Path, state: FileState) -> State:
+    """Return a recorded state with its bytes, from where the record says that they are."""
+    if state.kind == ABSENT:
+        return (ABSENT, 0, b"")
+    if state.kind == LINK:
+        return (LINK, 0, os.fsencode(state.target))
+    assert state.content, "its bytes are kept nowhere"
+    if state.content.startswith("git:"):
+        return (FILE, state.mode, git(root, "cat-file", "blob", state.content.removeprefix("git:")))
+    with ByteStore(data).open(state.content) as file:
+        content = file.read()
+    assert len(content) == state.size
+    return (FILE, state.mode, content)
+
+
+def check_step(data: Path, root: Path, step: Step, before: dict[str, State], after: dict[str, State]) -> None:
+    """Check that a step names exactly the paths that differ, with the states before and after."""
+    assert step.unfollowed in ("", KILLED_SINCE)
+    differ = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    assert {change.path for change in step.changes} == differ
+    missing = (ABSENT, 0, b"")
+    for change in step.changes:
+        assert bytes_of(data, root, change.before) == before.get(change.path, missing)
+        assert bytes_of(data, root, change.after) == after.get(change.path, missing)
+
+
+@contextmanager
+def followed(journal: ChangeJournal, root: Path) -> Iterator[None]:
+    begun = journal.begin(OWNER, "bash", "c1", root)
+    yield
+    journal.end(begun)
+
+
+def run_followed(data: Path, root: Path, command: str) -> tuple[Step | None, dict[str, State], dict[str, State]]:
+    """Run a shell command between two looks; return its step, and the trees before and after."""
+    journal, before = ChangeJournal(data), read_tree(root)
+    with followed(journal, root):
+        subprocess.run(["bash", "-c", command], cwd=root, capture_output=True, check=False, timeout=20)
+    journal.close()
+    assert not read_begun(data, "session")
+    steps = read_steps(data, "session")
+    return (steps[-1] if steps else None), before, read_tree(root)
+
+
+def repository(root: Path) -> Path:
+    """Make a repository with tracked, changed, untracked and ignored files."""
+    git(root, "init", "-q")
+    (root / "src").mkdir()
+    (root / "src/a.py").write_text("a = 1\n")
+    (root / "src/b.py").write_text("b = 1\n")
+    (root / "run.sh").write_text("#!/bin/sh\n")
+    (root / "run.sh").chmod(0o755)
+    (root / "link").symlink_to("src/a.py")
+    (root / ".gitignore").write_text(".env\n*.db\ncache/\nnode_modules/\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "first")
+    (root / "src/b.py").write_text("b = 2  # not committed\n")
+    (root / "notes.txt").write_text("only copy\n")
+    (root / ".env").write_text("KEY=secret\n")
+    (root / ".env").chmod(0o600)
+    (root / "data.db").write_bytes(b"\0" * 1000)
+    (root / "cache").mkdir()
+    (root / "cache/precious.txt").write_text("kept in an ignored folder\n")
+    return root
+
+
+def places_of(tmp_path: Path) -> tuple[Path, Path]:
+    (root := tmp_path / "project").mkdir()
+    return root, tmp_path / "data"
+
+
+def test_all_is_there_after_the_project_is_destroyed(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    step, before, after = run_followed(data, root, "rm -rf src && git clean -fdxq . && git checkout -q . && rm link")
+    assert step is not None
+    assert before.keys() - after.keys() == {".env", "data.db", "cache/precious.txt", "notes.txt", "link"}
+    check_step(data, root, step, before, after)
+
+
+def test_the_repository_is_as_it_was(tmp_path: Path) -> None:
+    """No file, reference, entry of the index or run of a hook is left by a look."""
+    root, data = places_of(tmp_path)
+    repository(root)
+    ran = tmp_path / "ran"
+    for hook in ("post-index-change", "pre-commit", "reference-transaction"):
+        (root / ".git/hooks" / hook).write_text(f"#!/bin/sh\ntouch {ran}\n")
+        (root / ".git/hooks" / hook).chmod(0o755)
+    git(root, "config", "core.fsmonitor", f"touch {ran}; false")
+    git(root, "config", "filter.x.clean", f"touch {ran}; cat")
+    (root / ".gitattributes").write_text("*.py filter=x\n")
+
+    def state() -> dict[str, tuple[int, bytes]]:
+        files = [path for path in (root / ".git").rglob("*") if path.is_file()]
+        return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+    earlier = state()
+    step, before, after = run_followed(data, root, "echo changed > src/a.py")
+    assert state() == earlier and not ran.exists()
+    assert step is not None
+    check_step(data, root, step, before, after)
+
+
+def test_a_filter_that_the_command_adds_is_not_run(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    command = (
+        f"git config filter.x.clean 'touch {tmp_path}/ran; cat'; echo '* filter=x' > .gitattributes; touch src/a.py"
+    )
+    step, before, after = run_followed(data, root, f"{command}; echo 'b = 3' > src/b.py")
+    assert step is not None and not (tmp_path / "ran").exists()
+    check_step(data, root, step, before, after)
+
+
+def test_a_repository_that_the_command_removes_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    monkeypatch.setattr("nexus_cli.undo.repository_copy.SECONDS", -1.0)
+    step, before, _ = run_followed(data, root, "rm -rf .git src; echo new > run.sh; echo x > made")
+    assert step is not None and step.unfollowed == NO_REPOSITORY
+    assert {one.path for one in step.changes} == {".git", "src/a.py", "src/b.py", "run.sh", "made"}
+    own = next(one for one in step.changes if one.path == "src/b.py")
+    assert bytes_of(data, root, own.before) == before["src/b.py"]
+    step, before, after = run_followed(data, root, "rm run.sh made; echo 2 > .env")
+    assert step is not None
+    check_step(data, root, step, before, after)
+
+
+def test_a_gitignore_that_changes_meanwhile_hides_nothing(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    (root / "node_modules").mkdir()
+    (root / "node_modules/x.js").write_text("x")
+    step, before, after = run_followed(data, root, "echo notes.txt > .gitignore; git clean -fdq .; rm -f notes.txt")
+    assert step is not None
+    gone = before.keys() - after.keys()
+    assert {".env", "data.db", "cache/precious.txt", "notes.txt"} <= gone
+    before.pop("node_modules/x.js")  # made by a tool
+    after.pop("node_modules/x.js", None)
+    assert "node_modules was removed" in step.unfollowed
+    check_step(data, root, replace(step, unfollowed=""), before, after)
+
+
+def test_converted_files_are_kept_byte_for_byte(tmp_path: Path) -> None:
+    """Line ends, identifiers, encodings and filters of the same size: the blob is not the file."""
+    root, data = places_of(tmp_path)
+    git(root, "init", "-q")
+    git(root, "config", "filter.rot.clean", "tr a-z b-za")
+    git(root, "config", "filter.rot.smudge", "tr b-za a-z")
+    (root / ".gitattributes").write_text(
+        "*.crlf text eol=crlf\n*.id ident\n*.rot filter=rot\n*.u16 text working-tree-encoding=UTF-16LE\n"
+    )
+    (root / "a.crlf").write_bytes(b"one\r\ntwo\r\n")
+    (root / "b.id").write_bytes(b"$Id$\n")
+    (root / "c.rot").write_bytes(b"abcxyz\n")
+    (root / "d.u16").write_bytes("text\n".encode("utf-16-le"))
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "first")
+    (root / "b.id").unlink()
+    git(root, "checkout", "-q", "b.id")
+    assert (root / "b.id").read_bytes() != b"$Id$\n"
+    step, before, after = run_followed(data, root, "rm -f *.*")
+    assert step is not None and not after.keys() - {".gitattributes"}
+    check_step(data, root, step, before, after)
+
+
+def test_files_that_git_is_told_to_overlook_are_followed(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    git(root, "update-index", "--assume-unchanged", "src/a.py")
+    git(root, "update-index", "--skip-worktree", "run.sh")
+    (root / "run.sh").write_text("mine alone\n")
+    step, before, after = run_followed(data, root, "echo x > src/a.py; rm run.sh")
+    assert step is not None
+    check_step(data, root, step, before, after)
+
+
+def test_modes_times_and_equal_sizes_do_not_hide_a_change(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    command = (
+        "chmod 600 src/a.py; cp -p run.sh /tmp/$$.t; echo '#!/bin/XX' > run.sh; touch -r /tmp/$$.t run.sh; rm /tmp/$$.t"
+    )
+    step, before, after = run_followed(data, root, command)
+    assert step is not None and {one.path for one in step.changes} == {"src/a.py", "run.sh"}
+    check_step(data, root, step, before, after)
+
+
+def test_submodules_and_repositories_inside_are_followed(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    (other := tmp_path / "other").mkdir()
+    repository(other)
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub")
+    git(root, "commit", "-qam", "submodule")
+    (root / "sub/mine.txt").write_text("not committed\n")
+    (root / "inner").mkdir()
+    repository(root / "inner")
+    step, before, after = run_followed(data, root, "rm -rf sub inner")
+    assert step is not None and {"sub/mine.txt", "inner/.env"} <= {one.path for one in step.changes}
+    check_step(data, root, step, before, after)
+
+
+NAMES = ["new\nline", "esc\x1b[2J", "x" * 255, "caf\u00e9", "cafe\u0301", "\udcff\udcfe", "-rf", "a b", '"q"\\']
+
+
+def test_unusual_names(tmp_path: Path) -> None:
+    for is_tracked in (True, False):
+        (root := tmp_path / f"project-{is_tracked}").mkdir()
+        git(root, "init", "-q")
+        for name in NAMES:
+            (root / name).write_text(f"content of {name!a}")
+        if is_tracked:
+            git(root, "add", "-A")
+        step, before, after = run_followed(tmp_path / "data", root, "rm -f -- *")
+        assert step is not None and len(before) == len(NAMES) and not after
+        check_step(tmp_path / "data", root, step, before, after)
+
+
+def test_loops_pipes_and_closed_folders_stop_nothing(tmp_path: Path) -> None:
+    for kind in ("git", "plain"):
+        (root := tmp_path / kind).mkdir()
+        if kind == "git":
+            repository(root)
+        (root / "loop").symlink_to("loop")
+        (root / "up").symlink_to("..")
+        (root / "away").symlink_to("/etc")
+        os.mkfifo(root / "pipe")
+        (root / "closed").mkdir()
+        (root / "closed/x.txt").write_text("x")
+        (root / "closed").chmod(0o500)
+        step, before, after = run_followed(tmp_path / "data", root, "rm -f loop up away pipe; echo y > y.txt")
+        assert step is not None
+        assert {one.path for one in step.changes} == {"loop", "up", "away", "y.txt"}
+        (root / "closed").chmod(0o700)
+        check_step(tmp_path / "data", root, step, before, after)
+
+
+def test_kinds_that_change_places(tmp_path: Path) -> None:
+    """A file becomes a folder, a folder a file or a link out of the project, which is not followed."""
+    root, data = places_of(tmp_path)
+    repository(root)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.py").write_text("not of the project\n")
+    command = f"rm run.sh; mkdir run.sh; echo > run.sh/x; rm -r src; ln -s {outside} src; rm -r cache; echo > cache"
+    step, before, after = run_followed(data, root, command)
+    assert step is not None
+    check_step(data, root, step, before, after)
+
+
+def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    git(root, "init", "-q")
+    (root / "big.bin").write_bytes(os.urandom(6_000_000))
+    step, before, after = run_followed(data, root, "rm big.bin")
+    assert step is not None and step.changes[0].before.content.startswith("link:")
+    check_step(data, root, step, before, after)
+
+
+def test_another_file_system_than_the_data(tmp_path: Path) -> None:
+    """No hard link is possible there: large files are copied too, up to a bound."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        root, data = Path(folder), tmp_path / "data"
+        if os.stat(root).st_dev == os.stat(tmp_path).st_dev:
+            return
+        repository(root)
+        (root / "big.bin").write_bytes(os.urandom(6_000_000))
+        with (root / "huge.bin").open("wb") as file:
+            file.truncate(MOST_COPIED_AT_ONCE)
+        step, before, after = run_followed(data, root, "rm -rf big.bin huge.bin notes.txt .env")
+        assert step is not None
+        kept = {one.path: one.before.content[:7] for one in step.changes}
+        assert kept == {"big.bin": "sha256:", "huge.bin": "", "notes.txt": "sha256:", ".env": "sha256:"}
+        del before["huge.bin"]
+        check_step(
+            data, root, replace(step, changes=tuple(one for one in step.changes if one.before.content)), before, after
+        )
+
+
+def test_files_are_linked_once_the_time_to_read_them_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    (root / "quiet.txt").write_text("stays\n")
+    monkeypatch.setattr(StateReader, "is_late", True)
+    journal = ChangeJournal(data)
+    before = read_tree(root)
+    with followed(journal, root):
+        subprocess.run(["rm", "-rf", "notes.txt", ".env"], cwd=root, check=True)
+        monkeypatch.undo()
+    (step,) = read_steps(data, "session")
+    assert {one.path: one.before.content[:5] for one in step.changes} == {"notes.txt": "link:", ".env": "link:"}
+    check_step(data, root, step, before, read_tree(root))
+
+
+def test_a_project_that_took_too_long_is_looked_at_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    clock, journal = [100.0], ChangeJournal(data)
+    monkeypatch.setattr(follow_changes, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    def fail(_: LookedProject) -> Look:
+        clock[0] += 4
+        raise NotFollowed("git takes longer than 3 s")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LookedProject, "begin", fail)
+        with followed(journal, root):
+            pass
+    for seconds, unfollowed in ((79, "git takes longer than 3 s"), (2, "")):
+        clock[0] += seconds
+        with followed(journal, root):
+            (root / f"made{seconds}").write_text("x\n")
+        step = read_steps(data, "session")[-1]
+        assert (step.unfollowed, bool(step.changes)) == (unfollowed, not unfollowed)
+
+
+def test_what_git_tracks_is_named_wherever_it_is(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    for name in ("vendor/own.c", "build/tool.sh"):
+        (root / name).parent.mkdir()
+        (root / name).write_text("x\n")
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    (root / "vendor/made.o").write_text("o\n")
+    journal = ChangeJournal(data)
+    begun = journal.begin(OWNER, "bash", "c1", root)
+    subprocess.run("rm -r vendor; echo y > build/tool.sh; echo n > build/out", shell=True, cwd=root, check=True)
+    assert journal.end(begun) == ["build/tool.sh", "vendor/own.c"]
+
+
+def test_a_growing_file(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    git(root, "init", "-q")
+    writer = subprocess.Popen(["bash", "-c", "while :; do echo line; done > grow.log"], cwd=root)
+    try:
+        while not (root / "grow.log").exists():
+            pass
+        journal = ChangeJournal(data)
+        with followed(journal, root):
+            pass
+    finally:
+        writer.kill()
+        writer.wait()
+    (step,) = read_steps(data, "session")
+    (change,) = step.changes
+    assert change.stamp == (0, 0, 0) and change.before != change.after
+    if change.before.content.startswith("sha256:"):
+        with ByteStore(data).open(change.before.content) as file:
+            assert file.read()[:4] == b"line"
+
+
+def test_a_moved_head_is_noted(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    old = git(root, "rev-parse", "HEAD").decode().strip()
+    step, before, after = run_followed(data, root, "git -c user.name=a -c user.email=a@b commit -qam second")
+    assert step is not None and before == after and step.changes == ()
+    assert step.head == (old, git(root, "rev-parse", "HEAD").decode().strip())
+    step, _, _ = run_followed(data, root, "git checkout -q -b other")
+    assert step is not None and step.branch == ("refs/heads/master", "refs/heads/other")
+
+
+def test_home_is_never_looked_at(tmp_path: Path, monkeypatch: object) -> None:
+    home = Path(os.path.expanduser("~")).resolve()
+    journal = ChangeJournal(tmp_path / "data")
+    journal.end(journal.begin(OWNER, "bash", "", home))
+    (step,) = read_steps(tmp_path / "data", "session")
+    assert "home folder" in step.unfollowed and not step.changes
+
+
+# -- random trees and commands -----------------------------------------------------------------------------------------
+
+PATHS = st.sampled_from(["a", "b.txt", "d/a", "d/b", "d/e/f", "x.log", "ign/x", "g\u00e9", "l"])
+CONTENTS = st.sampled_from(["", "1", "2", "one\n", "two\n", "crlf\r\n"])
+ACTIONS = st.one_of(
+    st.tuples(st.just("write"), PATHS, CONTENTS),
+    st.tuples(st.just("remove"), PATHS, st.just("")),
+    st.tuples(st.just("move"), PATHS, PATHS),
+    st.tuples(st.just("mode"), PATHS, st.sampled_from(["600", "644", "755", "664"])),
+    st.tuples(st.just("link"), PATHS, st.sampled_from(["a", "/etc", "nowhere"])),
+    st.tuples(st.just("ignore"), st.just(""), st.sampled_from(["*.log\nign/\n", "", "b.txt\n"])),
+    st.tuples(
+        st.just("git"),
+        st.just(""),
+        st.sampled_from(["add -A", "commit -qam x", "stash -q", "clean -fdxq", "reset -q --hard"]),
+    ),
+)
+
+
+def act(root: Path, action: tuple[str, str, str]) -> None:
+    kind, path, value = action
+    place = root / path
+    try:
+        if kind == "write":
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(value, newline="")
+        elif kind == "remove":
+            shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+        elif kind == "move":
+            place.rename(root / value)
+        elif kind == "mode":
+            place.chmod(int(value, 8), follow_symlinks=not place.is_symlink())
+        elif kind == "link":
+            place.symlink_to(value)
+        elif kind == "ignore":
+            (root / ".gitignore").write_text(value)
+        elif (root / ".git").exists():
+            git(root, *value.split())
+    except (OSError, NotImplementedError, subprocess.CalledProcessError):
+        pass
+
+
+@given(
+    st.booleans(),
+    st.lists(ACTIONS, max_size=10),
+    st.lists(st.lists(ACTIONS, min_size=1, max_size=4), min_size=1, max_size=3),
+)
+def test_each_former_byte_can_be_had_back(
+    has_git: bool, first: list[tuple[str, str, str]], commands: list[list[tuple[str, str, str]]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root, data = places_of(Path(os.path.realpath(folder)))
+        if has_git:
+            git(root, "init", "-q")
+        for action in first:
+            act(root, action)
+        journal = ChangeJournal(data)
+        for command in commands:
+            before, known = read_tree(root), len(read_steps(data, "session"))
+            with followed(journal, root):
+                for action in command:
+                    act(root, action)
+            after, steps = read_tree(root), read_steps(data, "session")[known:]
+            if before == after:
+                assert not steps or not steps[0].changes
+            else:
+                check_step(data, root, steps[0], before, after)

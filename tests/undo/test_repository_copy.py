@@ -1,0 +1,205 @@
+"""The copy of a repository: bounded, shared by worktrees, dropped with the sessions, and no way out of the project."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from undo.test_looks import git, repository
+from undo.test_only_copies import command
+from undo.world import World, files, tree
+
+from nexus_cli.undo import repository_copy
+from nexus_cli.undo.project_look import WRITTEN
+from nexus_cli.undo.repository_copy import count_kept, find_copy, trim_copies
+from nexus_cli.undo.retention import count_used, forget_session
+
+
+def copy_of(world: World) -> Path:
+    place = find_copy(world.data, world.project)
+    assert place is not None
+    return place
+
+
+def pack(world: World) -> None:
+    git(world.project, "gc", "-q", "--prune=now")
+
+
+def count_lost(data: Path) -> int:
+    return count_kept(data, only_lost=True)
+
+
+def test_only_what_the_project_lost_is_removed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(world.project)
+    command(world, "true")
+    assert count_lost(world.data) == 0
+    pack(world)
+    lost = count_lost(world.data)
+    assert 0 < lost < count_used(world.data)
+    trim_copies(world.data, 0)
+    assert count_lost(world.data) == lost  # a day old at most
+    monkeypatch.setattr(repository_copy, "_YOUNG", -1.0)
+    monkeypatch.setattr(repository_copy, "_TRIMMED", -1.0)
+    trim_copies(world.data, count_kept(world.data) - 1)
+    assert 0 < count_lost(world.data) < lost
+    trim_copies(world.data, 0)
+    assert count_lost(world.data) == 0
+    command(world, "rm -rf .git src")
+    assert ".git" in world.undo()["restored"]
+    assert b"dangling" not in subprocess.check_output(["git", "-C", str(world.project), "fsck", "--full"])
+
+
+def test_what_git_drops_is_dropped_but_no_object(world: World) -> None:
+    repository(world.project)
+    git(world.project, "branch", "old/one")
+    command(world, "true")
+    assert (copy_of(world) / "refs/heads/old/one").exists()
+    git(world.project, "branch", "-D", "old/one")
+    commit = git(world.project, "rev-parse", "HEAD")
+    command(world, "git -c user.name=n -c user.email=n@x commit -q --allow-empty -m second")
+    command(world, "true")
+    assert not (copy_of(world) / "refs/heads/old/one").exists()
+    assert git(copy_of(world), "rev-parse", "HEAD~1") == commit != git(copy_of(world), "rev-parse", "HEAD")
+
+
+def test_junk_in_the_place_of_an_object_does_not_reach_the_copy(world: World) -> None:
+    repository(world.project)
+    before = world.path("src/a.py").read_bytes()
+    command(world, "true")
+    command(world, "for f in .git/objects/??/*; do rm -f $f; echo junk > $f; done")
+    command(world, "rm -rf src")
+    assert "src/a.py" in world.undo()["restored"] and world.path("src/a.py").read_bytes() == before
+    git(copy_of(world), "fsck", "--strict")
+
+
+def test_without_links_a_small_repository_is_copied(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(world.project)
+    before = files(tree(world.project))
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    real = os.link
+    monkeypatch.setattr(os, "link", refuse)
+    command(world, "rm -rf .git src")
+    monkeypatch.setattr(os, "link", real)
+    report = world.undo()
+    assert not report["kept"] and not report["unfollowed"] and files(tree(world.project)) == before
+
+
+def test_nothing_is_put_back_through_a_link(world: World, tmp_path: Path) -> None:
+    repository(world.project)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    command(world, f"rm -rf .git src && ln -s {outside} .git")
+    report = world.undo()
+    assert list(outside.iterdir()) == [] and "git fetch" in report["unfollowed"][0]
+    assert world.path("src/a.py").exists()
+
+
+def test_a_linked_worktree_shares_the_copy_of_its_repository(world: World, tmp_path: Path) -> None:
+    repository(world.project)
+    other = World(world.project.parent / "other", world.data)
+    git(world.project, "worktree", "add", "-q", str(other.project), "-b", "other")
+    before = files(tree(other.project))
+    command(world, "true")
+    command(other, "rm -rf * .git")
+    assert copy_of(other) == copy_of(world)
+    report = other.undo()
+    assert ".git" in report["restored"] and not report["kept"] and files(tree(other.project)) == before
+    git(other.project, "status")
+
+
+def test_a_broken_repository_is_not_that_of_a_folder_above(world: World) -> None:
+    subprocess.run(["git", "init", "-q", str(world.project.parent)], check=True)
+    repository(world.project)
+    before = files(tree(world.project))
+    command(world, "rm -rf .git/HEAD .git/objects src")
+    command(world, "rm -f .env")
+    assert world.undo()["restored"] == [".env"]
+    assert world.undo()["kept"] == [] and files(tree(world.project)) == before
+
+
+def test_a_copy_goes_with_the_last_session_of_its_project(world: World) -> None:
+    repository(world.project)
+    command(world, "rm src/a.py")
+    place = copy_of(world)
+    forget_session(world.data, world.session)
+    assert not place.exists()
+
+
+def test_an_undo_that_is_shown_or_cut_short_loses_no_repository(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(world.project)
+    before = files(tree(world.project))
+    command(world, "rm -rf .git src")
+    assert ".git" in world.undo(dry_run=True)["restored"] and not world.path(".git").exists()
+    monkeypatch.setattr("nexus_cli.undo.restore.write_state", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        world.undo()
+    monkeypatch.undo()
+    assert not world.undo()["kept"] and files(tree(world.project)) == before
+    assert not world.redo()["kept"] and not world.path("src").exists() and world.path(".git/HEAD").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "chmod -R u+w .git && find .git -type f -exec truncate -s 0 {} +",
+        "chmod -R u+w .git && find .git -type f -exec shred -n1 -u {} +",
+        "chmod -R u+w .git && for f in $(find .git/objects -type f); do echo junk > $f; done; rm .git/HEAD",
+        "rm .git/HEAD && echo no > .git/HEAD",
+        "chmod -R u+w .git && for f in $(find .git/objects -type f); do echo junk > $f; done",
+        "for f in $(find .git/refs/heads -type f); do echo 0000000000000000000000000000000000000000 > $f; done",
+    ],
+)
+def test_a_repository_written_in_place_is_put_back(world: World, line: str) -> None:
+    repository(world.project)
+    before, head = files(tree(world.project)), git(world.project, "rev-parse", "HEAD")
+    command(world, f"{line}; rm -rf src; echo bad > run.sh")
+    report = world.undo()
+    assert ".git" in report["restored"] and not report["unfollowed"] and not report["kept"]
+    assert git(world.project, "rev-parse", "HEAD") == head
+    git(world.project, "fsck", "--strict")
+    after = files(tree(world.project))
+    assert {path: one for path, one in after.items() if path[:5] != ".git/"} == {
+        path: one for path, one in before.items() if path[:5] != ".git/"
+    }
+
+
+def test_the_copy_shares_no_inode_with_the_project(world: World) -> None:
+    repository(world.project)
+    command(world, "true")
+    git(world.project, "-c", "user.name=n", "-c", "user.email=n@x", "commit", "-q", "--allow-empty", "-m", "second")
+    command(world, "rm -rf .git")
+    assert ".git" in world.undo()["restored"]
+    assert [path for path in copy_of(world).rglob("*") if path.is_file() and path.stat().st_nlink > 1] == []
+
+
+def test_a_linked_object_written_in_place_is_told_and_not_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository_copy, "_COPIED", 0)
+    repository(world.project)
+    command(world, "true")
+    pack(world)
+    command(world, "touch .git/objects/pack/*.pack; rm src/a.py")  # as git does that writes the same again
+    assert world.undo()["unfollowed"] == []
+    command(
+        world,
+        "chmod u+w .git/objects/pack/*.pack; printf x | dd of=$(ls .git/objects/pack/*.pack) conv=notrunc "
+        "bs=1 seek=40 2>/dev/null; : > .git/HEAD; rm src/a.py",
+    )
+    assert not [*copy_of(world).glob("objects/pack/*.pack")]
+    report = world.undo()
+    assert WRITTEN in report["unfollowed"][0] and ".pack" in report["unfollowed"][0]
+
+
+def test_no_repository_is_reported_as_restored_without_its_commit(world: World) -> None:
+    repository(world.project)
+    command(world, "rm -rf .git; rm src/a.py")
+    for path in copy_of(world).glob("objects/??/*"):
+        path.unlink()
+    shown = world.undo(dry_run=True)
+    report = world.undo()
+    assert ".git" not in [*report["restored"], *shown["restored"]] and "HEAD" in report["unfollowed"][0]

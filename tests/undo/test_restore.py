@@ -1,0 +1,311 @@
+"""What an undo does to files: earlier states come back, what the person did since stays, and a redo takes it back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+from undo.world import World, files, tree
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
+from nexus_cli.undo.plan_restore import BETWEEN
+from nexus_cli.undo.records import FileChange
+
+
+def test_a_turn_that_went_wrong_is_taken_back_whole_and_brought_back(world: World) -> None:
+    world.write("src/a.py", "print(1)\n", 0o755)
+    world.write("src/deep/b.py", "b\n")
+    world.write(".env", "KEY=1\n", 0o600)
+    world.path("link").symlink_to("src/a.py")
+    before = tree(world.project)
+
+    def wreck() -> None:
+        shutil.rmtree(world.path("src"))
+        world.path(".env").unlink()
+        world.path("link").unlink()
+        world.path("link").symlink_to("/etc/passwd")
+        world.write("new/x/y.txt", "new\n")
+
+    world.turn(wreck)
+    after = tree(world.project)
+    report = world.undo()
+    assert tree(world.project) == before
+    assert report["turn"] == 1 and report["kept"] == [] and report["head_moved"] is None
+    assert report["restored"] == [".env", "link", "src/a.py", "src/deep/b.py"] and report["removed"] == ["new/x/y.txt"]
+    report = world.redo()
+    assert files(tree(world.project)) == files(after)
+    assert report["restored"] == ["link", "new/x/y.txt"]
+    assert report["removed"] == [".env", "src/a.py", "src/deep/b.py"]
+    world.undo()
+    assert tree(world.project) == before
+
+
+def test_undo_goes_back_turn_by_turn_and_redo_forward(world: World) -> None:
+    states = [tree(world.project)]
+    for number in range(4):
+        world.turn(partial(world.write, "a.txt", f"{number}\n"))
+        states.append(tree(world.project))
+    for number in (3, 2, 1, 0):
+        assert world.undo()["turn"] == number + 1
+        assert tree(world.project) == states[number]
+    assert world.undo() == {
+        "version": 1,
+        "action": "undo",
+        "turn": None,
+        "restored": [],
+        "removed": [],
+        "kept": [],
+        "head_moved": None,
+        "unfollowed": [],
+        "dry_run": False,
+    }
+    for number in (1, 2, 3, 4):
+        assert world.redo()["turn"] == number
+        assert tree(world.project) == states[number]
+    assert world.redo()["turn"] is None
+    assert world.undo()["turn"] == 4 and world.undo()["turn"] == 3
+    world.turn(lambda: world.write("b.txt", "b\n"))
+    assert world.undo()["turn"] == 5 and world.undo()["turn"] == 2
+    assert world.undo(turn=2)["restored"] == [], "it is undone already"
+
+
+def test_an_older_turn_is_taken_back_from_under_a_newer_one(world: World) -> None:
+    lines = [f"line {number}\n" for number in range(20)]
+    world.write("a.txt", "".join(lines))
+    world.turn(lambda: world.write("a.txt", "".join(["first\n", *lines[1:]])))
+    world.turn(lambda: world.write("a.txt", "".join(["first\n", *lines[1:-1], "last\n"])))
+    assert world.undo(turn=1)["restored"] == ["a.txt"]
+    assert world.path("a.txt").read_text() == "".join([*lines[:-1], "last\n"])
+
+
+def test_what_the_person_changed_since_is_merged_or_kept_with_ours_beside(world: World) -> None:
+    text = "".join(f"{number}\n" for number in range(20))
+    for name in ("merged", "clash", "binary", "gone"):
+        world.write(name, text)
+    world.write("binary", b"\0\1" * 50)
+
+    def change() -> None:
+        for name in ("merged", "clash", "gone"):
+            world.write(name, text.replace("1\n", "one\n", 1), 0o600)
+        world.write("binary", b"\0\2" * 50)
+        world.write("made", "made\n")
+
+    world.turn(change)
+    world.write("merged", world.path("merged").read_text() + "mine\n", 0o600)
+    world.write("clash", world.path("clash").read_text().replace("one", "mine"), 0o600)
+    world.write("binary", b"\0\3" * 50)
+    world.write("made", "made\nmine\n")
+    world.write("clash.nexus-undo", "is there already\n")
+    world.path("gone").unlink()
+    preview, report = world.undo(dry_run=True), world.undo()
+    assert world.path("merged").read_text() == text + "mine\n"
+    assert world.path("merged").stat().st_mode & 0o777 == 0o644
+    assert "mine" in world.path("clash").read_text() and world.path("clash.nexus-undo-2").read_text() == text
+    assert world.path("clash.nexus-undo").read_text() == "is there already\n"
+    assert world.path("binary").read_bytes() == b"\0\3" * 50
+    assert world.path("binary.nexus-undo").read_bytes() == b"\0\1" * 50
+    assert world.path("made").read_text() == "made\nmine\n"
+    assert not world.path("gone").exists() and world.path("gone.nexus-undo").read_text() == text
+    assert report["restored"] == ["merged"] and report["removed"] == []
+    assert report["kept"] == [
+        {"path": "binary", "why": "changed since", "aside": "binary.nexus-undo"},
+        {"path": "clash", "why": "changed since", "aside": "clash.nexus-undo-2"},
+        {"path": "gone", "why": "deleted since", "aside": "gone.nexus-undo"},
+        {"path": "made", "why": "changed since", "aside": None},
+    ]
+    assert preview == report | {"dry_run": True}
+    world.redo()
+    assert not list(world.project.glob("*.nexus-undo-2")) and not world.path("gone.nexus-undo").exists()
+    assert world.path("merged").read_text() == text.replace("1\n", "one\n", 1) + "mine\n"
+    assert world.undo()["kept"] == report["kept"]
+
+
+def test_a_dry_run_changes_nothing(world: World) -> None:
+    world.turn(lambda: world.write("a/b.txt", "b\n"))
+    before = tree(world.project)
+    assert world.undo(dry_run=True)["removed"] == ["a/b.txt"] and tree(world.project) == before
+    assert world.undo()["removed"] == ["a/b.txt"]
+
+
+def test_one_path_of_a_turn_is_taken_back_and_the_rest_later(world: World) -> None:
+    for name in ("a", "src/b", "src/c"):
+        world.write(name, "old\n")
+    world.turn(lambda: [world.write(name, "new\n") for name in ("a", "src/b", "src/c")])
+    world.turn(lambda: world.write("other", "x\n"))
+    report = world.undo("src/b")
+    assert report["turn"] == 1 and report["restored"] == ["src/b"]
+    assert [world.path(name).read_text() for name in ("a", "src/b", "src/c")] == ["new\n", "old\n", "new\n"]
+    assert world.undo("src")["restored"] == ["src/c"]
+    assert world.undo("nowhere")["turn"] is None
+    assert world.undo()["turn"] == 2 and world.undo()["restored"] == ["a"]
+    world.redo()
+    assert world.path("a").read_text() == "new\n" and world.path("src/b").read_text() == "old\n"
+
+
+def test_a_mode_that_the_person_set_since_stays(world: World) -> None:
+    world.write("a", "old\n", 0o644)
+    world.turn(lambda: world.write("a", "new\n", 0o644))
+    world.path("a").chmod(0o640)
+    assert world.undo()["restored"] == ["a"]
+    assert world.path("a").read_text() == "old\n" and world.path("a").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_change_with_the_same_size_and_time_is_seen(world: World) -> None:
+    world.write("a", "old\n")
+    world.turn(lambda: world.write("a", "new\n"))
+    about = world.path("a").stat()
+    with open(world.path("a"), "r+b") as file:
+        file.write(b"own\n")
+    os.utime(world.path("a"), ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert world.undo()["kept"][0]["aside"] == "a.nexus-undo"
+    assert world.path("a").read_text() == "own\n"
+
+
+def test_folders_and_files_that_changed_places_change_back(world: World) -> None:
+    world.write("a/x", "x\n")
+    world.write("a/y/z", "z\n")
+    world.write("b", "b\n")
+    before = tree(world.project)
+
+    def swap() -> None:
+        shutil.rmtree(world.path("a"))
+        world.write("a", "a file\n")
+        world.path("b").unlink()
+        world.write("b/c/d", "d\n")
+
+    world.turn(swap)
+    after = tree(world.project)
+    assert world.undo()["kept"] == []
+    assert tree(world.project) == before
+    assert world.redo()["kept"] == []
+    assert tree(world.project) == after
+
+
+def test_head_is_never_moved_back_but_told(world: World) -> None:
+    old, new = "1" * 40, "2" * 40
+    world.turn(lambda: world.write("a", "x\n"), head=(old, new))
+    moved = world.undo()["head_moved"]
+    assert moved == {"before": old, "after": new, "command": f"git reset --soft {old}"}
+
+
+@pytest.mark.parametrize(
+    ("start", "commands"),
+    [
+        ("main", ["git commit -qam two"]),
+        ("main", ["git checkout -q feature"]),
+        ("main", ["git checkout -q -b other"]),
+        ("main", ["git commit -qam two", "git checkout -q -b other", "echo x > a; git commit -qam three"]),
+        ("main", ["git checkout -q --detach feature"]),
+        ("main^", ["git checkout -q feature"]),
+    ],
+)
+def test_the_printed_command_moves_head_and_no_other_branch(
+    world: World, monkeypatch: pytest.MonkeyPatch, start: str, commands: list[str]
+) -> None:
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "n")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "n@x.org")
+
+    def shell(command: str) -> str:
+        return subprocess.run(
+            ["sh", "-ec", command], cwd=world.project, check=True, capture_output=True
+        ).stdout.decode()
+
+    def repository() -> str:
+        return shell("git for-each-ref refs/heads/main refs/heads/feature; git rev-parse HEAD --abbrev-ref HEAD")
+
+    commit = "echo $RANDOM$$ >> a; git add -A; git commit -qm x"
+    shell(f"git init -q -b main; echo b > b; {commit}; git checkout -q -b feature; {commit}; git checkout -q main")
+    shell(f"{commit}; git checkout -q {start}; echo changed > b")
+    before = repository()
+    journal = ChangeJournal(world.data)
+    for number, command in enumerate(["echo new > new", *commands]):
+        begun = journal.begin(StepOwner(world.session, 1), command, f"c{number}", world.project)
+        shell(command)
+        journal.end(begun)
+    world.turns = 1
+    shell(world.undo()["head_moved"]["command"])
+    assert repository() == before
+
+
+def test_a_later_turn_that_only_committed_is_told_of(world: World) -> None:
+    run = partial(subprocess.run, cwd=world.project, check=True, capture_output=True)
+    own = ("git", "-c", "user.name=n", "-c", "user.email=n@x.org")
+    run([*own, "init", "-q"])
+    run([*own, "commit", "-q", "--allow-empty", "-m", "one"])
+    journal, commands = ChangeJournal(world.data), (["touch", "made"], [*own, "commit", "-qm", "two", "--allow-empty"])
+    for turn, command in enumerate(commands, 1):
+        begun = journal.begin(StepOwner(world.session, turn), "bash", "c", world.project)
+        run(command)
+        journal.end(begun)
+    world.turns = 2
+    report = world.undo()
+    assert report["turn"] == 1 and report["head_moved"]["command"].startswith("git reset --soft ")
+    assert world.redo()["head_moved"] is None
+    run(["git", "reset", "-q", "--soft", report["head_moved"]["before"]])
+    assert world.undo()["head_moved"] is None
+    assert world.undo(turn=2)["head_moved"] == report["head_moved"]
+
+
+def test_a_command_that_could_not_be_followed_is_named(world: World) -> None:
+    world.turn(lambda: world.write("a", "x\n"))
+    world.turns += 1
+    world.record((), unfollowed="the project has too many files")
+    assert world.undo()["unfollowed"] == ["bash sh -c x: the project has too many files"]
+
+
+def test_an_unknown_turn_is_refused(world: World) -> None:
+    world.turn(lambda: world.write("a", "x\n"))
+    with pytest.raises(NexusError, match="no turn 2") as caught:
+        world.undo(turn=2)
+    assert caught.value.exit_status == 2
+    world.turns = 5
+    assert world.undo(turn=2) | {"turn": 2, "restored": [], "removed": []} == world.undo(turn=2)
+
+
+def test_content_that_is_no_longer_kept_is_told_and_nothing_is_lost(world: World) -> None:
+    world.write("a", "old\n")
+    world.write("b", "old b\n")
+    world.turn(lambda: [world.write("a", "new\n"), world.write("b", "new b\n")])
+    shutil.rmtree(world.store.objects)
+    report = world.undo()
+    assert [(one["path"], one["aside"]) for one in report["kept"]] == [("a", None), ("b", None)]
+    assert "not kept" in report["kept"][0]["why"]
+    assert world.path("a").read_text() == "new\n" and len(tree(world.project)) == 2
+
+
+def test_a_project_that_a_command_removed_is_made_again(world: World, tmp_path: Path) -> None:
+    world.write("a/b", "b\n")
+    before = tree(world.project)
+    world.turn(lambda: shutil.rmtree(world.path("a")))
+    world.project.rmdir()
+    assert world.undo()["restored"] == ["a/b"] and tree(world.project) == before
+
+
+def test_what_somebody_else_changed_between_two_steps_of_a_turn_stays(world: World) -> None:
+    lines = [f"line {number}\n" for number in range(30)]
+    world.write("f", "".join(lines))
+    world.turn(lambda: world.write("f", world.path("f").read_text().replace("line 3\n", "agent\n")))
+    world.write("f", world.path("f").read_text().replace("line 15\n", "person\n"))
+    world.turns -= 1  # the same turn goes on
+    world.turn(lambda: world.write("f", world.path("f").read_text().replace("line 25\n", "agent\n")))
+    report = world.undo()
+    assert "person\n" in world.path("f").read_text() and report["restored"] == []
+    assert report["kept"] == [{"path": "f", "why": BETWEEN, "aside": "f.nexus-undo"}]
+    assert world.path("f.nexus-undo").read_text() == "".join(lines)
+
+
+def test_a_turn_in_which_nexus_was_killed_is_taken_back_only_by_its_number(world: World) -> None:
+    before = world.state(world.write("f", "one\n"))
+    after = world.state(world.write("f", "the person's, or the command's\n"))
+    world.turns = 1
+    world.record((FileChange("f", before, after),), unfollowed=KILLED_SINCE)
+    with pytest.raises(NexusError, match="killed") as caught:
+        world.undo()
+    assert "nexus undo --turn 1" in caught.value.hint and world.path("f").read_text() != "one\n"
+    assert world.undo(turn=1)["restored"] == ["f"] and world.path("f").read_text() == "one\n"

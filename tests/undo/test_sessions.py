@@ -1,0 +1,127 @@
+"""What a session does to files is in its journal: edits, commands, `!` lines, workers, applied worktrees."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from session.played import Played, opened, say
+from undo.test_looks import bytes_of, check_step, git, read_tree, repository
+from workers.crew import Crew, crewed, doing, handing, run
+from worktrees.repository import make_project
+
+from nexus_cli.config.paths import places
+from nexus_cli.session.session import Session
+from nexus_cli.ui.repl.shell_line import Shell, ShellLine
+from nexus_cli.undo.journal import read_begun, read_steps
+from nexus_cli.undo.records import ABSENT, Step
+from nexus_cli.worktrees.worktrees import list_worktrees
+
+
+def play(folder: Path, *batches: list[tuple[str, dict[str, Any]]], session: str = "", **options: Any) -> Session:
+    """Play one turn whose replies are these calls."""
+    waiting = list(batches)
+    made = opened(Played(lambda request: waiting.pop(0) if waiting else "done"), folder, session, **options)
+    assert say(made, "go")[1].ok
+    return made
+
+
+def steps_of(session: Session | str) -> list[Step]:
+    return read_steps(places().data, session if isinstance(session, str) else session.id)
+
+
+def test_a_turn_that_destroys_the_project(tmp_path: Path) -> None:
+    before = read_tree(repository(tmp_path))
+    session = play(tmp_path, [("bash", {"command": "rm -rf src && git clean -fdXq && git stash -qu"})])
+    (step,) = steps_of(session)
+    assert (step.turn, step.what, step.root) == (
+        1,
+        "bash rm -rf src && git clean -fdXq && git stash -qu",
+        os.path.realpath(tmp_path),
+    )
+    check_step(places().data, tmp_path, step, before, read_tree(tmp_path))
+    assert read_begun(places().data, session.id) == []
+    assert os.listdir(places().data / "undo/looks") == []
+
+
+def test_edits_are_followed_wherever_they_are(tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside.txt"
+    project.mkdir()
+    repository(project)
+    outside.write_text("old\n")
+    edits = [{"old": "old", "new": "new"}]
+    session = play(
+        project,
+        [("read_file", {"path": str(outside)}), ("read_file", {"path": "src/a.py"})],
+        [("edit_file", {"path": str(outside), "edits": edits})],
+        [("write_file", {"path": "new/deep.txt", "content": "made\n"})],
+        [("edit_file", {"path": "src/a.py", "edits": [{"old": "not there", "new": ""}]})],
+    )
+    found = [(step.root, step.what, step.changes[0]) for step in steps_of(session)]
+    assert [one[:2] for one in found] == [
+        (os.path.realpath(tmp_path), f"edit_file {outside}"),
+        (os.path.realpath(project), "write_file new/deep.txt"),
+    ]
+    data, change, made = places().data, found[0][2], found[1][2]
+    assert change.path == "outside.txt" and bytes_of(data, tmp_path, change.before)[2] == b"old\n"
+    assert bytes_of(data, tmp_path, change.after)[2] == b"new\n"
+    assert (made.path, made.before.kind) == ("new/deep.txt", ABSENT)
+
+
+def test_steps_have_the_number_of_their_turn_also_when_resumed(tmp_path: Path) -> None:
+    session = play(tmp_path, [("bash", {"command": "echo 1 > a.txt"})])
+    play(tmp_path, [("bash", {"command": "true"})], session=session.id)
+    play(tmp_path, [("bash", {"command": "echo 3 > a.txt"})], session=session.id)
+    assert [(step.turn, step.changes[0].path) for step in steps_of(session)] == [(1, "a.txt"), (3, "a.txt")]
+
+
+def test_a_session_that_is_not_saved_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("private\n")
+    waiting: list[Any] = ["done", [("bash", {"command": "echo 1 > a.txt"})]]
+    made = opened(Played(lambda request: waiting.pop()), tmp_path, save=False)
+    assert say(made, "go")[1].changed == ("a.txt",)
+    left = [path for path in (places().data / "undo").rglob("*") if path.is_file()]
+    assert left == []
+
+
+def test_a_line_of_the_person(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "done"), repository(tmp_path))
+    view = SimpleNamespace(put=lambda text: None, invalidate=lambda: None)
+    shell = Shell(cast(Any, view), lambda title, text: None, lambda attachment: None)
+    line = ShellLine.of("!!rm notes.txt")
+    assert line is not None
+
+    async def go() -> None:
+        await shell.run(line, tmp_path, session)
+        await session.aclose()
+
+    asyncio.run(go())
+    (step,) = steps_of(session)
+    assert (
+        step.what == "!rm notes.txt" and bytes_of(places().data, tmp_path, step.changes[0].before)[2] == b"only copy\n"
+    )
+
+
+def test_what_a_worker_changes_belongs_to_the_turn_of_its_parent(tmp_path: Path) -> None:
+    repository(tmp_path)
+    work = doing([("bash", {"command": "rm notes.txt"})], "done")
+    session = crewed(Crew({"ONE": work, "root": handing({"task": "ONE"})}), tmp_path)
+    assert run(session, "root")[1].ok
+    (step,) = steps_of(session)
+    assert (step.turn, step.what, step.changes[0].path) == (1, "w1: bash rm notes.txt", "notes.txt")
+
+
+def test_an_applied_worktree(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    work = doing([("write_file", {"path": "shared.txt", "content": "x"})], "written")
+    hand, take = [("agent", {"task": "ONE", "worktree": True})], [("agents", {"action": "apply", "agent": "w1"})]
+    session = crewed(Crew({"ONE": work, "root": doing(hand, take, "done")}), project)
+    assert run(session, "root")[1].ok and (project / "shared.txt").read_text() == "x"
+    assert [one.what for one in steps_of(session)] == ["w1: write_file shared.txt", "apply w1"]
+    (change,) = steps_of(session)[-1].changes
+    assert (change.path, change.before.kind) == ("shared.txt", ABSENT)
+    assert git(project, "status", "--porcelain").decode().split() == ["??", "shared.txt"]
+    assert list_worktrees(project)

@@ -1,0 +1,136 @@
+"""A project, a byte store and a journal: turns change files and are recorded, whoever looks at them in the product."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.journal import append_step
+from nexus_cli.undo.records import FileChange, FileState, Step
+from nexus_cli.undo.undo_turn import UndoRequest, redo_turn, undo_turn
+
+Tree = dict[str, tuple[Any, ...]]
+
+
+def tree(folder: Path) -> Tree:
+    """Names, kinds, modes, targets and contents of everything in a folder, through no link."""
+    found: Tree = {}
+    for place, folders, names in os.walk(os.fsencode(folder)):
+        for name in (*folders, *names):
+            path = os.path.join(place, name)
+            about = os.lstat(path)
+            content: Any = b""
+            if stat.S_ISLNK(about.st_mode):
+                content = os.readlink(path)
+            elif stat.S_ISREG(about.st_mode):
+                with open(path, "rb") as file:
+                    content = file.read()
+            mode = 0 if stat.S_ISLNK(about.st_mode) else about.st_mode
+            found[os.fsdecode(os.path.relpath(path, os.fsencode(folder)))] = stat.S_IFMT(about.st_mode), mode, content
+    return found
+
+
+def files(found: Tree) -> Tree:
+    """Leave folders out: an undo follows none."""
+    return {path: about for path, about in found.items() if about[0] != stat.S_IFDIR}
+
+
+@dataclass
+class World:
+    """Where a session works."""
+
+    project: Path
+    data: Path
+    session: str = "01TEST"
+
+    def __post_init__(self) -> None:
+        self.store = ByteStore(self.data)
+        self._ids = count(1)
+        self.turns = 0
+
+    def path(self, name: str) -> Path:
+        return self.project / name
+
+    def write(self, name: str, content: str | bytes = "", mode: int = 0o644) -> Path:
+        """Write a file of the project, and its folders."""
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.chmod(mode)
+        return path
+
+    def state(self, path: Path) -> FileState:
+        """The state of a path, its bytes kept."""
+        about = path.lstat()
+        if stat.S_ISLNK(about.st_mode):
+            return FileState("link", target=os.readlink(path))
+        return FileState(
+            "file", stat.S_IMODE(about.st_mode), self.store.put(path.read_bytes(), synced=False), about.st_size
+        )
+
+    def states(self) -> dict[str, tuple[FileState, tuple[int, int, int]]]:
+        """All files and links of the project, with their stamps."""
+        found = {}
+        for name in files(tree(self.project)):
+            path = self.project / name
+            about = path.lstat()
+            if (stat.S_ISREG(about.st_mode) or stat.S_ISLNK(about.st_mode)) and ".git" not in path.parts:
+                found[name] = self.state(path), (about.st_size, about.st_mtime_ns, about.st_ino)
+        return found
+
+    def turn(self, change: Callable[[], object], *, head: tuple[str, str] | None = None) -> int:
+        """A turn that does `change`, recorded as the product records it; return its number."""
+        self.turns += 1
+        before = self.states()
+        change()
+        after = self.states()
+        absent = FileState("absent"), (0, 0, 0)
+        changes = tuple(
+            FileChange(name, before.get(name, absent)[0], after.get(name, absent)[0], after.get(name, absent)[1])
+            for name in sorted({*before, *after})
+            if before.get(name, absent)[0] != after.get(name, absent)[0]
+        )
+        self.record(changes, head=head)
+        return self.turns
+
+    def record(
+        self, changes: tuple[FileChange, ...], *, head: tuple[str, str] | None = None, root: str = "", **more: Any
+    ) -> None:
+        step = Step(
+            id=f"s{next(self._ids)}",
+            session=self.session,
+            turn=self.turns,
+            call="c1",
+            what="bash sh -c x",
+            at="2026-01-01T00:00:00Z",
+            root=root or str(self.project),
+            changes=changes,
+            head=head,
+            **more,
+        )
+        append_step(self.data, step)
+
+    def request(self, *paths: str, turn: int | None = None, dry_run: bool = False) -> UndoRequest:
+        here = str(self.project)
+        return UndoRequest(self.data, self.session, self.turns, here, here, turn, paths, dry_run)
+
+    def undo(self, *paths: str, turn: int | None = None, dry_run: bool = False) -> Any:
+        return undo_turn(self.request(*paths, turn=turn, dry_run=dry_run))
+
+    def redo(self) -> Any:
+        return redo_turn(self.request())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    project = Path(os.path.realpath(tmp_path)) / "project"
+    project.mkdir()
+    yield World(project, Path(os.path.realpath(tmp_path)) / "data")
