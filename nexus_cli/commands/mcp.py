@@ -1,0 +1,27 @@
+"""`/mcp`: the MCP servers of the session. `mcp/session_servers.py` runs them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.core.services import ServerTools
+from nexus_cli.mcp.server_tools import Catalogue
+from nexus_cli.mcp.session_servers import describe_servers, servers_report
+
+
+async def show_servers(context: CommandContext, rest: str) -> None:
+    """List MCP servers, their tools and tokens.
+
+    `nexus mcp add`, `login` and `remove` in a shell change them. A server that was added counts from the next message
+    on; the first one from the next session on.
+    """
+    folder = context.session.folder
+    catalogue = await asyncio.to_thread(Catalogue.read, folder)
+    running = context.session.state.services.made(ServerTools)
+    failed = {row["name"]: row["why"] for row in running.rows() if row["why"]} if running else {}
+    by_hash = {entry.sha256: failed[name] for name, entry in catalogue.entries.items() if name in failed}
+    context.show("mcp_servers", servers_report(catalogue, describe_servers(catalogue, by_hash)))
+
+
+COMMANDS = (Command("mcp", "nexus", show_servers),)

@@ -1,0 +1,67 @@
+"""Turn what the SDK returns into JSON for the pipe: tools, answers of calls, resources and prompts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import mcp_types as types
+
+Json = dict[str, Any]
+
+
+def tool_json(tool: types.Tool) -> Json:
+    """Return a tool with its schema as the server sent it."""
+    hints = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
+    return {
+        "name": tool.name,
+        "description": tool.description or "",
+        "parameters": tool.input_schema,
+        "hints": {name: value for name, value in hints.items() if isinstance(value, bool)},
+    }
+
+
+def call_json(result: types.CallToolResult) -> Json:
+    """Return the answer of a call; structured content alone is shown as JSON."""
+    answer = _answer(result.content)
+    if not answer["text"] and not answer["images"] and result.structured_content is not None:
+        answer["text"] = json.dumps(result.structured_content, ensure_ascii=False)
+    return {**answer, "is_error": result.is_error}
+
+
+def resource_json(result: types.ReadResourceResult) -> Json:
+    """Return the contents of a resource."""
+    return _answer(result.contents)
+
+
+def prompt_json(result: types.GetPromptResult) -> Json:
+    """Return the messages of a prompt; those of the assistant are marked."""
+    texts, images = [], []
+    for message in result.messages:
+        answer = _answer([message.content])
+        mark = "assistant: " if message.role == "assistant" else ""
+        texts.append(mark + answer["text"])
+        images += answer["images"]
+    return {"text": "\n\n".join(filter(None, texts)), "images": images}
+
+
+def _answer(blocks: Iterable[Any]) -> Json:
+    texts: list[str] = []
+    images: list[tuple[str, str]] = []
+    for block in blocks:
+        if isinstance(block, types.EmbeddedResource):
+            block = block.resource
+        if isinstance(block, types.TextContent | types.TextResourceContents):
+            texts.append(block.text)
+        elif isinstance(block, types.ImageContent):
+            images.append((block.mime_type, block.data))
+        elif isinstance(block, types.BlobResourceContents) and (block.mime_type or "").startswith("image/"):
+            images.append((block.mime_type or "", block.blob))
+        elif isinstance(block, types.BlobResourceContents):
+            texts.append(f"[{block.uri}: {block.mime_type or 'binary'}, {len(block.blob) * 3 // 4} bytes]")
+        elif isinstance(block, types.ResourceLink):
+            texts.append(f"[{block.name}: {block.uri}]")
+        elif isinstance(block, types.AudioContent):
+            texts.append(f"[{block.mime_type}, {len(block.data) * 3 // 4} bytes]")
+    return {"text": "\n".join(texts), "images": images}

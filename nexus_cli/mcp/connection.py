@@ -1,0 +1,331 @@
+"""One connection to one server through the SDK: how it begins in either era of the protocol, its calls, and its end.
+
+A server on stdin and stdout is greeted with the handshake; the new era is tried only if the server refuses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import mcp_types as types
+from mcp.client import Client
+from mcp.client.auth import OAuthFlowError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from nexus_cli import __version__
+from nexus_cli.mcp.bounded_http import bounded_transport
+from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
+from nexus_cli.mcp.server_values import Fault, ServerError
+from nexus_cli.mcp.stdio_server import MAX_MESSAGE, ServerProcess, run_server
+
+Json = dict[str, Any]
+Ask = Callable[[Json], Awaitable[Json | None]]
+
+PROGRESS_FACTOR = 30
+"""Progress extends a call to at most this many times its time limit."""
+MOST_NOTIFICATIONS = 20_000
+"""Most notifications between two calls' answers."""
+_ERROR_SHOWN = 600
+
+HANDSHAKE = "legacy"
+AUTO = "auto"
+"""Modes of the SDK: the handshake of 2024 and 2025; a question for the new era, then the handshake."""
+
+
+@dataclass(eq=False)
+class Call:
+    """A call that is in flight: its question goes to the person who waits for it."""
+
+    ask: Ask | None
+    progress: Callable[[str], None]
+    seconds: float
+    limit: asyncio.Timeout | None = None
+    begun: float = 0.0
+    may_have_arrived: bool = False
+    """The server may have seen the call that failed."""
+
+    def extend(self) -> None:
+        """Give the call its time limit anew, up to `PROGRESS_FACTOR` times."""
+        if self.limit is not None and not self.limit.expired():
+            now = asyncio.get_running_loop().time()
+            self.limit.reschedule(min(now + self.seconds, self.begun + PROGRESS_FACTOR * self.seconds))
+
+    def pause(self) -> None:
+        """Stop the clock: the call waits for a person."""
+        if self.limit is not None and not self.limit.expired():
+            self.limit.reschedule(None)
+
+
+_current: ContextVar[Call | None] = ContextVar("current_call", default=None)
+
+
+@dataclass
+class Target:
+    """What is connected to, as our side sent it."""
+
+    name: str
+    command: list[str]
+    env: dict[str, str]
+    cwd: str
+    url: str
+    headers: dict[str, str]
+    start_seconds: float
+    call_seconds: float
+    tokens: str
+    """Folder of the tokens of logins."""
+    key: str
+    """What tells one entry from another."""
+
+
+@dataclass(eq=False)
+class ServerConnection:
+    """A connection that is open, or says by `failure` why it is not."""
+
+    target: Target
+    mode: str
+    on_group: Callable[[int, bool], None]
+    show_url: Callable[[str], Awaitable[None]] | None = None
+    """Begin a login; None for calls, which only use one."""
+    client: Client = field(init=False)
+    calls: list[Call] = field(default_factory=list)
+    failure: ServerError | None = None
+    refused_handshake: bool = False
+    _notified: int = 0
+    _status: int = 0
+    """Last HTTP status."""
+    _unauthorized: bool = False
+
+    def __post_init__(self) -> None:
+        self._closing = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._server = ServerProcess(self.on_group, self._closing.set)
+        self._task: asyncio.Task[None] | None = None
+
+    # -- beginning and end ---------------------------------------------------------------------------------------------
+
+    async def open(self, seconds: float) -> None:
+        """Connect; raise `ServerError` if that takes longer than `seconds` or fails."""
+        self._task = asyncio.create_task(self._live())
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            await asyncio.wait({self._task, ready}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not self._ready.is_set():
+                if not self._task.done():
+                    words = self._server.last_words()
+                    self.failure = self.failure or self._error("silent", f"did not start within {seconds:g} s{words}")
+                await self.close()
+                raise self.failure or self._error("died", "the connection ended while it began")
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        finally:
+            ready.cancel()
+
+    @property
+    def is_open(self) -> bool:
+        """Return True if a call can be sent."""
+        ended = self._closing.is_set() or self._task is None or self._task.done()
+        return self._ready.is_set() and not ended and (self._server.open or not self.target.command)
+
+    async def close(self) -> None:
+        """End the connection and the server's process."""
+        self._closing.set()
+        if self._task is None:
+            return
+        if not self._ready.is_set():
+            self._task.cancel()
+        done, _ = await asyncio.wait({self._task}, timeout=5)
+        if not done:
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=5)
+
+    async def _live(self) -> None:
+        """Hold the connection open until it is closed: the SDK wants its beginning and its end in one task."""
+        try:
+            async with self._transport() as transport:
+                self.client = Client(
+                    transport,
+                    mode=self.mode,
+                    elicitation_callback=self._elicit,
+                    message_handler=self._count,
+                    client_info=types.Implementation(name="nexus", version=__version__),
+                    cache=None,
+                )
+                async with self.client:
+                    # Schemas of answers are not checked: a server could hold up the process by a schema alone.
+                    vars(self.client.session)["validate_tool_result"] = _accept_result
+                    self._ready.set()
+                    await self._closing.wait()
+        except asyncio.CancelledError:
+            pass  # the reason is known to whoever cancelled
+        except BaseException as error:  # whatever the SDK or the server brings harms this connection alone
+            self.failure = self.failure or self._explain(error)
+        finally:
+            self._closing.set()
+            if self._server.fault is not None:
+                self.failure = ServerError(self._server.fault[0], f"{self.target.name}: {self._server.fault[1]}")
+            elif self.failure is None or (self.failure.fault == "died" and self.target.command):
+                self.failure = self._error("died", self._ended())
+
+    def _ended(self) -> str:
+        return self._server.explain_end() if self.target.command else "the connection ended"
+
+    @contextlib.asynccontextmanager
+    async def _transport(self) -> AsyncIterator[Any]:
+        target = self.target
+        if target.command:
+            yield run_server(target.command, target.env, target.cwd, self._server)
+            return
+        tokens = TokenFile(Path(target.tokens), target.name, target.url)
+        async with contextlib.AsyncExitStack() as stack:
+            auth: httpx2.Auth | None = None
+            if self.show_url is not None:
+                tokens.forget()
+                auth = await stack.enter_async_context(browser_login(target.url, tokens, self.show_url))
+            elif tokens.has_tokens():
+                auth = stored_login(target.url, tokens)
+            client = create_mcp_http_client(headers=target.headers, auth=auth)
+            client._transport = bounded_transport(client._transport, MAX_MESSAGE, self._see_status)
+            await stack.enter_async_context(client)
+            yield streamable_http_client(target.url, http_client=client, max_sse_event_size=MAX_MESSAGE)
+
+    def _see_status(self, status: int) -> None:
+        self._status = status
+        # The SDK takes a refusal of the first question for an older server, and the handshake may be refused otherwise.
+        self._unauthorized = status == 401 or (self._unauthorized and not self._ready.is_set())
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    async def run(self, call: Call, request: Callable[[Client], Awaitable[Any]]) -> Any:
+        """Send a request and return its result; raise `ServerError`. Progress and questions extend its time."""
+        loop = asyncio.get_running_loop()
+        self.calls.append(call)
+        written = self._server.calls_written
+        token = _current.set(call)
+        try:
+            async with asyncio.timeout(call.seconds) as call.limit:
+                call.begun = loop.time()
+                result = await request(self.client)
+            self._notified = 0
+            return result
+        except TimeoutError as error:
+            said = self._server.last_words()
+            raise self._error("silent", f"did not answer within {loop.time() - call.begun:.3g} s{said}") from error
+        except Exception as error:  # whatever the SDK makes of a wrong answer
+            # The SDK also calls it a drop when one response over HTTP breaks off.
+            if _is_drop(error) and (self.target.command or str(error) == "Connection closed"):
+                self._closing.set()
+                assert self._task is not None
+                await asyncio.wait({self._task}, timeout=6)
+                if self.failure is not None:
+                    raise self.failure from error
+            raise self._explain(error) from error
+        finally:
+            call.may_have_arrived = bool(self.target.url) or self._server.calls_written > written
+            _current.reset(token)
+            self.calls.remove(call)
+
+    async def _elicit(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Put a server's question to the person of the call that it belongs to."""
+        call = _current.get() or (self.calls[-1] if self.calls else None)
+        if call is None or call.ask is None:
+            return types.ElicitResult(action="cancel")
+        is_form = isinstance(params, types.ElicitRequestFormParams)
+        schema = params.requested_schema if isinstance(params, types.ElicitRequestFormParams) else {}
+        url = params.url if isinstance(params, types.ElicitRequestURLParams) else ""
+        call.pause()
+        try:
+            content = await call.ask({"text": params.message, "parameters": schema, "url": url})
+        finally:
+            call.extend()
+        if content is None:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content=_with_defaults(schema, content) if is_form else None)
+
+    async def _count(self, message: object) -> None:
+        self._notified += 1
+        if self._notified > MOST_NOTIFICATIONS and not self._closing.is_set():
+            self.failure = self._error("protocol", f"sent more than {MOST_NOTIFICATIONS} notifications in a row")
+            self._closing.set()
+
+    # -- errors --------------------------------------------------------------------------------------------------------
+
+    def _error(self, fault: Fault, text: str) -> ServerError:
+        return ServerError(fault, f"{self.target.name}: {one_line(text)}")
+
+    def _explain(self, error: BaseException) -> ServerError:
+        """Return the error of a server for what the SDK raised."""
+        causes = list(_leaves(error))
+        one = next((cause for cause in causes if isinstance(cause, ServerError | LoginNeeded)), causes[0])
+        if isinstance(one, ServerError):
+            return one
+        if isinstance(one, LoginNeeded) or (self._unauthorized and not self.show_url):
+            return self._error("login", f"wants a login: nexus mcp login {self.target.name}")
+        if isinstance(one, OAuthFlowError):
+            return self._error("login", f"the login failed: {one}")
+        if isinstance(one, MCPError):
+            if not self._ready.is_set() and self.target.command and not _is_drop(one):
+                self.refused_handshake = True
+            if self._status >= 400 and one.code == types.INTERNAL_ERROR:
+                return self._error("refused", f"answered with HTTP status {self._status}")
+            if _is_drop(one):
+                return self._error("died", self._ended() if self.target.command else one.message)
+            return self._error("refused", one.message or f"error {one.code}")
+        if isinstance(one, FileNotFoundError) and self.target.command:
+            return self._error("start", f"there is no program {self.target.command[0]}")
+        if isinstance(one, httpx2.TransportError) and not isinstance(one, httpx2.ConnectError | httpx2.ConnectTimeout):
+            return self._error("died", f"the connection broke off ({one or type(one).__name__})")
+        if isinstance(one, OSError | httpx2.TransportError):
+            where = self.target.url or self.target.command[0]
+            return self._error("start", f"{where}: {getattr(one, 'strerror', None) or one or type(one).__name__}")
+        if not self._ready.is_set() and isinstance(one, RuntimeError) and self.target.command:
+            self.refused_handshake = True  # a version that the handshake does not know
+        if isinstance(one, ValidationError):
+            first = one.errors(include_url=False)[0]
+            place = ".".join(str(step) for step in first["loc"])
+            return self._error("protocol", f"broke the protocol: {place}: {first['msg']}")
+        return self._error("protocol", f"broke the protocol: {one or type(one).__name__}")
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for one in error.exceptions for leaf in _leaves(one)]
+    return [error]
+
+
+def _is_drop(error: BaseException) -> bool:
+    return isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
+
+
+def one_line(text: str) -> str:
+    """Return `text` as one line of printable characters, cut where it is long."""
+    plain = " ".join("".join(char if char.isprintable() else " " for char in text[: 8 * _ERROR_SHOWN]).split())
+    return plain if len(plain) <= _ERROR_SHOWN else f"{plain[:_ERROR_SHOWN]}…"
+
+
+def _with_defaults(schema: Json, content: Json) -> Json:
+    """Return the answer with the defaults of fields that it leaves out."""
+    fields = schema.get("properties")
+    named = fields.items() if isinstance(fields, dict) else ()
+    missing = {name: one["default"] for name, one in named if isinstance(one, dict) and "default" in one}
+    return {**missing, **content}
+
+
+async def _accept_result(_name: str, _result: object) -> None:
+    """Take the place of the SDK's check of structured content."""
+
+
+def silence_logs() -> None:
+    """Drop the SDK's log: what matters of it is in the errors."""
+    logging.disable(logging.CRITICAL)

@@ -1,0 +1,360 @@
+"""The process of MCP servers: one JSON object a line on stdin and stdout, all servers of one nexus behind it.
+
+Asked `{"id", "do", "target", ...}`, it answers `{"id", "result"}` or `{"id", "error"}`, before that any number of
+`progress`, `ask` and `url`. `{"cancel": id}` ends a request, `{"answer": ask, "content"}` answers a question. It ends
+its servers and itself when stdin ends. It knows nothing of sessions, permissions or settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp.client import Client
+from mcp_types import PaginatedRequestParams
+
+from nexus_cli.core.private_process import make_process_private
+from nexus_cli.mcp.answers import call_json, prompt_json, resource_json, tool_json
+from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, Target, one_line, silence_logs
+from nexus_cli.mcp.login import LOGIN_SECONDS
+from nexus_cli.mcp.server_values import ServerError
+from nexus_cli.mcp.stdio_server import end_group
+
+Json = dict[str, Any]
+
+RESTARTS = 3
+"""How often a server that failed is started again."""
+BACKOFF_SECONDS = 0.5
+"""Wait before the second attempt, doubled for each further one."""
+REST_SECONDS = 60.0
+"""After the last restart the server counts as failed for this long."""
+PROGRESS_SECONDS = 0.1
+"""Progress is passed on at most this often."""
+_MOST_PAGES = 100
+_MOST_ENTRIES = 5_000
+_LINE = 64_000_000
+_SESSION_GONE = "Session terminated"
+"""What the SDK makes of HTTP status 404 within a session: the server has not looked at the request."""
+
+
+@dataclass
+class ServerMemory:
+    """What the host remembers of a server between its connections."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    connection: ServerConnection | None = None
+    mode: str = ""
+    failures: int = 0
+    failed_at: float = 0.0
+    last: str = ""
+
+
+class ServerHost:
+    """All servers, and the requests that are in flight."""
+
+    def __init__(self, write: Callable[[Json], None]) -> None:
+        self._write = write
+        self._servers: dict[str, ServerMemory] = {}
+        self._names: dict[str, set[str]] = {}
+        self._requests: dict[int, asyncio.Task[None]] = {}
+        self._asked: dict[int, asyncio.Future[Json | None]] = {}
+        self._next_ask = 0
+        self.groups: set[int] = set()
+
+    def take(self, message: Json) -> None:
+        """Begin a request, cancel one, or hand on an answer."""
+        if "cancel" in message:
+            if task := self._requests.get(message["cancel"]):
+                task.cancel()
+        elif "answer" in message:
+            asked = self._asked.pop(message["answer"], None)
+            if asked is not None and not asked.done():
+                asked.set_result(message["content"])
+        else:
+            task = asyncio.create_task(self._answer(message))
+            self._requests[message["id"]] = task
+            task.add_done_callback(lambda _: self._requests.pop(message["id"], None))
+
+    async def close(self) -> None:
+        """End all requests, connections and servers."""
+        for task in list(self._requests.values()):
+            task.cancel()
+        open_ones = [state.connection for state in self._servers.values() if state.connection is not None]
+        await asyncio.gather(*(one.close() for one in open_ones), return_exceptions=True)
+        for group in list(self.groups):
+            end_group(group, signal.SIGKILL)
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    async def _answer(self, message: Json) -> None:
+        number: int = message["id"]
+        try:
+            result = await self._carry_out(number, message)
+            self._write({"id": number, "result": result})
+        except ServerError as error:
+            self._write({"id": number, "error": {"fault": error.fault, "text": str(error)}})
+        except asyncio.CancelledError:
+            self._write({"id": number, "error": {"fault": "silent", "text": "the call was cancelled"}})
+        except Exception as error:  # a mistake of ours: told as the error of this request, so that nobody waits
+            text = one_line(f"{type(error).__name__}: {error}")
+            self._write({"id": number, "error": {"fault": "protocol", "text": text}})
+
+    async def _carry_out(self, number: int, message: Json) -> Any:
+        do = message["do"]
+        if do == "stop":
+            return await self._stop(message["name"])
+        target = Target(**message["target"])
+        if do == "login":
+            return await self._login(number, target)
+
+        async def ask(question: Json) -> Json | None:
+            return await self._ask(number, question)
+
+        shown = 0.0
+
+        def progress(text: str) -> None:
+            nonlocal shown
+            call.extend()
+            if time.monotonic() - shown >= PROGRESS_SECONDS:
+                shown = time.monotonic()
+                self._write({"id": number, "progress": text})
+
+        call = Call(ask if message.get("asks") else None, progress, target.call_seconds)
+        request = _REQUESTS[do]
+        for attempt in (1, 2):
+            connection = await self._connect(target)
+            try:
+                result = await connection.run(call, lambda client: request(client, message, call))
+            except ServerError as error:
+                await self._settle(target, connection, error)
+                if attempt == 2 or not _may_repeat(do, call, error):
+                    unsure = do == "call" and error.fault == "died" and call.may_have_arrived
+                    raise _unsure(error) if unsure else error from None
+            else:
+                self._state(target).failures = 0
+                return result
+        raise AssertionError("the second attempt returns or raises")
+
+    async def _settle(self, target: Target, connection: ServerConnection, error: ServerError) -> None:
+        """Close a connection that is of no use any more, and count its failure."""
+        # One that is silent is given up, unless others wait for it.
+        given_up = error.fault == "silent" and not connection.calls and bool(target.command)
+        if connection.is_open and not given_up and not _is_session_gone(error):
+            return
+        await connection.close()
+        if connection is self._state(target).connection:
+            self._state(target).connection = None
+            if error.fault not in ("login", "refused"):
+                self._fail(target, error)
+
+    async def _ask(self, number: int, question: Json) -> Json | None:
+        self._next_ask = ask = self._next_ask + 1
+        asked: asyncio.Future[Json | None] = asyncio.get_running_loop().create_future()
+        self._asked[ask] = asked
+        self._write({"id": number, "ask": ask, "question": question})
+        try:
+            return await asked
+        finally:
+            self._asked.pop(ask, None)
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _state(self, target: Target) -> ServerMemory:
+        self._names.setdefault(target.name, set()).add(target.key)
+        return self._servers.setdefault(target.key, ServerMemory())
+
+    async def _connect(self, target: Target) -> ServerConnection:
+        """Return the open connection, or begin one; raise `ServerError`."""
+        state = self._state(target)
+        async with state.lock:
+            if state.connection is not None and state.connection.is_open:
+                return state.connection
+            if state.connection is not None:
+                ended, state.connection = state.connection, None
+                await ended.close()
+            await self._wait_for_restart(target, state)
+            try:
+                state.connection = await self._open(target, state)
+            except ServerError as error:
+                if error.fault not in ("login", "refused"):
+                    self._fail(target, error)
+                raise
+            return state.connection
+
+    async def _open(self, target: Target, state: ServerMemory) -> ServerConnection:
+        mode = state.mode or (HANDSHAKE if target.command else AUTO)
+        connection = ServerConnection(target, mode, self._see_group)
+        try:
+            await connection.open(target.start_seconds)
+        except ServerError as error:
+            if connection.refused_handshake and mode == HANDSHAKE:
+                connection = ServerConnection(target, AUTO, self._see_group)
+                await connection.open(target.start_seconds)
+                mode = AUTO
+            else:
+                # An older server may be silent when it is asked for the new era.
+                if target.url and error.fault == "silent":
+                    state.mode = HANDSHAKE if mode == AUTO else AUTO
+                raise
+        state.mode = mode
+        return connection
+
+    def _fail(self, target: Target, error: ServerError) -> None:
+        state = self._state(target)
+        state.failures += 1
+        state.failed_at = asyncio.get_running_loop().time()
+        state.last = str(error)
+
+    async def _wait_for_restart(self, target: Target, state: ServerMemory) -> None:
+        since = asyncio.get_running_loop().time() - state.failed_at
+        if state.failures > RESTARTS:
+            if since < REST_SECONDS:
+                raise ServerError(
+                    "died", f"{state.last}; it failed {state.failures} times and is left alone for a minute"
+                )
+            state.failures = 0
+        elif state.failures > 1:
+            await asyncio.sleep(BACKOFF_SECONDS * 2 ** (state.failures - 2) - since)
+
+    def _see_group(self, group: int, begun: bool) -> None:
+        (self.groups.add if begun else self.groups.discard)(group)
+        self._write({"group": group, "begun": begun})
+
+    async def _login(self, number: int, target: Target) -> None:
+        async def show(url: str) -> None:
+            self._write({"id": number, "url": url})
+
+        if not target.url:
+            raise ServerError("login", f"{target.name}: a server on stdin and stdout has no login")
+        connection = ServerConnection(target, AUTO, self._see_group, show)
+        try:
+            await connection.open(LOGIN_SECONDS)
+            # Some servers want a login only for what they offer.
+            call = Call(None, lambda _: None, LOGIN_SECONDS)
+            await connection.run(call, lambda client: _list_tools(client, {}, call))
+        finally:
+            await connection.close()
+        await self._stop(target.name)
+
+    async def _stop(self, name: str) -> None:
+        for key in self._names.pop(name, set()):
+            state = self._servers.pop(key, None)
+            if state is not None and state.connection is not None:
+                await state.connection.close()
+
+
+def _may_repeat(do: str, call: Call, error: ServerError) -> bool:
+    """Return True if a request that failed may be sent again: it only reads, or the server has not seen it."""
+    if _is_session_gone(error) or error.fault == "start":  # `start`: it could not be reached
+        return True
+    return error.fault == "died" and (do != "call" or not call.may_have_arrived)
+
+
+def _is_session_gone(error: ServerError) -> bool:
+    return error.fault == "refused" and str(error).endswith(_SESSION_GONE)
+
+
+def _unsure(error: ServerError) -> ServerError:
+    return ServerError("died", f"{error}; whether the call took effect is not known")
+
+
+# -- what is asked of a server -----------------------------------------------------------------------------------------
+
+
+async def _list_tools(client: Client, _message: Json, _call: Call) -> list[Json]:
+    return await _pages(client.session.list_tools, "tools", tool_json)
+
+
+async def _call_tool(client: Client, message: Json, call: Call) -> Json:
+    async def show(progress: float, total: float | None, message: str | None) -> None:
+        share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+        call.progress(one_line(message) if message else share)
+
+    return call_json(await client.call_tool(message["tool"], message["arguments"], progress_callback=show))
+
+
+async def _list_resources(client: Client, _message: Json, _call: Call) -> list[Any]:
+    return await _pages(client.session.list_resources, "resources", lambda one: [one.uri, one.name])
+
+
+async def _read_resource(client: Client, message: Json, _call: Call) -> Json:
+    return resource_json(await client.read_resource(message["uri"]))
+
+
+async def _list_prompts(client: Client, _message: Json, _call: Call) -> list[Any]:
+    def entry(one: Any) -> Any:
+        return [one.name, one.description or "", [argument.name for argument in one.arguments or ()]]
+
+    return await _pages(client.session.list_prompts, "prompts", entry)
+
+
+async def _get_prompt(client: Client, message: Json, _call: Call) -> Json:
+    return prompt_json(await client.get_prompt(message["name"], message["arguments"]))
+
+
+_REQUESTS: dict[str, Callable[[Client, Json, Call], Awaitable[Any]]] = {
+    "tools": _list_tools,
+    "call": _call_tool,
+    "resources": _list_resources,
+    "read": _read_resource,
+    "prompts": _list_prompts,
+    "prompt": _get_prompt,
+}
+
+
+async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, entry: Callable[[Any], Any]) -> list[Any]:
+    """Return all pages of a list; a list without an end is cut."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await listing(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
+        found += [entry(one) for one in getattr(page, kind)]
+        cursor = page.next_cursor
+        if not cursor or len(found) >= _MOST_ENTRIES:
+            break
+    return found[:_MOST_ENTRIES]
+
+
+# -- the program -------------------------------------------------------------------------------------------------------
+
+
+async def serve(source: int, sink: int) -> None:
+    """Answer what comes on the file descriptor `source` until it ends."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", 0))
+    transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(sink, "wb", 0))
+
+    def write(message: Json) -> None:
+        if not transport.is_closing():
+            transport.write(json.dumps(message).encode() + b"\n")
+
+    host = ServerHost(write)
+    try:
+        while line := await reader.readline():
+            host.take(json.loads(line))
+    finally:
+        await host.close()
+
+
+def main() -> None:
+    """Serve stdin and stdout; whatever else writes to stdout writes to stderr."""
+    make_process_private()
+    silence_logs()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    source, sink = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    asyncio.run(serve(source, sink))
+
+
+if __name__ == "__main__":
+    main()

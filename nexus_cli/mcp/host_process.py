@@ -1,0 +1,327 @@
+"""Our side of the process of MCP servers: starts it at the first use, asks it, and ends it. Imports nothing of the SDK.
+
+The environment of a server and the keys in headers are made here; the process itself has none of the person's keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import inspect
+import itertools
+import json
+import os
+import re
+import signal
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.host_environment import host_environment
+from nexus_cli.config.paths import places
+from nexus_cli.config.programs import start_program_async
+from nexus_cli.config.stored_keys import read_secret
+from nexus_cli.mcp.server_values import AskPerson, ServerAnswer, ServerEntry, ServerError, ServerQuestion, ServerTool
+
+Json = dict[str, Any]
+ShowUrl = Callable[[str], Awaitable[None] | None]
+
+HARMLESS = (
+    "PATH HOME USER LOGNAME SHELL TERM TZ TMPDIR LANG LANGUAGE SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE "
+    "NODE_EXTRA_CA_CERTS CURL_CA_BUNDLE NO_PROXY no_proxy HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY "
+    "all_proxy XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR"
+).split()
+"""Variables of our environment that every server gets, and those that begin with LC_."""
+SLACK_SECONDS = 20.0
+"""How much longer than its limits a request may take until the process itself counts as hung."""
+_LOGIN_SECONDS = 330.0
+_LINE = 64_000_000
+_END_SECONDS = 8.0
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_MISSING = "MCP servers need the extra `mcp`: pip install 'nexus-cli[mcp]'"
+
+
+class McpHost:
+    """The servers of one event loop. Everything raises `ServerError`, and starts the process where there is none.
+
+    `folder` is the project: the folder of servers that name none (default: the working folder).
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or Path.cwd()
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._waiting: dict[int, asyncio.Queue[Json]] = {}
+        self._numbers = itertools.count(1)
+        self._groups: set[int] = set()
+        self._errors: deque[str] = deque(maxlen=5)
+        self._starting = asyncio.Lock()
+
+    async def list_tools(self, server: ServerEntry) -> list[ServerTool]:
+        """Return the tools of a server, in its order."""
+        found = await self._ask("tools", server)
+        return [ServerTool(one["name"], one["description"], one["parameters"], one["hints"]) for one in found]
+
+    async def call(
+        self,
+        server: ServerEntry,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        ask: AskPerson | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> ServerAnswer:
+        """Call a tool. Cancelling this cancels the call at the server."""
+        sent = {"tool": tool, "arguments": dict(arguments)}
+        return _answer(await self._ask("call", server, sent, ask=ask, progress=progress))
+
+    async def list_resources(self, server: ServerEntry) -> list[tuple[str, str]]:
+        """Return URI and name of each resource."""
+        return [(uri, name) for uri, name in await self._ask("resources", server)]
+
+    async def read_resource(self, server: ServerEntry, uri: str) -> ServerAnswer:
+        """Read a resource."""
+        return _answer(await self._ask("read", server, {"uri": uri}))
+
+    async def list_prompts(self, server: ServerEntry) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Return name, description and the names of the arguments of each prompt."""
+        return [(name, text, tuple(names)) for name, text, names in await self._ask("prompts", server)]
+
+    async def get_prompt(self, server: ServerEntry, name: str, arguments: Mapping[str, str]) -> ServerAnswer:
+        """Return the text of a prompt."""
+        return _answer(await self._ask("prompt", server, {"name": name, "arguments": dict(arguments)}))
+
+    async def login(self, server: ServerEntry, show_url: ShowUrl) -> None:
+        """Log in with a browser: `show_url` is called with the address that the person opens."""
+        await self._ask("login", server, show_url=show_url)
+
+    async def stop_server(self, name: str) -> None:
+        """End the connection and the process of a server, and forget that it failed."""
+        if self._process is not None and self._process.returncode is None:
+            await self._request({"do": "stop", "name": name}, SLACK_SECONDS)
+
+    async def aclose(self) -> None:
+        """End the process and all servers. Never raises."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _END_SECONDS)
+        await self._end(process)
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    async def _ask(
+        self,
+        do: str,
+        server: ServerEntry,
+        sent: Json | None = None,
+        *,
+        ask: AskPerson | None = None,
+        progress: Callable[[str], None] | None = None,
+        show_url: ShowUrl | None = None,
+    ) -> Any:
+        message = {"do": do, "target": self._target(server), "asks": ask is not None, **(sent or {})}
+        limit = _LOGIN_SECONDS if do == "login" else 0
+        # Both eras, then once more on a fresh connection.
+        seconds = 4 * server.start_seconds + 2 * server.call_seconds + limit + SLACK_SECONDS
+        return await self._request(message, seconds, ask, progress, show_url)
+
+    async def _request(
+        self,
+        message: Json,
+        seconds: float,
+        ask: AskPerson | None = None,
+        progress: Callable[[str], None] | None = None,
+        show_url: ShowUrl | None = None,
+    ) -> Any:
+        await self._start()
+        process = self._process
+        number = next(self._numbers)
+        queue = self._waiting[number] = asyncio.Queue()
+        try:
+            self._send({"id": number, **message})
+            async with asyncio.timeout(seconds) as limit:
+                while True:
+                    answer = await queue.get()
+                    limit.reschedule(asyncio.get_running_loop().time() + seconds)
+                    if "ask" in answer:
+                        limit.reschedule(None)
+                        content = await _ask_person(ask, answer["question"])
+                        self._send({"answer": answer["ask"], "content": content})
+                        limit.reschedule(asyncio.get_running_loop().time() + seconds)
+                    elif "progress" in answer:
+                        if progress is not None:
+                            progress(answer["progress"])
+                    elif "url" in answer:
+                        shown = show_url(answer["url"]) if show_url is not None else None
+                        if inspect.isawaitable(shown):
+                            await shown
+                    elif "error" in answer:
+                        raise ServerError(answer["error"]["fault"], answer["error"]["text"])
+                    else:
+                        return answer["result"]
+        except TimeoutError as error:
+            if process is not None:
+                await self._end(process)
+            raise ServerError("silent", "the process of MCP servers did not answer and was ended") from error
+        except ServerError:
+            raise
+        except BaseException:  # cancelled, or a callback failed
+            self._send({"cancel": number})
+            raise
+        finally:
+            del self._waiting[number]
+
+    def _target(self, server: ServerEntry) -> Json:
+        env = _server_environment(server, Path(server.cwd) if server.cwd else self._folder) if server.command else {}
+        return {
+            "name": server.name,
+            "command": list(server.command),
+            "env": env,
+            "cwd": str(self._folder / server.cwd),
+            "url": server.url,
+            "headers": {name: _fill_in(server, name, value) for name, value in server.headers.items()},
+            "start_seconds": server.start_seconds,
+            "call_seconds": server.call_seconds,
+            "tokens": str(places().data / "mcp"),
+            "key": server.sha256,
+        }
+
+    def _send(self, message: Json) -> None:
+        stdin = self._process.stdin if self._process is not None else None
+        if stdin is not None and not stdin.is_closing():
+            stdin.write(json.dumps(message).encode() + b"\n")
+
+    # -- the process ---------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        async with self._starting:
+            if self._process is not None:
+                return
+            if find_spec("mcp") is None:
+                raise ServerError("start", _MISSING)
+            own = ("PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "LD_LIBRARY_PATH")
+            env = _harmless(os.environ) | {name: os.environ[name] for name in own if name in os.environ}
+            try:
+                process = await start_program_async(
+                    # Without the working folder on its path: a project may have a module of the same name.
+                    [sys.executable, "-P", "-m", "nexus_cli.mcp.host"],
+                    env=env,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                    limit=_LINE,
+                )
+            except OSError as error:
+                raise ServerError("start", f"the process of MCP servers: {error.strerror}") from error
+            self._process = process
+            self._errors.clear()
+            self._tasks = [asyncio.create_task(self._read(process)), asyncio.create_task(self._keep_errors(process))]
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Hand on what the process says; when it ends, tell all who wait, and end its servers."""
+        assert process.stdout is not None
+        try:
+            async for line in _lines(process.stdout):
+                message = json.loads(line)
+                if "group" in message:
+                    (self._groups.add if message["begun"] else self._groups.discard)(message["group"])
+                elif queue := self._waiting.get(message["id"]):
+                    queue.put_nowait(message)
+        finally:
+            if self._process is process:
+                self._process = None
+            await asyncio.sleep(0.05)  # for what it said last
+            said = f": {self._errors[-1]}" if self._errors else ""
+            lost = {"fault": "died", "text": f"the process of MCP servers ended{said}"}
+            for queue in self._waiting.values():
+                queue.put_nowait({"error": lost})
+            self._kill(process)
+
+    async def _keep_errors(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        async for line in _lines(process.stderr):
+            if text := line.decode("utf-8", "replace").strip():
+                self._errors.append(text[:300])
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        self._kill(process)
+        if self._process is process:
+            self._process = None
+        tasks = self._tasks
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _END_SECONDS)
+        await asyncio.wait(tasks, timeout=1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _kill(self, process: asyncio.subprocess.Process) -> None:
+        """End the process and what it could not end itself."""
+        groups, self._groups = [*self._groups, *([process.pid] if process.returncode is None else [])], set()
+        for group in groups:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Yield lines until the end; a line beyond the limit ends them too."""
+    with contextlib.suppress(ValueError, OSError):
+        while line := await stream.readline():
+            yield line
+
+
+async def _ask_person(ask: AskPerson | None, question: Json) -> Json | None:
+    if ask is None:
+        return None
+    answer = await ask(ServerQuestion(question["text"], question["parameters"], question["url"]))
+    return None if answer is None else dict(answer)
+
+
+def _answer(result: Json) -> ServerAnswer:
+    images = []
+    for kind, data in result["images"]:
+        with contextlib.suppress(binascii.Error, ValueError):
+            images.append((kind, base64.b64decode(data)))
+    return ServerAnswer(result["text"], result.get("is_error", False), tuple(images))
+
+
+def _harmless(environ: Mapping[str, str]) -> dict[str, str]:
+    # A proxy with a password in its address is left out.
+    return {
+        name: value
+        for name, value in environ.items()
+        if (name in HARMLESS or name.startswith("LC_")) and not (name.lower().endswith("_proxy") and "@" in value)
+    }
+
+
+def _server_environment(server: ServerEntry, folder: Path) -> dict[str, str]:
+    """Return the harmless variables, those that the entry names (also keys stored by `nexus login`), and its values."""
+    env = _harmless(host_environment(os.environ, folder))
+    named = {name: value for name in server.env if (value := _read_variable(server, name))}
+    return {**env, **named, **server.values}
+
+
+def _read_variable(server: ServerEntry, name: str) -> str:
+    """Return a variable of our environment; for a person's own server also a key that `nexus login` stored."""
+    return os.environ.get(name, "") or (read_secret(name) if server.source == "personal" else "")
+
+
+def _fill_in(server: ServerEntry, header: str, text: str) -> str:
+    """Replace `${NAME}` by the variable; raise `ServerError` if it is not set."""
+
+    def value(match: re.Match[str]) -> str:
+        if found := _read_variable(server, match[1]):
+            return found
+        raise ServerError("start", f"{server.name}: the header {header} needs {match[1]}, which is not set")
+
+    return _VARIABLE.sub(value, text)

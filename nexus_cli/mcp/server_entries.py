@@ -1,0 +1,279 @@
+"""Read the MCP servers of a person and of a trusted project from their files. Starts nothing.
+
+Personal: the tables `[mcp.NAME]` of config.toml, and `mcp.json` beside it. Of a project, once each is trusted: the same
+two in `.nexus`, `.mcp.json`, and `.vscode/mcp.json`. A project's server never takes the name of a personal one, and
+gets no key of a provider.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from nexus_cli.config.foreign_items import ABOVE, SERVERS
+from nexus_cli.config.paths import places, project_root, with_tilde
+from nexus_cli.config.project_items import trusted_folders
+from nexus_cli.config.trust_files import FOLDER
+from nexus_cli.core.elide import one_line
+from nexus_cli.mcp.server_values import ServerEntry
+from nexus_cli.provider.endpoint import is_provider_key
+
+SETTINGS, FILE = "config.toml", "mcp.json"
+MOST_SERVERS = 200
+"""Most servers of one file."""
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
+_ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
+"""What no name of a tool may have."""
+_HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFiles:
+    """The servers that are in effect in a folder."""
+
+    entries: Mapping[str, ServerEntry] = field(default_factory=dict)
+    """By name, sorted."""
+    problems: tuple[str, ...] = ()
+    """One line for each entry that is left out, and each file that cannot be read."""
+
+
+def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ) -> ServerFiles:
+    """Return the servers for work in `cwd`. Never raises."""
+    entries: dict[str, ServerEntry] = {}
+    problems: list[str] = []
+    taken: dict[str, str] = {}
+    """Source of each name as rules have it; one that is switched off or invalid is taken too."""
+    for file, table, folder in _find_tables(cwd, problems):
+        source: Literal["personal", "project"] = "project" if folder else "personal"
+        if table is None:
+            if source == "personal":  # it may name any of a project's
+                break
+            continue
+        for name, value in list(table.items())[:MOST_SERVERS]:
+            where = f"MCP server {one_line(str(name))[:64]} ({file})"
+            if (known := taken.setdefault(name_server(str(name)), source)) != source or str(name) in entries:
+                if known != source:
+                    problems.append(f"{where} is left out: you have a server of this name")
+                continue
+            try:
+                entry = parse_entry(str(name), value, environ, source, file, folder)
+            except ValueError as error:
+                problems.append(f"{where} is left out: {one_line(str(error))}")
+                continue
+            if entry is not None:
+                entries[entry.name] = entry
+    return ServerFiles(dict(sorted(entries.items())), tuple(problems))
+
+
+def name_server(name: str) -> str:
+    """Return the name of a server as tools and rules have it."""
+    return _UNSENDABLE.sub("_", name)
+
+
+def parse_entry(
+    name: str,
+    value: Any,
+    environ: Mapping[str, str],
+    source: Literal["personal", "project"] = "personal",
+    file: str = "",
+    folder: Path | None = None,
+) -> ServerEntry | None:
+    """Return the server that an entry describes, None if it is switched off; raise `ValueError` with the reason if it
+    is invalid. `folder` is the one of a project's file."""
+    if not isinstance(value, Mapping):
+        raise ValueError("it is no table")
+    if value.get("disabled") is True or value.get("enabled") is False:
+        return None
+    if not _NAME.fullmatch(name):
+        raise ValueError("a name has letters, digits, `-`, `_` and `.` only, at most 64")
+    if "__" in name_server(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
+        raise ValueError("a name has no two of `_` and `.` side by side, and none at its end")
+
+    def expand(text: object, what: str) -> str:
+        if not isinstance(text, str):
+            raise ValueError(f"{what} has to be a text")
+        if source == "project":
+            _refuse_keys(_VARIABLE.findall(text), what)
+        if _HIDDEN.search(expanded := _VARIABLE.sub(lambda found: _find_value(found[1], environ, folder), text)):
+            raise ValueError(f"{what} has control characters")
+        return expanded
+
+    command, url = _read_command(value, expand), value.get("url", value.get("serverUrl", ""))
+    if bool(command) == bool(url):
+        raise ValueError("it needs either `command` or `url`")
+    url = expand(url, "url") if url else ""
+    if url and not url.startswith(("https://", "http://")):
+        raise ValueError("url has to begin with https:// or http://")
+    if value.get("type") == "sse":
+        raise ValueError("the transport sse is out of use: take the server's HTTP address, with type http")
+    names, values = _read_environment(value.get("env"), expand)
+    headers = _read_headers(value.get("headers"), environ)
+    if source == "project":
+        _refuse_keys(names, "env")
+        _refuse_keys([name for text in headers.values() for name in _VARIABLE.findall(text)], "headers")
+    words = [*_listed(value.get("command")), *_listed(value.get("args"))]
+    shown = value.get("url") or value.get("serverUrl") or " ".join(map(str, words))
+    cwd = expand(value["cwd"], "cwd") if value.get("cwd") else str(folder or "")
+    return ServerEntry(
+        name,
+        command,
+        url,
+        names,
+        values,
+        headers,
+        os.path.join(folder or "", os.path.expanduser(cwd)),
+        _read_seconds(value, "start_seconds", 10.0),
+        _read_seconds(value, "call_seconds", 60.0),
+        source,
+        file,
+        one_line(str(shown)),
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value] if value else []
+
+
+def _refuse_keys(names: Iterable[str], what: str) -> None:
+    """Raise `ValueError` if one of the names, with or without a default, is the variable of a provider's key."""
+    for name in names:
+        plain = name.partition(":-")[0].removeprefix("env:")
+        if is_provider_key(plain.upper()):
+            raise ValueError(f"{what} names {plain}: a project's server gets no key of a provider")
+
+
+def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> str:
+    """Return the value of `NAME` or `NAME:-DEFAULT`."""
+    name, has_default, default = name.partition(":-")
+    if name == "workspaceFolder":
+        return str(folder or ".")
+    name = name.removeprefix("env:")
+    if not _ENV_NAME.fullmatch(name):
+        raise ValueError(f"`${{{one_line(name)[:40]}}}` names no variable of the environment")
+    if environ.get(name):
+        return environ[name]
+    if not has_default:
+        raise ValueError(f"the variable {name} is not set")
+    return default
+
+
+def _read_command(value: Mapping[str, Any], expand: Callable[[object, str], str]) -> tuple[str, ...]:
+    command, arguments = value.get("command", ()), value.get("args", ())
+    if isinstance(command, str):
+        words: list[Any] = [command] if "args" in value or os.path.exists(command) else shlex.split(command)
+    else:
+        words = list(command) if isinstance(command, list | tuple) else [None]
+    if not isinstance(arguments, list | tuple):
+        raise ValueError("args has to be a list of texts")
+    found = tuple(expand(word, "command") for word in (*words, *arguments))
+    if found and not found[0].strip():
+        raise ValueError("command is empty")
+    return (os.path.expanduser(found[0]), *found[1:]) if found else ()
+
+
+def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the names of variables that a server gets from our environment, and those with values of their own.
+
+    `value` is a list of `NAME` or `NAME=VALUE`, or an object.
+    """
+    names: set[str] = set()
+    values: dict[str, str] = {}
+    if isinstance(value, list | tuple):
+        pairs: list[tuple[str, Any]] = [
+            (name, text if has_value else f"${{{name}}}")
+            for one in value
+            for name, has_value, text in [expand(one, "env").partition("=")]
+        ]
+    elif isinstance(value, Mapping):
+        pairs = list(value.items())
+    elif value is None:
+        pairs = []
+    else:
+        raise ValueError("env has to be a list of names of variables")
+    for name, text in pairs:
+        if not _ENV_NAME.fullmatch(name):
+            raise ValueError(f"env: {one_line(str(name))[:40]!r} is no name of a variable")
+        if text == f"${{{name}}}":
+            names.add(name)
+        else:
+            values[name] = expand(str(text) if isinstance(text, int | float) else text, f"env.{name}")
+    return tuple(sorted(names)), values
+
+
+def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return headers; `${NAME}` stays in their values, because a value with a key is read only when it is sent."""
+    if isinstance(value, list | tuple) and all(isinstance(one, str) and ":" in one for one in value):
+        value = {name.strip(): text.strip() for one in value for name, _, text in [one.partition(":")]}
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
+        raise ValueError('headers has to be a table, or a list such as ["Authorization: Bearer ${TOKEN}"]')
+
+    def keep(found: re.Match[str]) -> str:
+        name, has_default, default = found[1].removeprefix("env:").partition(":-")
+        return default if has_default and not environ.get(name) else f"${{{name}}}"
+
+    return {str(name): _VARIABLE.sub(keep, text) for name, text in value.items()}
+
+
+def _read_seconds(value: Mapping[str, Any], key: str, default: float) -> float:
+    seconds = value.get(key, default)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86400:
+        raise ValueError(f"{key} has to be a number of seconds above 0")
+    return float(seconds)
+
+
+def _find_tables(cwd: Path, problems: list[str]) -> Iterator[tuple[str, Mapping[str, Any] | None, Path | None]]:
+    """Yield each file with servers, as it is shown, its servers (None if it cannot be read), and the folder if it is a
+    project's."""
+    own = places().config
+    for name in (SETTINGS, FILE):
+        try:
+            data = (own / name).read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            problems.append(f"{with_tilde(str(own / name))} cannot be read: {error.strerror}")
+            yield name, None, None
+            continue
+        shown = with_tilde(str(own / name))
+        yield shown, _parse_table(name, data, shown, problems), None
+    root = project_root(cwd)
+    for folder, trusted in trusted_folders(cwd):
+        for name in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):
+            if (theirs := trusted.files.get(name)) is not None:
+                path = folder / name.removeprefix(ABOVE) if name.startswith(ABOVE) else folder / FOLDER / name
+                shown = os.path.relpath(path, root)
+                yield shown, _parse_table(name, theirs, shown, problems), folder
+
+
+def _parse_table(name: str, data: bytes, shown: str, problems: list[str]) -> Mapping[str, Any] | None:
+    """Return the servers of a file; None if it is invalid. The settings report an invalid config.toml."""
+    if name == SETTINGS and b"mcp" not in data:
+        return {}
+    try:
+        text = data.decode("utf-8-sig")
+        if name == SETTINGS:
+            import tomllib  # noqa: PLC0415  (where the settings name servers)
+
+            found = tomllib.loads(text).get("mcp", {})
+        else:
+            value = json.loads(text) if text.strip() else {}
+            key = SERVERS.get(name.removeprefix(ABOVE), "mcpServers")
+            found = value.get(key, {}) if isinstance(value, dict) else None
+        if isinstance(found, dict):
+            return found
+        problems.append(f"{shown}: the servers have to be an object")
+    except (ValueError, RecursionError) as error:
+        if name != SETTINGS:
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))
+            problems.append(f"{shown} is not read: {why}")
+    return None

@@ -1,0 +1,90 @@
+"""The values that the host process of MCP servers and the rest of nexus exchange. Imports nothing of the SDK."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Fault = Literal["start", "silent", "died", "protocol", "refused", "login", "too_large"]
+"""Why a server did not answer: it could not be started or reached; said nothing in time; ended; broke the protocol;
+answered with an error of the protocol; wants a login; answered with more than is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEntry:
+    """A server as its settings describe it."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    """Program and arguments of a server on stdin and stdout; () for one with a URL."""
+    url: str = ""
+    env: tuple[str, ...] = ()
+    """Names of variables of our environment that the server gets besides the harmless ones."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Variables with values that the file itself has."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers of each request; `${NAME}` in a value is a variable of our environment."""
+    cwd: str = ""
+    """Folder of the process; "" for the project."""
+    start_seconds: float = 10.0
+    call_seconds: float = 60.0
+    """Time limit of a call; progress extends it."""
+    source: Literal["personal", "project"] = "personal"
+    file: str = ""
+    """The file that names it, in a form that can be shown."""
+    shown: str = ""
+    """Its command or URL as the file has it, with the names of variables and not their values."""
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of what is started or reached: the key of its cached tools."""
+        what = {key: value for key, value in asdict(self).items() if key not in ("source", "file", "shown")}
+        return hashlib.sha256(json.dumps(what, sort_keys=True, default=dict).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTool:
+    """A tool as its server describes it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON Schema of the arguments, as the server sent it."""
+    hints: Mapping[str, bool] = field(default_factory=dict)
+    """Annotations such as `readOnlyHint`: shown, never trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswer:
+    """The result of a call, of a resource that was read, or of a prompt."""
+
+    text: str
+    is_error: bool = False
+    """The tool itself reports a failure."""
+    images: tuple[tuple[str, bytes], ...] = ()
+    """Media type and content."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerQuestion:
+    """What a server asks the person in the middle of a call (elicitation)."""
+
+    text: str
+    parameters: Mapping[str, Any]
+    """JSON Schema of the answer, a flat object; {} for a question with a URL."""
+    url: str = ""
+
+
+class ServerError(Exception):
+    """A server harmed one call. The message is one line for the model and the person."""
+
+    def __init__(self, fault: Fault, text: str) -> None:
+        super().__init__(text)
+        self.fault = fault
+
+
+AskPerson = Callable[[ServerQuestion], Awaitable[Mapping[str, Any] | None]]
+"""Returns the answer, None if the person declines or nobody is there."""

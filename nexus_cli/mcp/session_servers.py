@@ -1,0 +1,282 @@
+"""The MCP servers of one session: ask for their tools, call them, put their questions to the person.
+
+All sessions of a process share one host process, which starts a server at its first use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.core.approval import PersonQuestion
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.event import Notice
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import PersonQuestions, ServerTools
+from nexus_cli.core.tool import ToolContext
+from nexus_cli.lane.prompt_assembly import PromptAssembly
+from nexus_cli.lane.tool_selection import select_tools
+from nexus_cli.mcp.server_entries import ServerFiles
+from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue, is_server_tool
+from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion
+from nexus_cli.mcp.tool_cache import ToolList, make_list, store_list
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import ServerRow, ServersReport
+    from nexus_cli.session.session import Session
+
+PATIENCE = 1.0
+"""Most seconds that the first request waits for tools that are not known yet."""
+SEARCH_PATIENCE = 30.0
+"""Most seconds that a search waits for them."""
+MOST_NAMED = 12
+"""Most tools that a notice names."""
+
+
+_hosts: dict[int, tuple[asyncio.AbstractEventLoop, Any, weakref.WeakSet[Any]]] = {}
+"""By id of the loop: the host of its sessions, and its users."""
+
+
+def open_host(user: object) -> Any:
+    """Return the host of the running loop's sessions."""
+    loop = asyncio.get_running_loop()
+    known = _hosts.get(id(loop))
+    if known is None or known[0] is not loop:
+        host = import_module("nexus_cli.mcp.host_process").McpHost()  # the first use of a server
+        known = _hosts[id(loop)] = (loop, host, weakref.WeakSet())
+    known[2].add(user)
+    return known[1]
+
+
+async def close_host(user: object) -> None:
+    """End the host if nobody else in this loop uses it."""
+    loop = asyncio.get_running_loop()
+    known = _hosts.get(id(loop))
+    if known is None or known[0] is not loop:
+        return
+    known[2].discard(user)
+    if not known[2]:
+        del _hosts[id(loop)]
+        await known[1].aclose()
+
+
+class SessionServers(ServerTools):
+    """Implements `ServerTools` for a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._catalogue = Catalogue(ServerFiles())
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """The requests for tools, by hash of the entry."""
+        self._failed: dict[str, str] = {}
+        """Why a server did not list its tools, by hash of the entry."""
+        self._asked: set[str] = set()
+        """Hashes of the entries whose tools were asked for in this process."""
+        self._told: set[str] = set()
+        self._has_waited = False
+        self._project = str(project_root(session.folder))
+
+    async def prepare(self) -> None:
+        """See `ServerTools`. Also takes over what has changed in the files since the last turn."""
+        self._catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder)
+        for line in self._catalogue.files.problems:
+            self._tell(line)
+        for entry in self._catalogue.unlisted:
+            if entry.sha256 not in self._tasks:
+                self._tasks[entry.sha256] = asyncio.create_task(self._list(entry))
+        waiting = [task for task in self._tasks.values() if not task.done()]
+        if waiting and not self._has_waited:
+            await asyncio.wait(waiting, timeout=PATIENCE)
+        self._has_waited = True
+        self._offer()
+
+    async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """See `ServerTools`."""
+        entry = self._catalogue.entries.get(server)
+        if entry is None:
+            return ToolResult(error=f"there is no MCP server {server} any more", ran=False)
+        questions: PersonQuestions | None = context.services.get(PersonQuestions)
+        can_ask = questions is not None and questions.can_ask
+        ask = AskForServer(server, questions) if questions is not None and can_ask else None
+        try:
+            host = open_host(self)
+            answer: ServerAnswer = await host.call(
+                self._placed(entry), tool, dict(arguments), ask=ask, progress=lambda text: context.emit(f"{text}\n")
+            )
+        except ServerError as error:
+            return ToolResult(error=describe_error(server, error))
+        if entry.sha256 not in self._asked and entry.sha256 not in self._tasks:
+            self._tasks[entry.sha256] = asyncio.create_task(self._list(entry))
+        text = "\n".join([answer.text, *(f"[{kind}, {len(data):,} bytes: not shown]" for kind, data in answer.images)])
+        text = text.strip("\n")
+        return ToolResult(error=text or "the tool failed and did not say why") if answer.is_error else ToolResult(text)
+
+    async def look_up(self, action: str, query: str, tool: str) -> ToolResult:
+        """See `ServerTools`."""
+        if waiting := [task for task in self._tasks.values() if not task.done()]:
+            await asyncio.wait(waiting, timeout=SEARCH_PATIENCE)
+        found, failed = "", [f"[{row['why']}]" for row in self.rows() if row["why"]]
+        if action == "search":
+            found = self._catalogue.search(query) or f"no tool has one of these words: {query}"
+            return ToolResult("\n".join([found, *failed]))
+        found = self._catalogue.describe(tool) if action == "describe" else ""
+        if found:
+            return ToolResult(found)
+        if action == "call" and self._catalogue.find(tool):
+            return ToolResult(error="arguments has to be a JSON object", ran=False)
+        near = self._catalogue.nearest(tool) or " search lists them."
+        return ToolResult(error="\n".join([f"no MCP server has a tool {tool!r}.{near}", *failed]), ran=False)
+
+    def rows(self) -> list[ServerRow]:
+        """See `ServerTools`."""
+        return describe_servers(self._catalogue, self._failed)
+
+    async def aclose(self) -> None:
+        """See `ServerTools`."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        with suppress(ServerError):
+            await close_host(self)
+
+    def _placed(self, entry: ServerEntry) -> ServerEntry:
+        return entry if entry.cwd or entry.url else replace(entry, cwd=self._project)
+
+    async def _list(self, entry: ServerEntry) -> None:
+        """Ask a server for its tools; offer them, with a notice to the model if a request was sent without them."""
+        try:
+            tools = await open_host(self).list_tools(self._placed(entry))
+            found = await asyncio.to_thread(make_list, tools)
+            is_new = await asyncio.to_thread(store_list, entry, found)
+        except ServerError as error:
+            self._failed[entry.sha256] = describe_error(entry.name, error)
+            self._tell(describe_error(entry.name, error))
+            return
+        self._asked.add(entry.sha256)
+        if not is_new or self._catalogue.entries.get(entry.name) != entry:
+            return  # the stored list stays, whose bytes were sent
+        self._catalogue.lists[entry.name] = found
+        self._offer()
+        record = self._session.state.record
+        if record is not None and record.current_epoch() is not None:
+            self._session.state.lane_state.upcoming.notices.append(self._describe_arrival(entry.name, found))
+
+    def _describe_arrival(self, server: str, found: ToolList) -> str:
+        names = [name for name, owner, _ in self._catalogue.named() if owner == server]
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        return f"the MCP server {server} now has the tools {', '.join(names[:MOST_NAMED])}{more}"
+
+    def _offer(self) -> None:
+        """Register the tools as they are known now. Their schemas change with the next epoch."""
+        state = self._session.state
+        registry, prompt = state.dispatcher.registry, state.lane_state.prompt
+        options = state.options
+        if options is None or not isinstance(prompt, PromptAssembly) or (options.no_tools and not registry.names()):
+            return
+        registry.add(self._catalogue.tools())
+        attended = options.interactive and not options.served
+        selected = select_tools(registry, state.recipe, attended=attended)
+        theirs = [one for one in selected if is_server_tool(one["function"]["name"])]
+        ours = [one for one in prompt.tools if not is_server_tool(one["function"]["name"])]
+        prompt.tools = sorted([*ours, *theirs], key=lambda one: str(one["function"]["name"]))
+
+    def _tell(self, line: str) -> None:
+        """Tell the person a line once: at once during a turn, else with the next one."""
+        if line in self._told:
+            return
+        self._told.add(line)
+        lane_state = self._session.state.lane_state
+        if lane_state.control.running:
+            lane_state.emit(Notice(line))
+        else:
+            self._session.state.notices.append(line)
+
+
+def describe_error(server: str, error: ServerError) -> str:
+    """Return one line that names the server, which most errors do themselves."""
+    text = one_line(str(error))
+    return f"MCP server {text}" if text.startswith(f"{server}:") else text
+
+
+def servers_report(catalogue: Catalogue, rows: Sequence[ServerRow]) -> ServersReport:
+    """Return the report of `nexus mcp list --json`."""
+    return {
+        "version": 1,
+        "servers": list(rows),
+        "sent": "each" if catalogue.tokens <= MOST_TOKENS else "one",
+        "problems": list(catalogue.files.problems),
+    }
+
+
+def describe_servers(catalogue: Catalogue, failed: Mapping[str, str]) -> list[ServerRow]:
+    """Return the rows of `ServerTools.rows`; `failed` has reasons by hash of the entry."""
+    rows: list[ServerRow] = []
+    for name, entry in catalogue.entries.items():
+        listed = catalogue.lists.get(name)
+        why = failed.get(entry.sha256, "")
+        rows.append(
+            {
+                "name": name,
+                "source": entry.source,
+                "file": entry.file,
+                "transport": "http" if entry.url else "stdio",
+                "target": entry.shown,
+                "state": "failed" if why else "listed" if listed else "not listed",
+                "tools": len(listed.tools) if listed else None,
+                "tokens": listed.tokens if listed else None,
+                "listed": listed.at if listed else None,
+                "why": why,
+            }
+        )
+    return rows
+
+
+class AskForServer:
+    """Puts the questions of a server to the person; is an `AskPerson`."""
+
+    def __init__(self, server: str, questions: PersonQuestions) -> None:
+        self._server, self._questions = server, questions
+
+    async def __call__(self, question: ServerQuestion) -> Mapping[str, Any] | None:
+        """Return the answers by name of the field; None if the person answers nothing, or declines."""
+        lead = f"MCP server {self._server} asks: {one_line(question.text)}"
+        if question.url:
+            told = await self._questions.ask(
+                [PersonQuestion(f"{lead}\nOpen {one_line(question.url)}", ("done", "decline"))]
+            )
+            return {} if told and told[0].strip() == "done" else None
+        fields = question.parameters.get("properties")
+        if not isinstance(fields, Mapping) or not fields:
+            told = await self._questions.ask([PersonQuestion(lead, ("yes", "decline"))])
+            return {} if told and told[0].strip() == "yes" else None
+        answers: dict[str, Any] = {}
+        for name, schema in list(fields.items())[:20]:
+            schema = schema if isinstance(schema, Mapping) else {}
+            text = one_line(str(schema.get("title") or schema.get("description") or name))
+            told = await self._questions.ask([PersonQuestion(f"{lead} ({text})", (*_choices(schema), "decline"))])
+            if not told or not told[0].strip() or told[0].strip() == "decline":
+                return None
+            answers[str(name)] = _read_answer(told[0].strip(), schema)
+        return answers
+
+
+def _choices(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    if schema.get("type") == "boolean":
+        return ("yes", "no")
+    values = schema.get("enum", ())
+    return tuple(one_line(str(one)) for one in values[:8]) if isinstance(values, list | tuple) else ()
+
+
+def _read_answer(text: str, schema: Mapping[str, Any]) -> Any:
+    kind = schema.get("type")
+    if kind == "boolean":
+        return text.casefold() in ("yes", "y", "true")
+    with suppress(ValueError):
+        return int(text) if kind == "integer" else float(text) if kind == "number" else text
+    return text

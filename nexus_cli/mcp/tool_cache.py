@@ -1,0 +1,91 @@
+"""Keep the tool lists of servers between sessions, so that a request has them before any server is started.
+
+One file for each server, named by the hash of its entry: another command or address has another list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.wire import canonical
+from nexus_cli.mcp.server_values import ServerEntry, ServerTool
+
+VERSION = 1
+MOST_TOOLS = 1000
+"""Most tools of one server."""
+MOST_BYTES = 16 << 20
+"""Most bytes of a list that is read."""
+ENCODING = "o200k_base"
+"""The tokens of a list must not depend on the model, or another model would be offered other tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolList:
+    """The tools of one server."""
+
+    tools: tuple[ServerTool, ...]
+    """Sorted by name, each name once."""
+    tokens: int
+    """Tokens of all their schemas."""
+    at: str
+    """When the server was asked, as an ISO time in UTC."""
+
+
+def _path(entry: ServerEntry) -> Path:
+    return places().cache / "mcp" / f"{entry.sha256}.json"
+
+
+def read_list(entry: ServerEntry) -> ToolList | None:
+    """Return the list of a server, None if there is none or the file is damaged."""
+    try:
+        with open(_path(entry), "rb") as file:
+            value = json.loads(file.read(MOST_BYTES))
+        if value["version"] != VERSION:
+            return None
+        return ToolList(tuple(map(_read_tool, value["tools"])), int(value["tokens"]), str(value["at"]))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _read_tool(value: Mapping[str, Any]) -> ServerTool:
+    return ServerTool(str(value["name"]), str(value["description"]), dict(value["parameters"]), dict(value["hints"]))
+
+
+def make_list(tools: Iterable[ServerTool]) -> ToolList:
+    """Return a list of tools in the order in which it is sent, with its tokens. Blocks: it loads an encoder."""
+    named = {tool.name: tool for tool in sorted(tools, key=lambda tool: (tool.name, tool.description))}
+    kept = tuple(list(named.values())[:MOST_TOOLS])
+    count = TiktokenCounter(ENCODING).count
+    return ToolList(kept, sum(count(canonical(_as_sent(tool)).decode()) for tool in kept), format_utc(local_now()))
+
+
+def _as_sent(tool: ServerTool) -> dict[str, Any]:
+    """Return about what is sent of a tool; its real name has that of the server too."""
+    function = {"name": f"mcp__server__{tool.name}", "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+def store_list(entry: ServerEntry, found: ToolList) -> bool:
+    """Store the list of a server; return False if the same tools were stored before. A failed write is ignored."""
+    before = read_list(entry)
+    if before is not None and before.tools == found.tools:
+        return False
+    value = {
+        "version": VERSION,
+        "tools": [asdict(tool) for tool in found.tools],
+        "tokens": found.tokens,
+        "at": found.at,
+    }
+    with suppress(OSError):  # the server is asked again
+        _path(entry).parent.mkdir(parents=True, exist_ok=True)
+        replace_private_file(_path(entry), json.dumps(value).encode())
+    return True

@@ -1,0 +1,32 @@
+"""Report the MCP servers of a folder: what they offer, what that costs, and what is wrong with them."""
+
+from __future__ import annotations
+
+from nexus_cli.core.json_types.report_types import ServerRow
+from nexus_cli.reports.text.lines import Value, filled, table
+
+NONE = "No MCP servers. Add one: nexus mcp add NAME COMMAND..., or nexus mcp add NAME URL"
+
+
+def mcp_servers_text(value: Value, width: int) -> str:
+    """List the servers, each on one line where there is room, then problems and the cost."""
+    rows = [("name", "tools", "tokens", "from", "server"), *map(_row, value["servers"])]
+    notes = [one["why"] for one in value["servers"] if one["why"]] + list(value["problems"])
+    if not value["servers"]:
+        notes.insert(0, NONE)
+    if tokens := sum(one["tokens"] or 0 for one in value["servers"]):
+        how = "each tool is sent by itself" if value["sent"] == "each" else "one tool, mcp, is sent in their place"
+        notes.append(f"Schemas of {tokens:,} tokens: {how}")
+    lines = table(rows, width, right=(1, 2)) if value["servers"] else []
+    return "\n".join([*lines, *(line for note in notes for line in filled(note, width))])
+
+
+def _row(server: ServerRow) -> tuple[str, ...]:
+    tools, tokens = server["tools"], server["tokens"]
+    return (
+        str(server["name"]),
+        "-" if tools is None else f"{tools:,}",
+        "-" if tokens is None else f"{tokens:,}",
+        str(server["source"]),
+        str(server["target"]),
+    )

@@ -1,0 +1,1 @@
+"""Calls as other programs define them: a table of their names, and tools that are run but not offered."""

@@ -1,0 +1,344 @@
+"""`apply_patch`: a patch between `*** Begin Patch` and `*** End Patch`, applied to all its files or to none.
+
+Lines are compared exactly. Each file of the patch is a path of the call, so that permission decides on all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.file_names import resolve_spelling
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.real_files import open_at, open_folder
+from nexus_cli.core.services import SeenFileStore
+from nexus_cli.core.tool import EditPreview, ToolContext
+from nexus_cli.tools.atomic_write import locked_folder, replace_file
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.edit_preview import check_before, short_diff, unified_diff
+from nexus_cli.tools.exact_edit import apply_edits, describe_nearest, find_lines
+from nexus_cli.tools.files import (
+    ToolError,
+    decode_file,
+    describe_problem,
+    encode_text,
+    keep_line_ends,
+    near_line_end,
+    project_relative,
+    read_file_at,
+    read_real_file,
+    sha256_hex,
+    split_lines,
+)
+from nexus_cli.tools.foreign_calls import ADD, DELETE, MOVE, PATCH_BEGIN, UPDATE, split_patch
+from nexus_cli.tools.omission import find_new_omission
+
+_END, _END_OF_FILE = "*** End Patch", "*** End of File"
+
+
+@dataclass
+class _Hunk:
+    """One changed passage."""
+
+    anchor: str = ""
+    """The line after `@@`, from which the passage is searched; "" for the beginning."""
+    old: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    at_end: bool = False
+
+
+@dataclass
+class _FilePatch:
+    """The change of one file."""
+
+    kind: str
+    path: str
+    moved: str = ""
+    hunks: list[_Hunk] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change that is ready to be written."""
+
+    path: str
+    target: Path
+    digest: str
+    """Of the content before; "" for no file."""
+    before: str | None
+    after: str | None
+    """The new text; None if the file is deleted."""
+    data: bytes
+    moved: Path | None = None
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Return the changed lines of each file, or an error (and no change) if the patch does not apply."""
+    seen: SeenFileStore = context.services[SeenFileStore]
+    done: list[_Change] = []
+
+    def work(stop: StopFlag) -> None:
+        changes = _prepare(arguments, context, seen, stop)
+        check_before(context, _digest(changes))
+        for change in changes:
+            try:
+                _write(change, stop)
+            except (OSError, ToolError) as problem:
+                raise ToolError(describe_problem(change.path, problem, context)) from problem
+            done.append(change)
+
+    error = ""
+    try:
+        await run_in_thread(work)
+    except (OSError, ToolError) as problem:
+        error = _describe(problem, done)
+    finally:
+        for change in done:
+            _note(change, seen, context)
+    names = [project_relative(path, context.project) for one in done for path in (one.target, one.moved) if path]
+    shown = "\n".join(part for one in done for part in (_title(one), short_diff(one.before or "", one.after or "")))
+    return ToolResult("" if error else shown, error, changed=tuple(names), diff=_diff(done, context))
+
+
+async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+    """Return the error of a patch that does not apply, None if it does."""
+    seen: SeenFileStore = context.services[SeenFileStore]
+    try:
+        await run_in_thread(lambda stop: _prepare(arguments, context, seen, stop))
+    except (OSError, ToolError) as problem:
+        return ToolResult(error=_describe(problem, []))
+    return None
+
+
+def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
+    """Return the patch as a unified diff; "" if it does not apply."""
+    try:
+        changes = _prepare(arguments, context, context.services[SeenFileStore], StopFlag())
+    except (OSError, ToolError, KeyError):
+        return EditPreview()
+    return EditPreview(_diff(changes, context), _digest(changes))
+
+
+# -- reading a patch ---------------------------------------------------------------------------------------------------
+
+
+def _parse(patch: str) -> list[_FilePatch]:
+    """Return the changes of a patch. Raises `ToolError` with the line that is wrong."""
+    lines = split_patch(patch.strip())
+    if not lines or lines[0].strip() != PATCH_BEGIN or lines[-1].strip() != _END:
+        raise ToolError(f"a patch begins with `{PATCH_BEGIN}` and ends with `{_END}`")
+    files: list[_FilePatch] = []
+    for number, line in enumerate(lines[1:-1], 2):
+        head = next((head for head in (ADD, UPDATE, DELETE) if line.startswith(head)), "")
+        if head:
+            files.append(_FilePatch(head, line[len(head) :].strip()))
+        elif not files or not _take_line(files[-1], line):
+            raise ToolError(f"line {number} of the patch is not understood: {line[:80]!r}")
+    if not files:
+        raise ToolError("the patch names no file")
+    return files
+
+
+def _take_line(file: _FilePatch, line: str) -> bool:
+    """Add one line of the patch to a file; return False if it does not belong there."""
+    if file.kind == UPDATE and line.startswith(MOVE) and not file.hunks and not file.moved:
+        file.moved = line[len(MOVE) :].strip()
+        return True
+    if file.kind == UPDATE and line.startswith("@@"):
+        file.hunks.append(_Hunk(line[2:].strip()))
+        return True
+    if file.kind == UPDATE and line.strip() == _END_OF_FILE and file.hunks:
+        file.hunks[-1].at_end = True
+        return True
+    sign, text = (line[0], line[1:]) if line else (" ", "")
+    if file.kind == DELETE or sign not in ("+" if file.kind == ADD else " +-"):
+        return False
+    if not file.hunks:
+        file.hunks.append(_Hunk())
+    file.hunks[-1].old += [text] * (sign in " -")
+    file.hunks[-1].new += [text] * (sign in " +")
+    return True
+
+
+# -- applying it -------------------------------------------------------------------------------------------------------
+
+
+def _prepare(arguments: Mapping[str, Any], context: ToolContext, seen: SeenFileStore, stop: StopFlag) -> list[_Change]:
+    """Return the changes of all files. Raises `OSError` and `ToolError` if one of them does not apply."""
+    changes: list[_Change] = []
+    touched: set[Path] = set()
+    for file in _parse(arguments["patch"]):
+        named = [_decided(path, context) for path in (file.path, file.moved) if path]
+        if touched.intersection(named) or len(set(named)) < len(named):
+            raise ToolError(f"{file.path}: a patch may change a file once")
+        touched.update(named)
+        try:
+            if file.kind == DELETE or file.moved:
+                _refuse_link(file.path, context)
+            changes.append(_change(file, named, seen, stop))
+        except (OSError, ToolError) as problem:
+            raise ToolError(describe_problem(file.path, problem, context)) from problem
+        below = next((one for one in named if touched.intersection(one.parents)), None) or next(
+            (one for one in touched if set(named).intersection(one.parents)), None
+        )
+        if below is not None:
+            raise ToolError(f"{project_relative(below, context.project)}: the patch also changes a folder above it")
+    return changes
+
+
+def _refuse_link(path: str, context: ToolContext) -> None:
+    """Raise `ToolError` for a link: the call was decided for the file that it leads to."""
+    if Path(resolve_spelling(str(context.cwd), path)).is_symlink():
+        leads = project_relative(context.targets[path], context.project)
+        raise ToolError(f"is a link to {leads}: a patch deletes or moves only the file itself")
+
+
+def _decided(path: str, context: ToolContext) -> Path:
+    if path not in context.targets:
+        raise ToolError(f"{path}: is not one of `paths`")
+    return context.targets[path]
+
+
+def _change(file: _FilePatch, named: Sequence[Path], seen: SeenFileStore, stop: StopFlag) -> _Change:
+    target, moved = named[0], named[1] if len(named) > 1 else None
+    for place in [target] if file.kind == ADD else [moved] if moved else []:
+        if os.path.lexists(place):
+            raise ToolError(f"there is already a file {place.name}")
+        above = next(folder for folder in place.parents if os.path.lexists(folder))
+        if not above.is_dir():
+            raise ToolError(f"{above.name} is a file, not a folder")
+    if file.kind == ADD:
+        text = "".join(f"{line}\n" for hunk in file.hunks for line in hunk.new)
+        return _Change(file.path, target, "", None, text, encode_text(None, text))
+    content = read_real_file(target)
+    if content.beyond:
+        raise ToolError("is over 64 MiB")
+    known = seen.digest(str(target))
+    if known is not None and known != content.digest:
+        raise ToolError("changed on disk since it was read: read it again")
+    decoded = decode_file(content.data)
+    if file.kind == DELETE:
+        return _Change(file.path, target, content.digest, decoded.text if decoded else "", None, b"")
+    if decoded is None:
+        raise ToolError("is binary")
+    if not file.hunks and moved is None:
+        raise ToolError("the patch changes nothing in it")
+    after = _apply_hunks(decoded.text, file.hunks, stop)
+    return _Change(file.path, target, content.digest, decoded.text, after, encode_text(decoded, after), moved)
+
+
+def _apply_hunks(text: str, hunks: Sequence[_Hunk], stop: StopFlag) -> str:
+    """Apply the hunks in order, each behind the one before. Raises `ToolError` if a passage is not found once."""
+    lines = split_lines(text)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + sum(map(len, line)))
+    bodies = [body for body, _ in lines]
+    parts, position, first, added = list[str](), 0, 0, ""
+    for number, hunk in enumerate(hunks, 1):
+        stop.raise_if_pressed()
+        if not hunk.old and not hunk.anchor:
+            added += "".join(f"{line}\n" for line in hunk.new)
+            continue
+        at = _find_passage(bodies, hunk, first, number, stop)
+        if at is None:
+            behind = f" behind line {first}" if first else ""
+            rest, wanted = "\n" * first + text[starts[first] :], "\n".join(hunk.old)
+            nearest = describe_nearest(rest, wanted, stop, "the old lines of the hunk")
+            raise ToolError(f"hunk {number}: its old lines do not occur{behind}{nearest}")
+        begin, end = starts[at], starts[at + len(hunk.old)]
+        old, new = text[begin:end], "".join(f"{line}\n" for line in hunk.new)
+        if omitted := find_new_omission(old, new):
+            raise ToolError(f"the patch leaves text out: {omitted[:80]!r} would be written to the file")
+        if old and not old.endswith(("\n", "\r")):
+            new = new.removesuffix("\n")
+        parts += [text[position:begin], keep_line_ends(old, new, near_line_end(text, begin, end))]
+        position, first = end, at + len(hunk.old)
+    after = "".join(parts) + text[position:]
+    return apply_edits(after, [{"old": "", "new": added}], stop).text if added else after
+
+
+def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, stop: StopFlag) -> int | None:
+    """Return the index of the only passage, or of the first one behind the line that the hunk names; None if there is
+    none."""
+    if hunk.anchor:
+        found = next((at for at in range(first, len(bodies)) if bodies[at].strip() == hunk.anchor), None)
+        if found is None:
+            raise ToolError(f"hunk {number}: no line {hunk.anchor[:80]!r} behind line {first}")
+        if not hunk.old:
+            raise ToolError(f"hunk {number}: an addition behind @@ needs a line of context")
+        first = found + (hunk.old[0].strip() != hunk.anchor)
+    last = len(bodies) - len(hunk.old)
+    if hunk.at_end and last >= first and bodies[last:] == hunk.old:
+        return last
+    rest = bodies[first:]
+    places = find_lines(rest, hunk.old, stop, 2)
+    if not places:
+        return None
+    if hunk.at_end:
+        raise ToolError(f"hunk {number}: its old lines are not at the end of the file")
+    if len(places) > 1 and not hunk.anchor:
+        lines = " and ".join(str(first + at + 1) for at in places)
+        raise ToolError(f"hunk {number}: its lines occur more than once (lines {lines}): add context, or an @@ line")
+    return first + places[0]
+
+
+# -- writing it --------------------------------------------------------------------------------------------------------
+
+
+def _write(change: _Change, stop: StopFlag) -> None:
+    with locked_folder(change.target.parent, stop, create=not change.digest):
+        if change.after is not None and change.moved is None:
+            if change.after != change.before or not change.digest:
+                replace_file(change.target, change.data, stop, expected=change.digest or None)
+            return
+        with open_folder(change.target.parent) as folder:
+            if read_file_at(folder, change.target.name).digest != change.digest:
+                raise ToolError("changed on disk meanwhile: read it again")
+            if change.moved is None:
+                os.unlink(change.target.name, dir_fd=folder)
+                return
+            mode = os.stat(change.target.name, dir_fd=folder, follow_symlinks=False).st_mode
+            with open_folder(change.moved.parent, create=True) as other:  # it may be on another file system
+                replace_file(change.moved, change.data, stop, expected=None)
+                try:
+                    with open(open_at(other, change.moved.name), "rb") as file:
+                        os.fchmod(file.fileno(), stat.S_IMODE(mode))
+                    os.unlink(change.target.name, dir_fd=folder)
+                except OSError:
+                    os.unlink(change.moved.name, dir_fd=other)
+                    raise
+
+
+def _note(change: _Change, seen: SeenFileStore, context: ToolContext) -> None:
+    digest = sha256_hex(change.data)
+    if change.after is not None:
+        seen.note(str(change.moved or change.target), digest, "changed" if change.digest else "created")
+    context.replaced(change.target, change.digest, "" if change.after is None or change.moved else digest)
+    if change.moved:
+        context.replaced(change.moved, "", digest)
+
+
+def _digest(changes: Sequence[_Change]) -> str:
+    return sha256_hex(" ".join(change.digest for change in changes).encode())
+
+
+def _title(change: _Change) -> str:
+    if change.moved is not None:
+        return f"moved {change.path} to {change.moved.name}"
+    return f"{'deleted' if change.after is None else 'updated' if change.digest else 'created'} {change.path}"
+
+
+def _diff(changes: Sequence[_Change], context: ToolContext) -> str:
+    rows = ((one, project_relative(one.moved or one.target, context.project)) for one in changes)
+    return "".join(unified_diff(one.before, one.after or "", name) for one, name in rows)
+
+
+def _describe(problem: OSError | ToolError, done: Sequence[_Change]) -> str:
+    why = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+    changed = f"Already done: {', '.join(map(_title, done))}." if done else "Nothing was changed."
+    return f"{why}\n{changed}"

@@ -1,0 +1,87 @@
+"""`insert_lines`: text behind a line of a file, by number, as an exact edit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.decode import DecodedText
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import SeenFileStore
+from nexus_cli.core.tool import EditPreview, ToolContext
+from nexus_cli.tools.atomic_write import locked_folder, replace_file
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.edit_preview import check_before, preview_change, short_diff, unified_diff
+from nexus_cli.tools.files import (
+    ToolError,
+    decided_path,
+    decode_file,
+    describe_problem,
+    encode_text,
+    keep_line_ends,
+    near_line_end,
+    project_relative,
+    read_real_file,
+    sha256_hex,
+    split_lines,
+)
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Return the inserted lines with their numbers, or an error (and no change)."""
+    seen: SeenFileStore = context.services[SeenFileStore]
+    try:
+        target = decided_path(arguments["path"], context)
+        known = seen.digest(str(target))
+
+        def work(stop: StopFlag) -> tuple[str, bytes, str, str]:
+            with locked_folder(target.parent, stop):
+                content = read_real_file(target)
+                if known is None or known != content.digest:
+                    raise ToolError("line numbers need a file that was read, and not changed since: read it again")
+                before = decode_file(content.data)
+                if before is None or content.beyond:
+                    raise ToolError("is binary or over 64 MiB")
+                check_before(context, content.digest)
+                after = _insert(before.text, arguments)
+                data = encode_text(before, after)
+                replace_file(target, data, stop, expected=content.digest)
+                return content.digest, data, before.text, after
+
+        def note(done: tuple[str, bytes, str, str]) -> None:
+            seen.note(str(target), sha256_hex(done[1]), "changed")
+            context.replaced(target, done[0], sha256_hex(done[1]))
+
+        _, _, before, after = await run_in_thread(work, note)
+    except (OSError, ToolError) as problem:
+        return ToolResult(error=f"{describe_problem(arguments['path'], problem, context)}\nNothing was changed.")
+    name = project_relative(target, context.project)
+    return ToolResult(short_diff(before, after), changed=(name,), diff=unified_diff(before, after, name))
+
+
+async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+    """Return the error of a line that does not exist, None if it does."""
+    made = preview(arguments, context)
+    return None if made.diff else ToolResult(error=f"{arguments['path']}: no text can be inserted there")
+
+
+def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
+    """Return the insertion as a unified diff; "" if it is not possible."""
+
+    def change(before: DecodedText | None) -> str:
+        if before is None:
+            raise ToolError("there is no such file")
+        return _insert(before.text, arguments)
+
+    return preview_change(arguments["path"], context, change)
+
+
+def _insert(text: str, arguments: Mapping[str, Any]) -> str:
+    lines = split_lines(text)
+    if arguments["line"] > len(lines):
+        raise ToolError(f"has {len(lines)} lines, so that none can be inserted behind line {arguments['line']}")
+    at = sum(len(body) + len(end) for body, end in lines[: arguments["line"]])
+    end = near_line_end(text, at, at)
+    added = keep_line_ends("", arguments["text"].removesuffix("\n") + "\n", end)
+    begun = at and not text[:at].endswith(("\n", "\r"))
+    return text[:at] + (end + added.removesuffix(end) if begun else added) + text[at:]

@@ -1,0 +1,236 @@
+"""Translate calls that a model makes as other programs define them, by the table `foreign/names.json`.
+
+A row fits if it uses every argument that is given, so that nothing a call asks for is lost; other calls stay as they
+are. In a row's `arguments`, `$name` is the value of an argument, which must be there, `$name?` one that may be missing,
+`$name!` one that must not be empty, and `$name:form` its value in another form (`_FORMS`); a text without `$` is meant
+as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Tool
+from nexus_cli.tools.schema import check_arguments
+
+PATCH_BEGIN = "*** Begin Patch"
+ADD, UPDATE, DELETE, MOVE = "*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "
+"""Headers of a patch, before a path."""
+_MISSING: Any = object()
+_SHELL_PATCH = re.compile(r"\s*(?:apply_patch|applypatch)\s*<<\s*(['\"]?)(\w+)\1\n(.*\n)\2\s*", re.DOTALL)
+"""A patch as the here-document of a command line."""
+_SEVERAL = re.compile(r";|\n|\|\||(?<![&>])&(?!&)")
+"""What lets a command line go on after its first command failed."""
+
+
+class _Inexact(Exception):
+    """A row does not say the same as the call."""
+
+
+class _Tools(Protocol):
+    def names(self) -> tuple[str, ...]: ...
+    def get(self, name: str) -> Tool | None: ...
+
+
+class ForeignCalls:
+    """Translates the calls of one session, and mentions our name for each foreign one once."""
+
+    def __init__(self, registry: _Tools) -> None:
+        self._registry = registry
+        self._names: dict[str, str] = {}
+        """The name that the model used, by call id."""
+        self._mentioned: set[str] = set()
+
+    def translate(self, call: ToolCall, cwd: str = "") -> ToolCall:
+        """Return `call` as one of a tool that there is, with the same id; unchanged if no row of the table fits, and
+        under a name of ours unless its arguments do not fit. `cwd` is the folder in which commands run anyway."""
+        if call.name in self._registry.names():
+            tool = self._registry.get(call.name)
+            if tool is not None and tool.stands_for is not None:
+                return tool.stands_for(call) or call
+            if tool is not None and tool.server:
+                return call
+            fits = tool is None or call.raw or not check_arguments(call.arguments, tool.parameters)[1]
+            if fits and not _SHELL_PATCH.fullmatch(str(call.arguments.get("command", ""))):
+                return call
+        given = {name: one for name, one in call.arguments.items() if name != "workdir" or one != cwd}
+        is_patch = call.raw.lstrip().startswith(PATCH_BEGIN)  # it may come as it is, without JSON
+        if is_patch:
+            given = {"input": call.raw}
+        raw = "" if is_patch else call.raw  # arguments that were cut off are refused, not completed
+        rows = _rows().get(call.name, ())
+        for row in sorted(rows, key=lambda one: one["tool"] not in self._registry.names()) if raw else rows:
+            if self._registry.get(row["tool"]) is None:
+                continue
+            try:
+                arguments = {} if raw else _fill_row(row, given)
+            except _Inexact:
+                continue
+            self._names[call.id] = call.name
+            return ToolCall(call.id, row["tool"], arguments, raw)
+        return call
+
+    def find_nearest(self, name: str) -> str | None:
+        """Return the name of our tool that a foreign one stands for, None if the table lacks it."""
+        names = self._registry.names()
+        return next((row["tool"] for row in _rows().get(name, ()) if row["tool"] in names), None)
+
+    def mention(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Add our name to the first result of a call under a foreign one."""
+        name = self._names.pop(call.id, call.name)
+        if name == call.name or name in self._mentioned or result.stopped:
+            return result
+        self._mentioned.add(name)
+        line = f"[{name} is {call.name} here]"
+        if result.error:
+            return replace(result, error=f"{result.error}\n{line}")
+        return replace(result, output=f"{result.output.removesuffix(chr(10))}\n{line}".lstrip("\n"))
+
+
+@lru_cache(1)
+def _rows() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in json.loads(Path(__file__).with_name("foreign").joinpath("names.json").read_text(encoding="utf-8")):
+        for name in row["names"]:
+            found.setdefault(name, []).append(row)
+    return found
+
+
+def foreign_names(tool: str) -> list[str]:
+    """Return the names that other programs have for our tool, in the order of the table."""
+    return [name for name, rows in _rows().items() if any(row["tool"] == tool for row in rows)]
+
+
+def _fill_row(row: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = row.get("if", {})
+    if any(given.get(name) != value for name, value in wanted.items()):
+        raise _Inexact
+    filled: dict[str, Any] = _fill_object(row["arguments"], given, {*wanted, *row.get("ignored", ())})
+    return filled
+
+
+def _fill_object(template: Any, given: Mapping[str, Any], used: set[str]) -> Any:
+    """Fill `template`; raise `_Inexact` unless that uses all of `given` that says something."""
+    filled = _fill(template, given, used)
+    if any(name not in used and value not in (None, False, "") for name, value in given.items()):
+        raise _Inexact
+    return filled
+
+
+def _fill(template: Any, given: Mapping[str, Any], used: set[str]) -> Any:
+    if isinstance(template, str):
+        return _take(template, given, used) if template.startswith("$") else template
+    if isinstance(template, list):
+        return [_fill(one, given, used) for one in template]
+    if "each" in template:
+        items = _take(template["each"], given, used)
+        if not isinstance(items, list) or not all(isinstance(one, Mapping) for one in items):
+            raise _Inexact
+        return [_fill_object(template["of"], one, set(template.get("ignored", ()))) for one in items]
+    if "run" in template:
+        return _run_in(_take(template["in"], given, used), _take(template["run"], given, used))
+    if "pick" in template:
+        picked = _take(template["pick"], given, used)
+        if not isinstance(picked, str) or picked not in template["from"]:
+            raise _Inexact
+        return template["from"][picked]
+    filled = {name: _fill(one, given, used) for name, one in template.items()}
+    return {name: value for name, value in filled.items() if value is not _MISSING}
+
+
+def _take(word: str, given: Mapping[str, Any], used: set[str]) -> Any:
+    """Return the value that `$name`, `$name?`, `$name!` or `$name:form` stands for."""
+    name, _, form = word.removeprefix("$").partition(":")
+    name, mark = (name[:-1], name[-1]) if name[-1] in "?!" else (name, "")
+    value = given.get(name)
+    if value is None and mark == "?":
+        return _MISSING
+    if value is None or (mark == "!" and not value):
+        raise _Inexact
+    used.add(name)
+    return _FORMS[form](value) if form else value
+
+
+def _seconds(value: Any) -> int:
+    """Convert milliseconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
+        raise _Inexact
+    return math.ceil(value / 1000)
+
+
+def _range(value: Any) -> tuple[int, int]:
+    if not isinstance(value, list) or len(value) != 2 or not all(type(one) is int for one in value):
+        raise _Inexact
+    if value[0] < 1 or value[0] > value[1] != -1:
+        raise _Inexact
+    return value[0], value[1]
+
+
+def _count(value: Any) -> Any:
+    """Return the number of lines from the first to the last; the last may be -1 for the end."""
+    first, last = _range(value)
+    return _MISSING if last == -1 else last - first + 1
+
+
+def _shell(value: Any) -> str:
+    """Return the command line of an argument list: the script of `bash -lc SCRIPT`, else its words, quoted."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
+        raise _Inexact
+    is_script = len(value) == 3 and value[0] in ("bash", "/bin/bash", "sh", "/bin/sh") and value[1] in ("-c", "-lc")
+    return value[2] if is_script else shlex.join(value)
+
+
+def _run_in(folder: Any, command: Any) -> str:
+    """Return the command line that runs `command` in `folder`, and nothing if there is no such folder."""
+    if not isinstance(command, str) or not (folder in (_MISSING, "") or isinstance(folder, str)):
+        raise _Inexact
+    if folder in (_MISSING, "", "."):
+        return command
+    enter = f"cd {shlex.quote(folder)}"
+    return f"{enter} || exit 1\n{command}" if _SEVERAL.search(command) else f"{enter} && {command}"
+
+
+def _shell_patch(value: Any) -> str:
+    """Return the patch that a command line hands to `apply_patch`, as an argument or a here-document."""
+    if isinstance(value, list) and len(value) == 2 and value[0] in ("apply_patch", "applypatch"):
+        return str(value[1])
+    found = _SHELL_PATCH.fullmatch(_shell(value))
+    if found is None or (not found[1] and re.search(r"[$`\\]", found[3])):  # the shell would expand it
+        raise _Inexact
+    return found[3]
+
+
+def split_patch(patch: str) -> list[str]:
+    """Return the lines of a patch without their ends. Only LF, also behind CR, ends a line: a form feed is content."""
+    return [line.rstrip("\r") for line in patch.split("\n")]
+
+
+def _patched(value: Any) -> list[str]:
+    """Return all paths that the headers of a patch name."""
+    if not isinstance(value, str):
+        raise _Inexact
+    heads = (ADD, UPDATE, DELETE, MOVE)
+    found = (line[len(head) :].strip() for line in split_patch(value) for head in heads if line.startswith(head))
+    return list(dict.fromkeys(found))
+
+
+_FORMS: Mapping[str, Callable[[Any], Any]] = {
+    "seconds": _seconds,
+    "first": lambda value: _range(value)[0],
+    "count": _count,
+    "shell": _shell,
+    "patched": _patched,
+    "shell_patch": _shell_patch,
+    "shell_patched": lambda value: _patched(_shell_patch(value)),
+}

@@ -1,0 +1,122 @@
+"""The job: "use the notes server of my team", added by hand, used in a script and in the terminal, then removed.
+
+A second server is dead, and must harm nothing. A third one is the project's, and is not started before it is trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import Stage, calls, stage
+from terminal.repl import Place, Repl
+from terminal.terminal import ENTER, Terminal
+
+SERVER = Path(__file__).with_name("notes_server.py")
+ADD, CLEAR = "mcp__notes__add_note", "mcp__notes__clear_notes"
+pytest.importorskip("mcp")
+
+
+def results(body: Any) -> list[str]:
+    return [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+
+
+def offered(body: Any) -> set[str]:
+    return {one["function"]["name"] for one in body.get("tools", ())}
+
+
+def model(body: Any) -> dict[str, Any]:
+    """Does what the newest message says, with the tools that it has been given."""
+    said = [str(one["content"]) for one in body["messages"] if one["role"] == "user"][-1]
+    place = max(index for index, one in enumerate(body["messages"]) if one["role"] == "user")
+    got = [str(one["content"]) for one in body["messages"][place:] if one["role"] == "tool"]
+    if "NOTE" in said:
+        if got:
+            return {"text": f"The server said: {got[-1]}"}
+        return calls((ADD, {"text": "buy milk"})) if ADD in offered(body) else {"text": "I have no notes server."}
+    if "CLEAR" in said:
+        return {"text": f"Notes are {got[-1]}."} if got else calls((CLEAR, {}))
+    if "SEARCH" in said:
+        found = "mcp__notes__list_notes" in "".join(got)
+        steps = [
+            ("mcp", {"action": "search", "query": "notes"}),
+            ("mcp", {"action": "call", "tool": "mcp__notes__list_notes", "arguments": {}}),
+        ]
+        return calls(steps[len(got)]) if len(got) < 2 else {"text": f"found {found}: {got[-1]}"}
+    return {"text": "nothing to do"}
+
+
+def bodies(place: Stage) -> list[Any]:
+    return [one.body for one in place.server.requests]
+
+
+def opened(place: Stage) -> Repl:
+    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    made = Repl(Place(place.home, place.folder, place.server, environment), columns=120, rows=40)
+    made.ready()
+    return made
+
+
+def shows(text: str) -> Callable[[Terminal], bool]:
+    return lambda terminal: text in " ".join(" ".join(terminal.scrollback()).split())
+
+
+def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
+    with stage(tmp_path, model) as place:
+        notes = place.folder / "notes.txt"
+        added = place.run("mcp", "add", "notes", sys.executable, str(SERVER), str(notes))
+        assert added.status == 0 and "3 tools" in added.text, added
+        dead = place.run("mcp", "add", "dead", "/bin/false")
+        assert dead.status == 0 and "Try again with: nexus mcp test dead" in dead.told[-1], dead
+        assert place.run("mcp", "test", "dead").status == 1
+
+        asked = place.ask("--json", "NOTE it")
+        assert asked.status == 0 and not notes.exists(), asked
+        assert "on the MCP server notes" in asked.result["text"] and asked.result["denied"][0]["tool"] == ADD
+
+        assert place.run("rules", "add", "allow mcp__notes__*").status == 0
+        asked = place.ask("NOTE it")
+        assert asked.text.strip() == "The server said: note 1: buy milk", asked
+        assert notes.read_text() == "buy milk\n"
+        assert sum("dead" in line for line in asked.told) <= 1, asked.told
+
+        before = [json.dumps(one["tools"]) for one in bodies(place)]
+        assert len(set(before)) == 1, "the same tools in every request"
+
+        with opened(place) as repl:
+            repl.say("CLEAR them", ends=False)
+            repl.wait_for(lambda one: any("1 yes" in line for line in one.lines()), 60)
+            time.sleep(2.5)  # until the question takes keys
+            repl.send("1")
+            repl.wait_for(shows("Notes are thrown away."), 60)
+            repl.idle()
+            repl.send("/mcp" + ENTER)
+            repl.wait_for(shows("dead"))
+        assert not notes.exists()
+
+        assert place.run("mcp", "remove", "notes").status == 0 and place.run("mcp", "remove", "dead").status == 0
+        gone = place.ask("NOTE it")
+        assert gone.text.strip() == "I have no notes server.", gone
+        assert "No MCP servers" in place.run("mcp", "list").text
+
+
+def test_a_server_of_the_project_waits_for_trust_and_works_from_the_first_ask_on(tmp_path: Path) -> None:
+    with stage(tmp_path, model) as place:
+        notes = place.folder / "notes.txt"
+        notes.write_text("a note\n")
+        server = {"command": sys.executable, "args": [str(SERVER), str(notes)]}
+        (place.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"notes": server}}))
+        assert place.run("mcp", "list").text.startswith("No MCP servers")
+        assert place.run("trust", "--json").status == 0
+        place.run("rules", "add", "allow mcp__notes__list_notes")
+        asked = place.ask("SEARCH for it")
+        assert asked.text.strip() == "found True: a note", asked
+        first = bodies(place)[0]
+        assert "mcp" in offered(first) and ADD not in offered(first)
+        asked = place.ask("nothing")
+        assert ADD in offered(bodies(place)[-1]) and "mcp" not in offered(bodies(place)[-1])

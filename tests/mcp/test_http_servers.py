@@ -1,0 +1,270 @@
+"""Servers with a URL, right and wrong, and logins; on the loopback interface alone."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_play import Play
+
+from nexus_cli.config.paths import places
+from nexus_cli.mcp.server_values import ServerEntry, ServerError
+
+Json = dict[str, Any]
+
+
+class Raw(BaseHTTPRequestHandler):
+    """Answers each POST by `act(self, message)` of the test; has the pages of a login beside it."""
+
+    protocol_version = "HTTP/1.1"
+    act: Callable[[Raw, Json], None]
+    seen: list[str]
+    token = ""
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+    def give(self, status: int, body: object = None, **headers: str) -> None:
+        data = b"" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def answer(self, message: Json, result: Json, **headers: str) -> None:
+        self.give(200, {"jsonrpc": "2.0", "id": message["id"], "result": result}, **headers)
+
+    def handshake(self, message: Json, **headers: str) -> bool:
+        """Answer what begins a connection of 2025; return False for anything else."""
+        if message["method"] == "initialize":
+            version = message["params"]["protocolVersion"]
+            info = {"name": "raw", "version": "1"}
+            self.answer(message, {"protocolVersion": version, "capabilities": {}, "serverInfo": info}, **headers)
+        elif message["method"] == "server/discover":
+            self.give(404)
+        elif "id" not in message:
+            self.give(202)
+        else:
+            return False
+        return True
+
+    @property
+    def base(self) -> str:
+        assert isinstance(self.server, ThreadingHTTPServer)
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path == "/register":
+            self.give(201, {**json.loads(body), "client_id": "us"})
+        elif self.path == "/token":
+            form = dict(urllib.parse.parse_qsl(body.decode()))
+            self.seen.append(form["grant_type"])
+            type(self).token = f"token-{len(self.seen)}"
+            # A time to live of no second: the next process has to refresh it.
+            self.give(200, {"access_token": self.token, "token_type": "Bearer", "expires_in": 1, "refresh_token": "r"})
+        else:
+            message = json.loads(body)
+            self.seen.append(message["method"])
+            type(self).act(self, message)
+
+    def do_GET(self) -> None:
+        path = urllib.parse.urlsplit(self.path)
+        if path.path.startswith("/.well-known/oauth-protected-resource"):
+            self.give(200, {"resource": f"{self.base}/mcp", "authorization_servers": [self.base]})
+        elif path.path.startswith("/.well-known/"):
+            pages = {f"{one}_endpoint": f"{self.base}/{page}" for one, page in _PAGES.items()}
+            more = {"response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}
+            self.give(200, {"issuer": self.base, **pages, **more})
+        elif path.path == "/authorize":
+            query = dict(urllib.parse.parse_qsl(path.query))
+            back = urllib.parse.urlencode({"code": "c", "state": query["state"]})
+            self.give(302, Location=f"{query['redirect_uri']}?{back}")
+        else:
+            self.give(405)
+
+    def do_DELETE(self) -> None:
+        self.give(200)
+
+
+_PAGES = {"authorization": "authorize", "token": "token", "registration": "register"}
+
+
+@contextmanager
+def serving(act: Callable[[Raw, Json], None], name: str = "far") -> Iterator[tuple[ServerEntry, list[str]]]:
+    """Serve and yield the entry and the methods that were seen."""
+    seen: list[str] = []
+    handler = type("Handler", (Raw,), {"act": act, "seen": seen})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/mcp"
+        yield ServerEntry(name, url=url, start_seconds=20, call_seconds=20), seen
+        server.shutdown()
+
+
+def text_result(text: str) -> Json:
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def fails(play: Play, server: ServerEntry) -> ServerError:
+    with pytest.raises(ServerError) as caught:
+        play.call(server)
+    return caught.value
+
+
+def test_a_server_of_the_sdk_over_http(play: Play) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, str(Path(__file__).with_name("right_server.py")), "http", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_for_port(port)
+            server = ServerEntry("right", url=f"http://127.0.0.1:{port}/mcp")
+            assert play.run(play.host.call(server, "add", {"a": 1, "b": 2})).text == "3"
+            assert play.run(play.host.list_resources(server)) == [("note://one", "one")]
+        finally:
+            process.kill()
+    assert fails(play, server).fault in ("start", "died")
+
+
+def wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+
+
+def test_headers_have_the_keys_of_our_environment(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    def act(raw: Raw, message: Json) -> None:
+        if not raw.handshake(message):
+            raw.answer(message, text_result(raw.headers["Authorization"]))
+
+    monkeypatch.setenv("FAR_TOKEN", "abc")
+    with serving(act) as (server, _):
+        entry = ServerEntry("far", url=server.url, headers={"Authorization": "Bearer ${FAR_TOKEN}"})
+        assert play.call(entry) == "Bearer abc"
+
+
+def test_a_session_that_the_server_dropped_is_begun_again_and_the_call_repeated(play: Play) -> None:
+    def act(raw: Raw, message: Json) -> None:
+        if raw.handshake(message, Mcp_Session_Id=f"s{raw.seen.count('initialize')}"):
+            return
+        if raw.headers["Mcp-Session-Id"] == "s1" and raw.seen.count("tools/call") > 1:
+            raw.give(404)
+        else:
+            raw.answer(message, text_result(raw.headers["Mcp-Session-Id"]))
+
+    with serving(act) as (server, seen):
+        assert [play.call(server), play.call(server)] == ["s1", "s2"]
+        assert seen.count("tools/call") == 3
+
+
+def test_a_call_whose_connection_broke_off_is_not_repeated(play: Play) -> None:
+    def act(raw: Raw, message: Json) -> None:
+        if not raw.handshake(message):
+            raw.close_connection = True
+            raw.connection.shutdown(socket.SHUT_RDWR)
+
+    with serving(act) as (server, seen):
+        error = fails(play, server)
+        assert error.fault == "died"
+        assert "not known" in str(error)
+        assert seen.count("tools/call") == 1
+
+
+def test_an_answer_of_60_mb_is_not_read_to_its_end(play: Play) -> None:
+    def act(raw: Raw, message: Json) -> None:
+        if not raw.handshake(message):
+            raw.send_response(200)
+            raw.send_header("Content-Type", "application/json")
+            raw.send_header("Content-Length", "60000000")
+            raw.end_headers()
+            try:
+                for _ in range(60):
+                    raw.wfile.write(b"a" * 1_000_000)
+            except OSError:
+                raw.close_connection = True
+
+    with serving(act) as (server, _):
+        assert fails(play, server).fault == "too_large"
+
+
+@pytest.mark.parametrize(("status", "said"), [(500, "HTTP status 500"), (403, "HTTP status 403")])
+def test_a_refusal_names_the_status(play: Play, status: int, said: str) -> None:
+    with serving(lambda raw, _: raw.give(status)) as (server, _):
+        error = fails(play, server)
+        assert (error.fault, said in str(error)) == ("refused", True)
+
+
+def test_nobody_who_listens_is_named_with_the_address(play: Play) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/mcp"
+    error = fails(play, ServerEntry("nobody", url=url))
+    assert (error.fault, url in str(error)) == ("start", True)
+
+
+def protected(raw: Raw, message: Json) -> None:
+    if not raw.token or raw.headers.get("Authorization") != f"Bearer {raw.token}":
+        where = f'Bearer resource_metadata="{raw.base}/.well-known/oauth-protected-resource"'
+        raw.give(401, WWW_Authenticate=where)
+    elif not raw.handshake(message):
+        is_list = message["method"] == "tools/list"
+        raw.answer(message, {"tools": []} if is_list else text_result("let in"))
+
+
+def test_a_login_is_shown_stored_privately_and_refreshed(play: Play) -> None:
+    shown: list[str] = []
+
+    def show(url: str) -> None:
+        shown.append(url)
+        threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=20).read(), daemon=True).start()
+
+    with serving(protected, "club") as (server, seen):
+        error = fails(play, server)
+        assert (error.fault, "nexus mcp login club" in str(error)) == ("login", True)
+        assert not list((places().data / "mcp").glob("*")), "a call begins no login"
+        play.run(play.host.login(server, show))
+        assert len(shown) == 1
+        assert "code_challenge_method=S256" in shown[0]
+        (file,) = (places().data / "mcp").iterdir()
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert file.parent.stat().st_mode & 0o777 == 0o700
+        time.sleep(1.1)
+        play.run(play.host.aclose())
+        assert play.call(server) == "let in"
+        assert [one for one in seen if "_" in one] == ["authorization_code", "refresh_token"]
+        assert len(shown) == 1
+
+
+def test_a_login_that_nobody_finishes_can_be_cancelled(play: Play) -> None:
+    import asyncio
+
+    async def cancel() -> None:
+        shown = asyncio.Event()
+        login = asyncio.create_task(play.host.login(server, lambda _: shown.set()))
+        await shown.wait()
+        login.cancel()
+        await asyncio.gather(login, return_exceptions=True)
+        assert login.cancelled()
+
+    with serving(protected, "slow") as (server, _):
+        play.run(cancel())
+        assert fails(play, server).fault == "login"

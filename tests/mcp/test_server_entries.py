@@ -1,0 +1,141 @@
+"""Servers from the files of a person and of a project. Nothing is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus_cli.config import trust
+from nexus_cli.config.paths import places
+from nexus_cli.mcp.server_entries import parse_entry, read_servers
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "home"))
+    places().config.mkdir(parents=True)
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+def write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+
+
+def test_personal_servers_come_from_both_files_and_broken_ones_are_one_line_each(home: Path) -> None:
+    write(places().settings, '[mcp.files]\ncommand = ["files", "."]\nenv = ["TOKEN", "MODE=ro"]\n[mcp.both]\nx = 1\n')
+    servers: dict[str, Any] = {
+        "files": {"command": "other"},
+        "web": {"url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${WEB_KEY}"}},
+        "off": {"command": "x", "disabled": True},
+        "bad name!": {"command": "x"},
+        "old": {"url": "https://example.org", "type": "sse"},
+        "list": ["x"],
+        "input": {"command": "x", "env": {"KEY": "${input:key}"}},
+        "unset": {"command": "x", "args": ["${NOT_SET_ANYWHERE}"]},
+    }
+    write(places().config / "mcp.json", {"mcpServers": servers})
+    found = read_servers(home, {})
+    assert list(found.entries) == ["files", "web"]
+    files, web = found.entries.values()
+    assert (files.command, files.env, files.values) == (("files", "."), ("TOKEN",), {"MODE": "ro"})
+    assert web.headers == {"Authorization": "Bearer ${WEB_KEY}"}, "a key is read only when it is sent"
+    named = "\n".join(found.problems)
+    assert len(found.problems) == 6 and named.count("\n") == 5
+    for words in (
+        "needs either `command` or `url`",
+        "transport sse",
+        "is no table",
+        "${input:key}",
+        "NOT_SET_ANYWHERE",
+    ):
+        assert words in named, words
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": []}', "\ufeff{}", "\x00", '{"mcpServers": ' + "[" * 5000])
+def test_a_broken_file_is_a_line_and_the_others_count(home: Path, text: str) -> None:
+    write(places().settings, '[mcp.files]\ncommand = ["files"]\n')
+    write(places().config / "mcp.json", text)
+    found = read_servers(home, {})
+    assert list(found.entries) == ["files"] and len(found.problems) <= 1
+
+
+@pytest.mark.parametrize("file", [".mcp.json", ".vscode/mcp.json", ".nexus/mcp.json", ".nexus/config.toml"])
+def test_a_server_of_a_project_counts_after_trust_until_its_entry_changes(home: Path, file: str) -> None:
+    key = "servers" if ".vscode" in file else "mcpServers"
+
+    def put(command: str) -> None:
+        table = f'[mcp.team]\ncommand = ["{command}"]\n'
+        write(home / file, table if file.endswith("toml") else {key: {"team": {"command": command}}})
+
+    put("safe")
+    assert read_servers(home, {}).entries == {}
+    trust.trust(home, trust.read_configuration(home, beside=True))
+    entry = read_servers(home, {}).entries["team"]
+    assert (entry.command, entry.source, entry.cwd, entry.file) == (("safe",), "project", str(home), file)
+    put("evil")
+    assert read_servers(home, {}).entries == {}
+
+
+def test_a_server_of_a_project_never_takes_a_personal_name(home: Path) -> None:
+    write(places().settings, '[mcp.team]\ncommand = ["mine"]\n')
+    write(home / ".mcp.json", {"mcpServers": {"team": {"command": "theirs"}}})
+    trust.trust(home, trust.read_configuration(home, beside=True))
+    found = read_servers(home, {})
+    assert found.entries["team"].command == ("mine",)
+    assert len(found.problems) == 1 and "you have a server of this name" in found.problems[0]
+
+
+def test_variables_are_filled_in() -> None:
+    value = {"command": "run", "args": ["${HERE}", "${GONE:-else}"], "env": {"A": "${A}", "B": "x${HERE}"}}
+    entry = parse_entry("one", value, {"HERE": "there"})
+    assert entry is not None and entry.command == ("run", "there", "else")
+    assert entry.env == ("A",) and entry.values == {"B": "xthere"}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ({"notes": {"command": "mine", "disabled": True}}, "notes"),
+        ({"notes": {"command": "mine", "args": ["${NOT_SET_ANYWHERE}"]}}, "notes"),
+        ({"my_notes": {"command": "mine"}}, "my.notes"),
+        ({"notes": {"command": "mine"}}, "notes__x"),
+    ],
+)
+def test_a_server_of_a_project_is_never_called_by_a_rule_for_a_personal_one(
+    home: Path, mine: dict[str, Any], theirs: str
+) -> None:
+    write(places().config / "mcp.json", {"mcpServers": mine})
+    write(home / ".mcp.json", {"mcpServers": {theirs: {"command": "theirs"}, "other": {"command": "x"}}})
+    trust.trust(home)
+    found = read_servers(home)
+    assert theirs not in found.entries or found.entries[theirs].source == "personal"
+    assert "other" in found.entries and any(theirs in line for line in found.problems)
+
+
+def test_while_a_personal_file_is_broken_no_server_of_a_project_counts(home: Path) -> None:
+    write(places().config / "mcp.json", "{")
+    write(home / ".mcp.json", {"mcpServers": {"notes": {"command": "theirs"}}})
+    trust.trust(home)
+    assert not read_servers(home).entries
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"url": "http://127.0.0.1:9/?k=${OPENAI_API_KEY}"},
+        {"url": "http://127.0.0.1:9/", "headers": {"X": "${ANTHROPIC_API_KEY}"}},
+        {"command": "x", "env": ["MISTRAL_API_KEY"]},
+        {"command": "x", "args": ["${env:OPENAI_API_KEY:-none}"]},
+    ],
+)
+def test_a_server_of_a_project_gets_no_key_of_a_provider(home: Path, entry: dict[str, Any]) -> None:
+    environ = {"OPENAI_API_KEY": "secret", "ANTHROPIC_API_KEY": "secret", "MISTRAL_API_KEY": "secret"}
+    with pytest.raises(ValueError, match="gets no key of a provider"):
+        parse_entry("one", entry, environ, "project", ".mcp.json", home)
+    made = parse_entry("one", entry, environ)
+    assert made is not None and "secret" not in made.shown

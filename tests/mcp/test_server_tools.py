@@ -1,0 +1,134 @@
+"""The tools of servers as the model gets them, and the rules that name them. No server is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import SandboxSettings
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.core.message import ToolCall
+from nexus_cli.core.services import ServerTools
+from nexus_cli.lane.tool_selection import select_tools
+from nexus_cli.mcp.server_entries import ServerFiles
+from nexus_cli.mcp.server_tools import LONGEST_NAME, Catalogue, name_tool, object_schema
+from nexus_cli.mcp.server_values import ServerEntry, ServerTool
+from nexus_cli.mcp.tool_cache import make_list, read_list, store_list
+from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
+from nexus_cli.tools.registry import ToolRegistry, discover_tools
+
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "home"))
+    places().config.mkdir(parents=True)
+
+
+def catalogue(count: int, *, unlisted: bool = False) -> Catalogue:
+    entries = {"db": ServerEntry("db", ("db",))} | ({"new": ServerEntry("new", ("new",))} if unlisted else {})
+    tools = [ServerTool(f"tool{number}", "Do one thing well.", TEXT) for number in reversed(range(count))]
+    return Catalogue(ServerFiles(entries), {"db": make_list(tools)})
+
+
+def registry(made: Catalogue) -> ToolRegistry:
+    return ToolRegistry([*discover_tools().values(), *made.tools()], {ServerTools: None})
+
+
+def sent(made: Catalogue) -> list[str]:
+    names = [str(one["function"]["name"]) for one in select_tools(registry(made), Recipe("ask"))]
+    return [name for name in names if name.startswith("mcp")]
+
+
+def test_each_tool_is_sent_while_all_are_small_else_one() -> None:
+    assert sent(catalogue(3)) == ["mcp__db__tool0", "mcp__db__tool1", "mcp__db__tool2"]
+    assert sent(catalogue(3, unlisted=True))[0] == "mcp", "until the tools of a server are known"
+    many = catalogue(100)
+    assert many.tokens > 2000 and sent(many) == ["mcp"]
+    assert registry(many).get("mcp__db__tool99") is not None, "a call of it runs all the same"
+
+
+def test_what_is_sent_comes_from_the_cache_in_the_same_bytes(tmp_path: Path) -> None:
+    made = catalogue(5)
+    entry = made.entries["db"]
+    assert read_list(entry) is None and store_list(entry, made.lists["db"])
+    shuffled = make_list(reversed(made.lists["db"].tools))
+    assert not store_list(entry, shuffled), "the same tools in another order"
+    again = Catalogue(made.files, {"db": kept}) if (kept := read_list(entry)) else made
+    texts = [json.dumps(registry(one).get_definitions()) for one in (made, again)]
+    assert texts[0] == texts[1]
+    next((places().cache / "mcp").iterdir()).write_text("{")
+    assert read_list(entry) is None
+
+
+def test_a_call_through_mcp_is_the_call_of_the_tool() -> None:
+    foreign = registry(catalogue(100)).foreign
+    made = foreign.translate(ToolCall("1", "mcp", {"action": "call", "tool": "tool7", "arguments": {"text": "x"}}))
+    assert (made.id, made.name, made.arguments) == ("1", "mcp__db__tool7", {"text": "x"})
+    for arguments in (
+        {"action": "call", "tool": "none"},
+        {"action": "search"},
+        {"action": "call", "tool": "tool7", "arguments": []},
+    ):
+        assert foreign.translate(ToolCall("1", "mcp", arguments)).name == "mcp"
+
+
+def test_search_and_describe_find_a_tool() -> None:
+    made = catalogue(100)
+    assert made.search("TOOL42").splitlines()[0].startswith("mcp__db__tool42: Do one thing")
+    assert "more: search with other words" in made.search("") and made.search("zebra") == ""
+    assert '"text"' in made.describe("mcp__db__tool1") and made.describe("nothing") == ""
+    assert "mcp__db__tool1" in made.nearest("mcp__db__tol1")
+
+
+@pytest.mark.parametrize("schema", [None, [], "x", {"type": "array"}, {"properties": 3}, {"required": 3}])
+def test_a_wrong_schema_becomes_an_object_that_every_provider_takes(schema: Any) -> None:
+    assert object_schema(schema) == {"type": "object", "properties": {}}
+
+
+def test_a_schema_without_an_end_is_left_out() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(500):
+        deep = {"type": "object", "properties": {"a": deep}}
+    assert object_schema(deep) == {"type": "object", "properties": {}}
+
+
+def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:
+    assert name_tool("my.db", "read file") == "mcp__my_db__read_file"
+    long = {name_tool("db", "x" * 80 + end) for end in "ab"}
+    assert len(long) == 2 and all(len(one) == LONGEST_NAME for one in long)
+    made = Catalogue(ServerFiles({"db": ServerEntry("db")}), {"db": make_list([ServerTool("bash", "", {"type": "x"})])})
+    assert [tool.name for tool in made.tools()] == ["mcp__db__bash", "mcp"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "level", "verdict"),
+    [
+        ("", "read", ApprovalNeed),
+        ("", "run", ApprovalNeed),
+        ("", "all", Grant),
+        ('allow = ["mcp__db__tool1"]', "read", Grant),
+        ('allow = ["mcp__db__*"]', "read", Grant),
+        ('allow = ["mcp__db__tool"]', "read", ApprovalNeed),
+        ('allow = ["mcp__other__*"]', "read", ApprovalNeed),
+        ('allow = ["mcp__db__*"]\ndeny = ["mcp__db__tool1"]', "all", Denial),
+        ("", "plan", Denial),
+    ],
+)
+def test_a_call_asks_unless_a_rule_of_the_person_names_it(
+    tmp_path: Path, rules: str, level: str, verdict: type
+) -> None:
+    places().settings.write_text(f"[rules]\n{rules}\n" if rules else "")
+    tool = ToolRegistry(catalogue(3).tools(), {ServerTools: None}).get("mcp__db__tool1")
+    assert tool is not None
+    permission = CallPermission(tmp_path, tmp_path, (), SandboxSettings(backend="off"))
+    found = permission.decide(tool, {"text": "x"}, level)
+    assert isinstance(found.verdict, verdict), found
+    if verdict is ApprovalNeed:
+        assert found.offers == ("mcp__db__tool1",)
