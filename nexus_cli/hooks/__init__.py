@@ -1,0 +1,1 @@
+"""Hooks: commands of the person or of a trusted project that run at an event of a session."""

@@ -1,0 +1,119 @@
+"""Run one hook: a project's in the sandbox, the person's own without, bounded in time and output."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.hooks.hook_answer import BLOCKS, HookAnswer, read_answer
+from nexus_cli.hooks.hook_list import CHANGED, Hook
+from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.files import decode_output
+from nexus_cli.tools.process import BoundedOutput, ProcessResult, find_shell, run_process
+
+MOST_BYTES = 1_000_000
+"""Most bytes that are kept of stdout, and of stderr."""
+LENGTH = 200
+"""Most characters of a hook's own words about its failure."""
+NO_PROGRAM = (126, 127)
+"""Exit statuses of a shell that could not start a program."""
+OK, BLOCKED, FAILED, LATE, NOT_RUN = "ok", "blocked", "failed", "timed out", "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class HookRun:
+    """One run of a hook."""
+
+    hook: Hook
+    answer: HookAnswer
+    outcome: str = OK
+    """`ok`, `blocked`, `failed` (an exit status that does not count), `timed out` or `not run`."""
+    why: str = ""
+    """Why it failed or did not run."""
+    seconds: float = 0.0
+
+    @property
+    def is_missing(self) -> bool:
+        """True if the hook did not say anything: it took too long or could not run."""
+        return self.outcome in (LATE, NOT_RUN)
+
+
+def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag) -> HookRun:
+    """Run `hook` with `given` on stdin. Blocks; never raises, except `ThreadStopped`.
+
+    A project's hook runs in its folder, in the sandbox profile `write`; if its files have changed it does not run.
+    """
+    changed = hook.why if hook.state == CHANGED else hook.find_change()
+    if changed:
+        return HookRun(hook, HookAnswer(), NOT_RUN, changed)
+    began = time.monotonic()
+    try:
+        done, stderr = _start(hook, given, cwd, permission, stop)
+    except (OSError, ValueError) as error:
+        return HookRun(hook, HookAnswer(), NOT_RUN, f"it cannot be started: {one_line(str(error))}")
+    seconds = round(time.monotonic() - began, 3)
+    if done.timed_out:
+        return HookRun(hook, HookAnswer(), LATE, f"it took longer than {hook.table.timeout:g} s", seconds)
+    stdout = _decode(done.output)
+    words = cut_at_word(one_line(stderr or stdout), LENGTH)
+    if done.status in NO_PROGRAM:
+        return HookRun(hook, HookAnswer(), NOT_RUN, f"it cannot be started: {words}", seconds)
+    answer = read_answer(hook.table.event, done.status, stdout, stderr)
+    if done.status not in (0, BLOCKS):
+        return HookRun(hook, answer, FAILED, f"exit {done.status}{': ' if words else ''}{words}", seconds)
+    answer = answer if hook.is_personal else answer.tightened()
+    return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds)
+
+
+def _start(
+    hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag
+) -> tuple[ProcessResult, str]:
+    """Run the command; return its result with stdout, and its stderr."""
+    folder, confinement = hook.folder or cwd, None
+    env: Mapping[str, str] = os.environ
+    if not hook.is_personal:
+        probe = permission.load("read")
+        if probe is None or probe.backend == "none":
+            raise OSError("there is no sandbox here")
+        sandbox = permission.make_sandbox("write", asks=False)
+        env, confinement = sandbox.env, sandbox.confinement
+    env = {**env, "CLAUDE_PROJECT_DIR": str(folder), "NEXUS_PROJECT_DIR": str(folder)}
+    read_end, write_end = os.pipe()
+    stderr = BoundedOutput(MOST_BYTES)
+    drain = threading.Thread(target=_drain, args=(read_end, stderr), daemon=True)
+    drain.start()
+    try:
+        done = run_process(
+            [find_shell(folder), "-c", f"exec 2>&{write_end} {write_end}>&-\n{hook.table.command}"],
+            cwd=folder,
+            env=env,
+            stop=stop,
+            seconds=hook.table.timeout,
+            stdin=given,
+            merge=False,
+            keep=MOST_BYTES,
+            confinement=confinement,
+            pass_fds=(write_end,),
+        )
+    finally:
+        os.close(write_end)
+        drain.join(1.0)
+    return done, _decode(stderr.join())
+
+
+def _drain(read_end: int, kept: BoundedOutput) -> None:
+    """Collect a pipe until its last writer has ended."""
+    with open(read_end, "rb", buffering=0) as pipe:
+        while data := pipe.read(1 << 16):
+            kept.add(data)
+
+
+def _decode(data: bytes) -> str:
+    decoded = decode_output(data)
+    return decoded.plain if decoded else ""

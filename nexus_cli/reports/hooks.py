@@ -1,0 +1,36 @@
+"""Report the hooks of a folder, each with its source and state: `/hooks`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.hook_tables import HookTable
+from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, list_hooks
+from nexus_cli.reports.text.lines import Value, filled
+
+
+def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[dict[str, Any]]:
+    """Return the hooks that count in `folder`. Blocks."""
+    return [hook.to_json() for hook in list_hooks(folder, personal)]
+
+
+def hooks_text(value: Value, width: int) -> str:
+    """Return a line for each hook, with its state below if it does not run."""
+    lines = [] if value["hooks"] else filled("No hooks (nexus docs hooks).", width)
+    for one in value["hooks"]:
+        matcher = f" {one['matcher']}" if one["matcher"] else ""
+        late = ", on_timeout = deny" if one["on_timeout"] == "deny" else ""
+        lines += filled(f"{one['event']}{matcher}: {one['command']} ({one['source']}{late})".strip(": "), width, "    ")
+        if one["state"] != ACTIVE:
+            lines += filled(f"{one['state']}: {one['why']}", width, "    ", "  ")
+    return "\n".join(lines)
+
+
+def count_hooks(hooks: Sequence[Value]) -> str:
+    """Return `2 hooks; 1 more not trusted (/hooks)` for the status."""
+    states = [one["state"] for one in hooks]
+    active, others = states.count(ACTIVE), [state for state in dict.fromkeys(states) if state != ACTIVE]
+    more = [f"{states.count(state)} {state}" for state in sorted(others, key=lambda state: state != UNTRUSTED)]
+    return "; ".join([f"{active} active", *more]) + " (/hooks)"

@@ -1,0 +1,480 @@
+"""Run the hooks of a session at its events, and apply what they answer (`nexus docs hooks`).
+
+A project's hook can refuse a call, have the person asked, or add text; only a personal one can allow a call or change
+its input. Each run is a memo of the lane (`HOOK`) for the timeline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.hook_tables import HookTable
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import PLAN
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.redact_secrets import redact
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, Hook, list_hooks
+from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
+from nexus_cli.lane.control import Control, SteeringWords
+from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.upcoming import Upcoming
+from nexus_cli.lane.work_notes import HOOK
+from nexus_cli.permission.approvals import CONFIRM
+from nexus_cli.permission.call_permission import CallPermission, Permission
+from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
+from nexus_cli.tools.cancellable_thread import run_in_thread
+from nexus_cli.tools.foreign_calls import foreign_names
+from nexus_cli.tools.schema import check_arguments
+
+MOST_CHARACTERS = 10_000
+"""Most characters of the text that one hook adds; the rest is a drop."""
+MOST_RESPONSE = 100_000
+"""Most characters of a call's result that hooks get."""
+MOST_ROUNDS = 3
+"""Most times that `Stop` hooks let one turn go on."""
+LAST_SECONDS = 5.0
+"""Most seconds that a `SessionEnd` hook may delay the end."""
+TOOL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse")
+"""The events of a worker's session; the others belong to the person's."""
+MODES = {"read": "default", "edit": "acceptEdits", "run": "acceptEdits", "all": "bypassPermissions", PLAN: PLAN}
+"""`permission_mode` by level, in the words of Claude and codex."""
+EDIT_NAMES = ("Edit", "Write", "MultiEdit", "apply_patch")
+"""Names of tools that edit, in matchers: each stands for all of ours that edit."""
+NEVER_LIFTED = (CONFIRM, "protected")
+"""Kinds of approval that no hook gives: they are limits, or protect what other programs obey."""
+SHORT = 120
+
+
+@dataclass(frozen=True, slots=True)
+class _CallRuling:
+    """What the hooks decided on one call."""
+
+    checked: Mapping[str, Any]
+    decision: str = ""
+    reason: str = ""
+    by: Hook | None = None
+
+
+@dataclass
+class SessionHooks:
+    """The hooks of one session."""
+
+    personal: Sequence[HookTable]
+    permission: CallPermission
+    cwd: Path
+    session: str
+    level: Callable[[], str]
+    is_worker: bool = False
+    hooks: Sequence[Hook] | None = None
+    """All hooks, read again at the beginning of each turn; None before the first one."""
+    _window: LaneWindow | None = None
+    _upcoming: Upcoming | None = None
+    _control: Control | None = None
+    _rulings: dict[str, asyncio.Future[_CallRuling]] = field(default_factory=dict)
+    """By call id, of the newest turn."""
+    _requested: dict[str, asyncio.Future[_CallRuling]] = field(default_factory=dict)
+    _added: dict[str, list[str]] = field(default_factory=dict)
+    """Texts for the result of a call, by its id."""
+    _told: set[str] = field(default_factory=set)
+    _stopped: str | None = None
+    """Why the turn has to end, once a hook has said so."""
+    _rounds: int = 0
+    _is_started: bool = False
+
+    def attach(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> None:
+        """Use the lane of the session."""
+        self._window, self._upcoming, self._control = window, upcoming, control
+
+    # -- events of the session ---------------------------------------------------------------------------------
+
+    async def begin_turn(self, prompt: str, *, is_resumed: bool) -> None:
+        """Run the hooks of a session's start, once, and those of the prompt. Raises `NexusError("denied", ...)` if one
+        refuses the prompt."""
+        self._rounds, self._stopped, self.hooks = 0, None, None
+        for calls in (self._rulings, self._requested, self._added):
+            calls.clear()
+        for line in self._describe_broken(await self._load()):
+            self._tell(line)
+        if not self._is_started:
+            self._is_started = True
+            source = "resume" if is_resumed else "startup"
+            self._add_section("SessionStart", await self._fire("SessionStart", [source], {"source": source}))
+            self._check_stopped()
+        if prompt and (why := await self._refuse_prompt(prompt)):
+            raise NexusError("denied", "your message was not sent", why, "Rephrase it, or see /hooks")
+        self._check_stopped()
+
+    async def admit_steering(self, control: Control) -> None:
+        """Run the hooks of a prompt for the messages to the running turn; withdraw those that one refuses."""
+        admitted: list[SteeringWords] = []
+        while waiting := [one for one in control.steering if not any(one is other for other in admitted)]:
+            said = waiting[0]
+            admitted.append(said)
+            why = await self._refuse_prompt(said.text)
+            if why:
+                with suppress(ValueError):  # the person has taken it back meanwhile
+                    control.steering.remove(said)
+                self._tell(f"your message was not sent: {why}")
+        self._check_stopped()
+
+    async def _refuse_prompt(self, prompt: str) -> str:
+        """Run the hooks of a prompt; return why one refuses it, "" if none does."""
+        runs = await self._fire("UserPromptSubmit", [], {"prompt": prompt})
+        if refusal := next((run for run in runs if _denies(run)), None):
+            return one_line(f"{refusal.hook.name} ({refusal.hook.source}) refused it: {self._clean(_reason(refusal))}")
+        self._add_section("UserPromptSubmit", runs)
+        return ""
+
+    async def next_message(self) -> str:
+        """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
+        reply = self._window.lane.items[-1].message.content if self._window else ""
+        fields = {"stop_hook_active": self._rounds > 0, "last_assistant_message": reply[:MOST_RESPONSE]}
+        runs = await self._fire("Stop", [], fields)
+        if self._stopped is not None:  # the turn ends anyway
+            self._stopped = None
+            return ""
+        blocking = [run for run in runs if run.outcome == BLOCKED]
+        if not blocking:
+            return ""
+        if self._rounds >= MOST_ROUNDS:
+            self._tell(f"{blocking[0].hook.name} let the turn go on {MOST_ROUNDS} times: it ends now")
+            return ""
+        self._rounds += 1
+        return "\n".join(self._words(run, _reason(run)) for run in blocking)
+
+    async def before_compaction(self) -> None:
+        """Run the hooks of a compaction; none can prevent it."""
+        for run in await self._fire("PreCompact", ["auto"], {"trigger": "auto", "custom_instructions": ""}):
+            if run.outcome == BLOCKED:
+                self._tell(f"{run.hook.name} objects to the compaction: {one_line(self._clean(_reason(run)))}")
+
+    async def end(self) -> None:
+        """Run the hooks of the session's end, each for at most `LAST_SECONDS`."""
+        if self._is_started:
+            self._is_started = False
+            await self._fire("SessionEnd", ["other"], {"reason": "other"}, most=LAST_SECONDS)
+
+    # -- events of calls ---------------------------------------------------------------------------------------
+
+    def end_step(self) -> None:
+        """Raise `NexusError("denied", ...)` if a hook ended the turn."""
+        self._check_stopped()
+
+    async def before_call(
+        self, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
+    ) -> Mapping[str, Any]:
+        """Run the hooks before a call, once; return its arguments, as a personal hook may have changed them."""
+        if call.id not in self._rulings:
+            self._rulings[call.id] = asyncio.ensure_future(self._judge("PreToolUse", call, tool, checked, targets))
+        return (await self._rulings[call.id]).checked
+
+    async def before_question(
+        self, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path], found: Permission
+    ) -> Permission:
+        """Run the hooks before the person is asked about a call, once; return the decision with their answers."""
+        if isinstance(found.verdict, ApprovalNeed) and found.verdict.kind not in NEVER_LIFTED:
+            if call.id not in self._requested:
+                made = self._judge("PermissionRequest", call, tool, checked, targets)
+                self._requested[call.id] = asyncio.ensure_future(made)
+            await self._requested[call.id]
+        return self.adjust(call.id, found)
+
+    def adjust(self, call_id: str, found: Permission) -> Permission:
+        """Return the decision on a call as the hooks that ran for it change it."""
+        for rulings in (self._rulings, self._requested):
+            made = rulings.get(call_id)
+            if made is not None and made.done() and not made.cancelled() and made.exception() is None:
+                found = self._apply(made.result(), found)
+        return found
+
+    def _apply(self, ruling: _CallRuling, found: Permission) -> Permission:
+        hook, verdict = ruling.by, found.verdict
+        if hook is None or isinstance(verdict, Denial):
+            return found
+        ruled = replace(found, rule=f"hook {hook.name}", origin=hook.source)
+        reason = f": {ruling.reason}" if ruling.reason else ""
+        if ruling.decision == "deny":
+            return replace(ruled, verdict=Denial(f"hook {hook.name} ({hook.source}){reason}"))
+        if ruling.decision == "ask" and isinstance(verdict, Grant):
+            need = ApprovalNeed(f"hook {hook.name} wants you to decide{reason}", CONFIRM)
+            return replace(ruled, verdict=need)
+        is_askable = isinstance(verdict, ApprovalNeed) and verdict.kind not in NEVER_LIFTED and not found.rule
+        if ruling.decision == "allow" and is_askable:
+            return replace(ruled, verdict=Grant())
+        return found
+
+    def follow(
+        self,
+        call: ToolCall,
+        tool: Tool,
+        checked: Mapping[str, Any],
+        targets: Mapping[str, Path],
+        work: Callable[[], Awaitable[ToolResult]],
+    ) -> Callable[[], Awaitable[ToolResult]]:
+        """Return `work` followed by the hooks after a call that ran, with the texts of hooks in its result."""
+
+        async def followed() -> ToolResult:
+            result = await work()
+            if result.ran and not result.error and result.waits is None:
+                text = result.output[:MOST_RESPONSE]
+                response = {"success": True, "output": text, "stdout": text, "exit_code": result.status}
+                runs = await self._fire_call("PostToolUse", call, tool, checked, targets, tool_response=response)
+                for run in runs:
+                    if run.outcome == BLOCKED:
+                        self._add_words(call, run, _reason(run))
+                    self._add_words(call, run, run.answer.context)
+            return result
+
+        return followed
+
+    def add_words(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Return the result with what hooks added to it."""
+        lines = self._added.pop(call.id, [])
+        if not lines:
+            return result
+        text = "\n".join(lines)
+        if result.error:
+            return replace(result, error=f"{result.error}\n{text}")
+        return replace(result, output=f"{result.output.removesuffix(chr(10))}\n{text}".lstrip("\n"))
+
+    async def _judge(
+        self, event: str, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
+    ) -> _CallRuling:
+        """Run the hooks before a call or a question and combine their answers: deny before ask before allow."""
+        runs = await self._fire_call(event, call, tool, checked, targets)
+        for run in runs:
+            self._add_words(call, run, run.answer.context)
+            updated = run.answer.updated if event == "PreToolUse" else None
+            if updated is not None:
+                problem, checked = _update(tool, checked, updated, _input(tool, checked, targets))
+                if problem:
+                    reason = f"the input that it gave is invalid: {problem}"
+                    return _CallRuling(checked, "deny", reason, run.hook)
+                shown = cut_at_word(one_line(json.dumps(dict(checked), ensure_ascii=False)), SHORT)
+                self._add_words(call, run, f"the input of this call was changed to {shown}")
+        for decision in ("deny", "ask", "allow"):
+            for run in runs:
+                if (_denies(run) and decision == "deny") or run.answer.decision == decision:
+                    return _CallRuling(checked, decision, self._clean(_reason(run)), run.hook)
+        return _CallRuling(checked)
+
+    async def _fire_call(
+        self,
+        event: str,
+        call: ToolCall,
+        tool: Tool,
+        checked: Mapping[str, Any],
+        targets: Mapping[str, Path],
+        **more: Any,
+    ) -> list[HookRun]:
+        """Run the hooks of an event of a call. One written for other programs, which know one path a call, runs for
+        each path that an edit names."""
+        real = [str(one) for one in targets.values()] if tool.effect is Effect.EDIT else []
+        about = cut_at_word(one_line(f"{tool.name} {checked.get(tool.subject, '')}"), SHORT)
+        given = _input(tool, checked, targets)
+
+        def fields(hook: Hook) -> list[dict[str, Any]]:
+            name = _foreign_name(tool) if hook.is_foreign else tool.name
+            each = real if hook.is_foreign and len(real) > 1 else [None]
+            return [
+                {
+                    "tool_name": name,
+                    "tool_input": {**given, **({"file_path": path} if path else {})},
+                    "tool_use_id": call.id,
+                    **more,
+                }
+                for path in each
+            ]
+
+        return await self._fire(event, _names(tool), fields, about=about)
+
+    # -- all events --------------------------------------------------------------------------------------------
+
+    async def _fire(
+        self,
+        event: str,
+        names: Sequence[str],
+        fields: Mapping[str, Any] | Callable[[Hook], list[dict[str, Any]]],
+        *,
+        about: str = "",
+        most: float | None = None,
+    ) -> list[HookRun]:
+        """Run the hooks of an event at the same time; return their runs in the order of the files. `names` are those
+        that a matcher may name, `fields` the event's own part of the input."""
+        if self.is_worker and event not in TOOL_EVENTS:
+            return []
+        chosen = [hook for hook in await self._load() if hook.state in (ACTIVE, CHANGED) and hook.table.event == event]
+        chosen = [hook for hook in chosen if not names or hook.matches(names)]
+        if not chosen:
+            return []
+        cwd = Path(os.path.realpath(self.cwd))
+        common = {
+            "session_id": self.session,
+            "transcript_path": "",
+            "cwd": str(cwd),
+            "permission_mode": MODES.get(self.level(), "default"),
+            "hook_event_name": event,
+        }
+        jobs = []
+        for hook in chosen:
+            limited = hook if most is None else _limited(hook, most)
+            for own in fields(hook) if callable(fields) else [fields]:
+                given = json.dumps({**common, **own}).encode("utf-8", "surrogatepass")
+                jobs.append(_run(limited, given, cwd, self.permission))
+        runs = list(await asyncio.gather(*jobs))
+        for run in runs:
+            self._note(run, about)
+        return runs
+
+    def _note(self, run: HookRun, about: str) -> None:
+        """Record a run; tell the person what went wrong, and what the hook says to them."""
+        hook, answer = run.hook, run.answer
+        if self._window is not None:
+            value: dict[str, Any] = {
+                "event": hook.table.event,
+                "hook": hook.name,
+                "source": hook.source,
+                "outcome": run.outcome,
+            }
+            why = one_line(self._clean(run.why or answer.reason))
+            value |= {"why": cut_at_word(why, 400), "seconds": run.seconds, "about": about}
+            self._window.lane.timeline.memo(HOOK, value)
+        named = f"hook {hook.name} ({hook.source})"
+        if run.is_missing or run.outcome == FAILED:
+            self._tell_once(f"{named}: {one_line(self._clean(run.why))}")
+        if answer.refused:
+            self._tell_once(f"{named}: a project's hook cannot {answer.refused}")
+        if answer.message:
+            self._tell(f"{named}: {cut_at_word(one_line(self._clean(answer.message)), MOST_CHARACTERS)}")
+        if answer.stops and self._stopped is None:
+            self._stopped = self._clean(answer.reason) or f"{hook.name} ({hook.source}) ended it"
+
+    async def _load(self) -> Sequence[Hook]:
+        if self.hooks is None:
+            self.hooks = await asyncio.to_thread(list_hooks, self.cwd, self.personal)
+        return self.hooks
+
+    def _describe_broken(self, hooks: Sequence[Hook]) -> list[str]:
+        """Return a line for each hook that cannot run, the first time."""
+        broken = [hook for hook in hooks if hook.state in (CHANGED, UNSUPPORTED)]
+        lines = [f"hook {hook.name} ({hook.source}) is off: {hook.why}" for hook in broken]
+        new = [line for line in lines if line not in self._told]
+        self._told.update(new)
+        return new
+
+    def _check_stopped(self) -> None:
+        if self._stopped is not None:
+            why, self._stopped = self._stopped, None
+            raise NexusError("denied", "a hook stopped the turn", one_line(why), "See /hooks")
+
+    def _add_section(self, event: str, runs: Sequence[HookRun]) -> None:
+        """Let the next request have what hooks add, as the section `hooks.EVENT`."""
+        said = [run for run in runs if run.answer.context]
+        if self._upcoming is None or not (said or event in self._upcoming.hooks):
+            return
+        text = "\n".join(self._words(run, run.answer.context) for run in said)
+        source = ", ".join(dict.fromkeys(run.hook.source for run in said))
+        self._upcoming.hooks[event] = {"text": text, "source": source}
+
+    def _add_words(self, call: ToolCall, run: HookRun, text: str) -> None:
+        if text:
+            self._added.setdefault(call.id, []).append(self._words(run, text))
+
+    def _words(self, run: HookRun, text: str) -> str:
+        """Return the text of a hook for the model: under its name, redacted, neutralized and cut to its bound."""
+        return f"[hook {run.hook.name}: {self._cut(neutralize(self._clean(text)), run.hook)}]"
+
+    def _cut(self, text: str, hook: Hook) -> str:
+        if len(text) <= MOST_CHARACTERS or self._window is None:
+            return text[:MOST_CHARACTERS]
+        timeline, rest = self._window.lane.timeline, text[MOST_CHARACTERS:]
+        size = self._window.context.counter.count(rest)
+        drop = Drop(
+            timeline.log.next_drop(), f"text of hook {hook.name}", size, Cause.OUTPUT_CAP, timeline.now(), text=text
+        )
+        timeline.log.record_drop(drop)
+        if self._control is not None:
+            self._control.emit_drop(drop)
+        return f"{text[:MOST_CHARACTERS]}\n... {len(rest):,} characters more: recall {drop.id}"
+
+    def _clean(self, text: str) -> str:
+        return redact(self.permission.mask_secrets(text)[0])
+
+    def _tell(self, line: str) -> None:
+        if self._control is not None:
+            self._control.emit_notice(line)
+
+    def _tell_once(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self._tell(line)
+
+
+async def _run(hook: Hook, given: bytes, cwd: Path, permission: CallPermission) -> HookRun:
+    return await run_in_thread(lambda stop: run_hook(hook, given, cwd, permission, stop))
+
+
+def _limited(hook: Hook, most: float) -> Hook:
+    return replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
+
+
+def _denies(run: HookRun) -> bool:
+    """Return True if a run refuses what it guards, also because it did not say anything and has to."""
+    return run.answer.decision == "deny" or (run.is_missing and run.hook.table.on_timeout == "deny")
+
+
+def _reason(run: HookRun) -> str:
+    return run.answer.reason or run.why
+
+
+def _names(tool: Tool) -> list[str]:
+    """Return the names of a tool that a matcher may name: ours, and those of other programs."""
+    names = [tool.name, *foreign_names(tool.name)]
+    return [*(name for name in names if name != "Bash"), *EDIT_NAMES] if tool.effect is Effect.EDIT else names
+
+
+def _foreign_name(tool: Tool) -> str:
+    """Return the name of a tool as Claude has it."""
+    if tool.effect is Effect.EDIT:
+        return "Write" if tool.name == "write_file" else "Edit"
+    return next(iter(foreign_names(tool.name)), tool.name)
+
+
+def _input(tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> dict[str, Any]:
+    """Return the arguments of a call, with those of Claude for a file and an edit beside ours."""
+    given = dict(checked)
+    if tool.paths and targets:
+        given.setdefault("file_path", str(next(iter(targets.values()))))
+    edits = checked.get("edits")
+    if tool.effect is Effect.EDIT and isinstance(edits, list):
+        pairs = [one for one in edits if isinstance(one, Mapping)]
+        given.setdefault("old_string", "\n".join(str(one.get("old", "")) for one in pairs))
+        given.setdefault("new_string", "\n".join(str(one.get("new", "")) for one in pairs))
+    return given
+
+
+def _update(
+    tool: Tool, checked: Mapping[str, Any], updated: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[str, Mapping[str, Any]]:
+    """Return a problem or "", and the arguments that a hook wants. Of Claude's names only `file_path` has an effect."""
+    own = {key: value for key, value in updated.items() if key in tool.parameters.get("properties", {})}
+    path = updated.get("file_path")
+    if "path" in checked and path != given.get("file_path") and updated.get("path", checked["path"]) == checked["path"]:
+        own |= {"path": path} if path else {}
+    if lost := sorted(
+        key for key in updated if key not in own and updated[key] != given.get(key) and key != "file_path"
+    ):
+        return f"unknown argument {lost[0]}", checked
+    made, problems = check_arguments(own or dict(checked), tool.parameters)
+    return "; ".join(problems), checked if problems else made

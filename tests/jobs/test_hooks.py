@@ -1,0 +1,326 @@
+"""The job: somebody moves in with a Claude project: a hook forbids editing migrations, one formats what was edited, one
+says at the start what the team agreed on. Untrusted nothing runs; trusted all of it works; a changed script stops.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import PRICED, QUICK, Stage, calls, stage, until
+from programs import need
+
+from nexus_cli.config.hook_tables import EVENTS
+
+GUARD = """import json, os, sys
+given = json.load(sys.stdin)
+path = given["tool_input"]["file_path"]
+root = os.environ["CLAUDE_PROJECT_DIR"]
+open(os.path.join(root, "ran-guard"), "a").write(given["tool_name"] + " " + os.path.relpath(path, root) + chr(10))
+if "/migrations/" in path:
+    print("Migrations are frozen; add a new one.", file=sys.stderr)
+    sys.exit(2)
+"""
+FORMAT = """import json, sys
+given = json.load(sys.stdin)
+path = given["tool_input"]["file_path"]
+text = open(path).read()
+open(path, "w").write(text.rstrip() + chr(10) + "# formatted" + chr(10))
+print(json.dumps({"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "formatted " + path}}))
+"""
+CLAUDE = {
+    "hooks": {
+        "SessionStart": [{"hooks": [{"type": "command", "command": "echo The team uses tabs; touch ran-start"}]}],
+        "PreToolUse": [
+            {
+                "matcher": "Edit|Write|MultiEdit",
+                "hooks": [{"type": "command", "command": 'python3 "$CLAUDE_PROJECT_DIR/.claude/hooks/guard.py"'}],
+            }
+        ],
+        "PostToolUse": [
+            {
+                "matcher": "Edit|Write",
+                "hooks": [{"type": "command", "command": "python3 .claude/hooks/format.py", "timeout": 20}],
+            }
+        ],
+    }
+}
+
+
+class Worker:
+    """A model that makes one call a step, and then says what it was told."""
+
+    def __init__(self, *steps: tuple[str, dict[str, Any]]) -> None:
+        self.steps = steps
+
+    def __call__(self, body: Any) -> dict[str, Any]:
+        since = max(at for at, one in enumerate(body["messages"]) if one["role"] == "user")
+        done = sum(one["role"] == "tool" for one in body["messages"][since:])
+        return calls(self.steps[done]) if done < len(self.steps) else {"text": "Done."}
+
+
+def write(path: str, content: str) -> tuple[str, dict[str, Any]]:
+    return "write_file", {"path": path, "content": content}
+
+
+EDITS = Worker(
+    write("app.py", "x = 1\n"),
+    ("edit_file", {"path": "db/migrations/1.sql", "edits": [{"old": "a", "new": "b"}]}),
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    need("bwrap")
+    with stage(tmp_path, EDITS) as made:
+        made.settings(QUICK + PRICED)
+        folder = made.folder
+        (folder / ".claude" / "hooks").mkdir(parents=True)
+        (folder / ".claude" / "hooks" / "guard.py").write_text(GUARD)
+        (folder / ".claude" / "hooks" / "format.py").write_text(FORMAT)
+        (folder / ".claude" / "settings.json").write_text(json.dumps(CLAUDE))
+        (folder / "db" / "migrations").mkdir(parents=True)
+        (folder / "db" / "migrations" / "1.sql").write_text("a\n")
+        yield made
+
+
+def told(place: Stage) -> list[str]:
+    """The results of the calls in the newest request."""
+    return [str(one["content"]) for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+
+
+def asked(place: Stage, number: int = -1) -> str:
+    """The newest message of the person in a request."""
+    messages = place.server.requests[number].body["messages"]
+    return next(str(one["content"]) for one in reversed(messages) if one["role"] == "user")
+
+
+def ran(place: Stage) -> list[str]:
+    return sorted(path.name for path in place.folder.glob("ran-*"))
+
+
+def personal(place: Stage, *hooks: dict[str, Any]) -> None:
+    """Write hooks of the person's own."""
+    tables = ("".join(f"{key} = {json.dumps(value)}\n" for key, value in hook.items()) for hook in hooks)
+    place.settings(QUICK + PRICED + "".join(f"[[hook]]\n{table}" for table in tables))
+
+
+def test_a_project_of_claude_works_once_it_is_trusted(place: Stage) -> None:
+    done = place.ask("--allow", "edit", "--json", "add x")
+    assert done.status == 0 and ran(place) == [], "untrusted nothing runs"
+    assert (place.folder / "app.py").read_text() == "x = 1\n" and "b" in (
+        place.folder / "db/migrations/1.sql"
+    ).read_text()
+    (place.folder / "db/migrations/1.sql").write_text("a\n")
+    (place.folder / "app.py").unlink()
+
+    assert place.run("trust", stdin=b"y\n").status == 0
+    done = place.ask("--allow", "edit", "--json", "add x")
+    assert done.status == 0, done
+    assert ran(place) == ["ran-guard", "ran-start"]
+    assert (place.folder / "ran-guard").read_text() == "Write app.py\nEdit db/migrations/1.sql\n"
+    assert (place.folder / "db/migrations/1.sql").read_text() == "a\n"
+    assert (place.folder / "app.py").read_text() == "x = 1\n# formatted\n"
+    wrote, refused = told(place)
+    assert "[hook python3 .claude/hooks/format.py: formatted " in wrote, wrote
+    assert "not permitted: hook python3 .claude/hooks/guard.py" in refused
+    assert "Migrations are frozen; add a new one." in refused
+    assert [one["subject"] for one in done.result["denied"]] == ["db/migrations/1.sql"]
+    assert "The team uses tabs" in asked(place)
+    sections = place.run("context", "--step", "1", "--json").result["sections"]
+    (section,) = [one for one in sections if one["id"] == "hooks.SessionStart"]
+    assert section["source"] == ".claude/settings.json"
+    rows = [row for row in place.run("timeline", "--json").result["rows"] if row["kind"] == "hook"]
+    assert len(rows) == 4 and all(row["seconds"] > 0 for row in rows), rows
+    assert "PreToolUse" in rows[1]["text"] and "Migrations are frozen" in rows[3]["why"]
+    assert place.run("replay").status == 0
+    back = place.run("undo", "--json").result
+    assert back["removed"] == ["app.py"] and not back["kept"], "the formatter's change is part of the edit"
+
+    (place.folder / ".claude" / "hooks" / "guard.py").write_text(GUARD + "# harmless?\n")
+    (place.folder / "ran-guard").unlink()
+    done = place.ask("--allow", "edit", "--json", "again")
+    assert done.status == 0 and not (place.folder / "ran-guard").exists()
+    assert any("guard.py" in line and "changed since you trusted it: nexus trust" in line for line in done.told), (
+        done.told
+    )
+    assert "b" in (place.folder / "db/migrations/1.sql").read_text()
+
+
+def test_hooks_are_listed_with_their_source_and_state(place: Stage) -> None:
+    personal(place, {"event": "Stop", "command": "true"})
+    listed = place.run("status", "--json").result["hooks"]
+    assert [(one["source"], one["state"]) for one in listed] == [
+        ("config.toml", "active"),
+        *[(".claude/settings.json", "not trusted")] * 3,
+    ]
+    assert "1 active; 3 not trusted" in place.run("status").text
+    odd = {"PreToolUse": [{"matcher": "(", "hooks": [{"command": "true"}, {"type": "prompt", "prompt": "x"}]}]}
+    (place.folder / ".claude" / "settings.json").write_text(json.dumps({"hooks": odd}))
+    assert place.run("trust", stdin=b"y\n").status == 0
+    listed = place.run("status", "--json").result["hooks"][1:]
+    assert [one["state"] for one in listed] == ["not supported"] * 2, listed
+    assert "no regular expression" in listed[0]["why"] and "not command" in listed[1]["why"]
+    done = place.ask("--allow", "edit", "go")
+    assert done.status == 0 and sum("is off" in line for line in done.told) == 2, done.told
+
+
+def test_a_hook_that_does_harm_harms_one_call(place: Stage) -> None:
+    """It forks, prints 60 MB, ignores TERM, or hangs: its processes end, the turn goes on, and it is told once."""
+    fork = "(trap '' TERM; sleep 777 & sleep 777) & echo $! > ran-fork"
+    flood = "head -c 60000000 /dev/zero | tr '\\0' x; head -c 60000000 /dev/zero | tr '\\0' y >&2; exit 1"
+    deaf = "trap '' TERM; while :; do sleep 0.1; done"
+    pre = {"event": "PreToolUse", "matcher": "write_file"}
+    personal(
+        place,
+        {**pre, "command": fork},
+        {**pre, "command": flood},
+        {**pre, "command": deaf, "timeout": 1},
+        {**pre, "command": "/no/such/program"},
+        {**pre, "command": "echo no JSON {"},
+        {**pre, "command": "printf '{broken'"},
+        {**pre, "command": "printf '[1]'; printf '\\377\\376'"},
+    )
+    place.script(Worker(write("a.txt", "1\n"), write("b.txt", "2\n")))
+    done = place.ask("--allow", "edit", "--json", "write")
+    assert done.status == 0 and (place.folder / "b.txt").exists(), done
+    told_of = [line for line in done.told if "hook" in line]
+    assert len(told_of) == 3, told_of
+    assert any("exit 1: yyy" in line for line in told_of) and any("longer than 1 s" in line for line in told_of)
+    assert any("cannot be started" in line for line in told_of) and max(map(len, told_of)) < 500
+    pid = int((place.folder / "ran-fork").read_text())
+    assert until(lambda: not os.path.exists(f"/proc/{pid}"), 10)
+    assert not any("yyy" in one or "xxx" in one for one in told(place))
+
+
+def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
+    pre = {"event": "PreToolUse", "matcher": "Write", "on_timeout": "deny"}
+    for command, why in (("sleep 60", "longer than"), ("/no/such/program", "cannot be started")):
+        personal(place, {**pre, "command": command, "timeout": 0.5})
+        place.script(Worker(write("a.txt", "1\n")))
+        assert place.ask("--allow", "edit", "write").status == 0
+        assert why in told(place)[-1] and not (place.folder / "a.txt").exists(), told(place)
+    personal(place)
+    own = '[[hook]]\ncommand = "python3 .claude/hooks/guard.py"\n'
+    own += "".join(f"{key} = {json.dumps(value)}\n" for key, value in pre.items())
+    (place.folder / ".claude" / "settings.json").unlink()
+    (place.folder / ".nexus").mkdir()
+    (place.folder / ".nexus" / "config.toml").write_text(own)
+    assert place.run("trust", stdin=b"y\n").status == 0
+    (place.folder / ".claude" / "hooks" / "guard.py").write_text("")
+    assert place.ask("--allow", "edit", "write").status == 0
+    assert "has changed since you trusted it" in told(place)[-1] and not (place.folder / "a.txt").exists()
+    (place.folder / ".claude" / "hooks" / "guard.py").write_text(GUARD)
+    assert place.ask("--allow", "edit", "write").status == 0
+    assert "KeyError" not in told(place)[-1] and "file_path" not in told(place)[-1]
+    assert (place.folder / "a.txt").exists(), told(place)
+
+
+def answer(**value: Any) -> str:
+    """The command of a hook that answers with this JSON."""
+    return f"cat > /dev/null; echo '{json.dumps(value)}'"
+
+
+def output(event: str, **value: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event, **value}}
+
+
+def test_only_a_personal_hook_allows_and_changes_and_none_lifts_a_rule(place: Stage) -> None:
+    allow = output("PreToolUse", permissionDecision="allow", updatedInput={"path": "other.txt", "content": "2\n"})
+    theirs = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": answer(**allow)}]}]}}
+    (place.folder / ".claude" / "settings.json").write_text(json.dumps(theirs))
+    assert place.run("trust", stdin=b"y\n").status == 0
+    place.script(Worker(write("a.txt", "1\n")))
+    done = place.ask("--allow", "ask", "--json", "write")
+    assert "not permitted: it changes files" in told(place)[-1] and not (place.folder / "a.txt").exists()
+    assert any("a project's hook cannot allow a call or change its input" in line for line in done.told), done.told
+    (place.folder / ".claude" / "settings.json").unlink()
+
+    personal(place, {"event": "PreToolUse", "command": answer(**allow)})
+    assert place.ask("--allow", "ask", "--json", "write").result["denied"] == []
+    assert (place.folder / "other.txt").read_text() == "2\n" and not (place.folder / "a.txt").exists()
+    assert "the input of this call was changed to" in told(place)[-1], told(place)
+    personal(place, {"event": "PermissionRequest", "command": answer(**output("", decision={"behavior": "allow"}))})
+    assert place.ask("--allow", "ask", "--json", "write").result["denied"] == []
+    assert (place.folder / "a.txt").exists()
+
+    for path, rules in ((".git/config", ""), ("b.txt", '[rules]\ndeny = ["write_file(b.txt)"]\n')):
+        allow = output("PreToolUse", permissionDecision="allow", updatedInput={"path": path, "content": "x"})
+        personal(place, {"event": "PreToolUse", "command": answer(**allow)})
+        settings = place.nexus_home / "config" / "config.toml"
+        settings.write_text(settings.read_text() + rules)
+        assert len(place.ask("--allow", "edit", "--json", "write").result["denied"]) == 1, told(place)
+        assert not (place.folder / path).exists()
+    allow = output("PreToolUse", updatedInput={"path": 5, "content": "x", "mode": "x"})
+    personal(place, {"event": "PreToolUse", "command": answer(**allow)})
+    assert place.ask("--allow", "edit", "--json", "write").status == 0
+    assert "the input that it gave is invalid" in told(place)[-1], told(place)
+
+
+def test_a_hook_that_asks_is_refused_where_nobody_can_be_asked(place: Stage) -> None:
+    ask = output("PreToolUse", permissionDecision="ask", permissionDecisionReason="look first")
+    personal(place, {"event": "PreToolUse", "matcher": "Bash", "command": answer(**ask)})
+    place.script(Worker(("bash", {"command": "ls"}), write("a.txt", "1\n")))
+    done = place.ask("--allow", "auto", "--json", "go")
+    listed, wrote = told(place)
+    assert "wants you to decide: look first, and nobody can be asked here" in listed, listed
+    assert (place.folder / "a.txt").exists() and len(done.result["denied"]) == 1, wrote
+
+
+def test_a_prompt_is_refused_or_gets_text_and_a_turn_goes_on_three_times(place: Stage) -> None:
+    place.environment["DEPLOY_TOKEN"] = "ghp_" + "a1B2" * 9
+    guard = "grep -q secret && { echo no secrets here >&2; exit 2; }; echo $DEPLOY_TOKEN; "
+    guard += "head -c 12000 /dev/zero | tr '\\0' z"
+    stop = "cat > ran-stop; echo run the tests >&2; exit 2"
+    end = "cat > ran-end"
+    personal(
+        place,
+        {"event": "UserPromptSubmit", "command": guard},
+        {"event": "Stop", "command": stop},
+        {"event": "SessionEnd", "command": end},
+    )
+    place.script(Worker())
+    done = place.ask("--json", "the secret")
+    assert done.status == 3 and done.kind == "denied" and not place.server.requests, done
+    assert "no secrets here" in done.result["error"]["message"], done.result["error"]
+    assert "ran-end" in ran(place) and json.loads((place.folder / "ran-end").read_text())["reason"] == "other"
+    done = place.ask("--json", "hello")
+    assert done.status == 0 and done.result["steps"] == 4, done
+    assert [one["content"] for one in place.server.requests[-1].body["messages"]][-1].startswith(
+        "[hook cat > ran-stop;"
+    )
+    assert json.loads((place.folder / "ran-stop").read_text())["stop_hook_active"] is True
+    text = asked(place, 0)
+    assert "ghp_" not in text and "z" * 9000 in text and "z" * 10_000 not in text and "recall d1" in text
+    assert [drop["cause"] for drop in done.result["drops"]] == ["output_cap"]
+    personal(place, {"event": "Stop", "command": answer(**{"continue": False, "stopReason": "enough"})})
+    assert place.ask("--json", "hello").status == 0
+
+
+def test_hooks_that_say_nothing_change_no_byte_of_a_request(place: Stage) -> None:
+    sent = []
+    for hooks in ((), tuple({"event": event, "command": "cat > /dev/null"} for event in EVENTS)):
+        personal(place, *hooks)
+        place.script(Worker(("read_file", {"path": "db/migrations/1.sql"})))
+        assert place.ask("--json", "read").status == 0
+        sent.append(
+            [json.dumps(one.body["messages"][0]) + json.dumps(one.body["tools"]) for one in place.server.requests]
+        )
+        place.server.requests.clear()
+    assert sent[0] == sent[1]
+
+
+def test_before_trust_no_process_starts_for_a_hook(place: Stage) -> None:
+    need("strace")
+    trace = place.home / "trace"
+    line = f"strace -f -qq -e trace=execve -s 400 -o {trace} nexus ask --allow edit add x"
+    assert place.shell(line).status == 0
+    started = trace.read_text()
+    assert "execve" in started and "guard.py" not in started and "ran-start" not in started and ran(place) == []
+    assert place.run("trust", stdin=b"y\n").status == 0
+    assert place.shell(line).status == 0
+    assert "ran-start" in trace.read_text() and "ran-guard" in ran(place)

@@ -1,0 +1,29 @@
+"""Messages to a running turn pass the hooks of a prompt too."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from nexus_cli.config.hook_tables import HookTable
+from nexus_cli.core.event import Event, Notice
+from nexus_cli.lane.control import Control, SteeringWords
+from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.turn.session_hooks import SessionHooks
+
+
+def test_a_message_to_the_running_turn_is_refused_as_a_prompt_is(tmp_path: Path) -> None:
+    guard = HookTable("UserPromptSubmit", "grep -q secret && { echo no secrets >&2; exit 2; }; exit 0")
+    hooks = SessionHooks((guard,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "read")
+    control = Control()
+    control.steering.extend([SteeringWords("the secret"), SteeringWords("go on")])
+
+    async def admit() -> Event | None:
+        control.events = asyncio.Queue()
+        hooks._control = control
+        await hooks.admit_steering(control)
+        return control.events.get_nowait()
+
+    told = asyncio.run(admit())
+    assert [one.text for one in control.steering] == ["go on"]
+    assert isinstance(told, Notice) and "your message was not sent" in told.text and "no secrets" in told.text
