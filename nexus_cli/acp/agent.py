@@ -1,0 +1,491 @@
+"""`EditorAgent`: the methods of the Agent Client Protocol (version 1) over ordinary sessions.
+
+Every session is one that `nexus` itself could have begun: it is in the ledger, and the REPL resumes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from acp import Client, run_agent, schema
+from acp.exceptions import RequestError
+from acp.meta import PROTOCOL_VERSION
+
+from nexus_cli import __version__
+from nexus_cli.acp.prompt_blocks import Block, make_trigger
+from nexus_cli.acp.questions import AskingApprover, EditorApprover
+from nexus_cli.acp.updates import UpdateStream, message, note, turn_usage, usage_update
+from nexus_cli.commands import discover
+from nexus_cli.config.added_folders import check_folders
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import AgentEvent, Event, Notice, Outcome, TurnEnd, WorkerState
+from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level, require_level
+from nexus_cli.lane.available_models import resolve_alias, unnamed_model
+from nexus_cli.lane.open_session import open_ledger
+from nexus_cli.lane.options import CHAT, Options
+from nexus_cli.ledger import Ledger
+from nexus_cli.reports import models
+from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.reports.forms import find_form
+from nexus_cli.rpc.served_command import ServedContext, find_served
+from nexus_cli.service_list import SERVICES
+from nexus_cli.session.crash_report import report_bug
+from nexus_cli.session.factory import make_provider, open_session
+from nexus_cli.session.session import Session
+from nexus_cli.text.terminal_sanitizer import sanitize
+
+WIDTH = 100
+"""Columns of a report in an editor."""
+MOST_LISTED = 200
+"""Most sessions of one answer."""
+LEVEL, MODEL, EFFORT = "level", "model", "effort"
+StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
+_LEVELS: Mapping[str, str] = {
+    PLAN: "Read-only; the model proposes a plan",
+    "ask": "Asks before edits and commands",
+    "edit": "Edits in the project without asking",
+    "auto": "Also runs sandboxed commands without asking",
+    "all": "Asks for nothing; nothing is sandboxed",
+}
+
+
+@dataclass
+class EditorSession:
+    """An open session, and what belongs to its connection."""
+
+    session: Session
+    settings: Settings
+    approver: EditorApprover
+    told: str = ""
+    """The title that the editor was told."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by a turn, a command and a change of the session."""
+
+    def stream(self) -> UpdateStream:
+        registry = self.session.state.dispatcher.registry
+        self.approver.registry = registry
+        self.approver.stream = UpdateStream(registry, self.session.folder)
+        return self.approver.stream
+
+
+class EditorAgent:
+    """Serves one editor: several sessions over one ledger and one provider."""
+
+    def __init__(self, options: Options) -> None:
+        """`options` has the model, level and effort of the command line, for new sessions."""
+        self._options = options
+        self._client: Client
+        self._asks_forms = False
+        self._open: dict[str, EditorSession] = {}
+        self._ledger: Ledger | None = None
+        self._provider: Any = None
+        self._beside: set[asyncio.Task[None]] = set()
+
+    def on_connect(self, conn: Client) -> None:
+        """See the SDK: the editor's end of the connection."""
+        self._client = conn
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the messages of an editor until it closes its end."""
+        await run_agent(self, writer, reader, use_unstable_protocol=True)
+
+    async def aclose(self) -> None:
+        """Close all sessions, then ledger and provider: the editor has left."""
+        for one in list(self._open):
+            await self.close_session(one)
+        if self._provider is not None and (shut := getattr(self._provider, "aclose", None)):
+            await shut()
+        if self._ledger is not None:
+            self._ledger.close()
+
+    # -- the connection ------------------------------------------------------------------------------------------
+
+    async def initialize(
+        self,
+        protocol_version: int,
+        client_capabilities: schema.ClientCapabilities | None = None,
+        client_info: schema.Implementation | None = None,
+        **kwargs: Any,
+    ) -> schema.InitializeResponse:
+        """Agree on version 1, and say what nexus has."""
+        forms = client_capabilities.elicitation if client_capabilities else None
+        self._asks_forms = forms is not None and forms.form is not None
+        return schema.InitializeResponse(
+            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            agent_info=schema.Implementation(name="nexus", title="nexus", version=__version__),
+            agent_capabilities=schema.AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=schema.PromptCapabilities(image=True, audio=False, embedded_context=True),
+                session_capabilities=schema.SessionCapabilities(
+                    list=schema.SessionListCapabilities(),
+                    resume=schema.SessionResumeCapabilities(),
+                    close=schema.SessionCloseCapabilities(),
+                    additional_directories=schema.SessionAdditionalDirectoriesCapabilities(),
+                ),
+            ),
+            auth_methods=[
+                schema.TerminalAuthMethod(
+                    type="terminal",
+                    id="login",
+                    name="Store a key: nexus login",
+                    description="Asks in a terminal for a provider and its API key",
+                    args=["login"],
+                )
+            ],
+        )
+
+    async def authenticate(self, method_id: str, **kwargs: Any) -> schema.AuthenticateResponse:
+        """Accept: keys are stored by `nexus login` in a terminal, and looked for when a session is opened."""
+        return schema.AuthenticateResponse()
+
+    # -- sessions ------------------------------------------------------------------------------------------------
+
+    async def new_session(
+        self,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ) -> schema.NewSessionResponse:
+        """Begin a session in a folder."""
+        one = await self._open_session(cwd, additional_directories, mcp_servers)
+        return schema.NewSessionResponse(session_id=one.session.id, config_options=self._config(one))
+
+    async def load_session(
+        self,
+        cwd: str,
+        session_id: str,
+        mcp_servers: Sequence[Any] | None = None,
+        additional_directories: list[str] | None = None,
+        **kwargs: Any,
+    ) -> schema.LoadSessionResponse:
+        """Open a session of the ledger, and send its conversation as it was shown."""
+        one = await self._open_session(cwd, additional_directories, mcp_servers, session_id)
+        stream = one.stream()
+        for turn in reversed(list(newest_turns(one.session))):
+            for past in turn:
+                await self._send(one, stream.translate(past))
+        return schema.LoadSessionResponse(config_options=self._config(one))
+
+    async def resume_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ) -> schema.ResumeSessionResponse:
+        """Open a session of the ledger; its conversation is not sent again."""
+        one = await self._open_session(cwd, additional_directories, mcp_servers, session_id)
+        return schema.ResumeSessionResponse(config_options=self._config(one))
+
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
+    ) -> schema.ListSessionsResponse:
+        """List the newest sessions of a folder, or of all."""
+        with _as_request_error():
+            found = self._open_ledger().sessions(cwd or None, MOST_LISTED, runs=False)
+        return schema.ListSessionsResponse(
+            sessions=[
+                schema.SessionInfo(
+                    session_id=one.id,
+                    cwd=one.folder,
+                    title=sanitize(one.name or one.first_text).partition("\n")[0][:100] or None,
+                    updated_at=one.updated,
+                )
+                for one in found
+            ]
+        )
+
+    async def close_session(self, session_id: str, **kwargs: Any) -> schema.CloseSessionResponse:
+        """Stop the session's turn and close it; it stays in the ledger."""
+        one = self._open.pop(session_id, None)
+        if one is not None:
+            one.session.cancel()
+            with suppress(NexusError):
+                await one.session.aclose()
+        return schema.CloseSessionResponse()
+
+    async def _open_session(
+        self, cwd: str, added: Sequence[str] | None, servers: Sequence[Any] | None, resume: str = ""
+    ) -> EditorSession:
+        if resume in self._open:
+            await self.close_session(resume)
+        with _as_request_error():
+            one = self._make_session(Path(os.path.realpath(cwd)), added or (), resume)
+        self._open[one.session.id] = one
+        one.session.listen(partial(self._tell_beside, one))
+        asyncio.get_running_loop().call_soon(self._spawn, self._greet(one, bool(servers)))
+        return one
+
+    def _make_session(self, folder: Path, added: Sequence[str], resume: str) -> EditorSession:
+        if not folder.is_dir():
+            raise NexusError("usage", f"folder {folder}", "there is no such folder", "Name one that exists")
+        project = project_root(folder)
+        settings = load_settings_in(project, places(), defaults_dir(), os.environ).settings
+        model = resolve_alias(self._options.model, settings) if self._options.model else ""
+        model = model or ("" if resume else unnamed_model(os.environ, settings))
+        if not model and not resume:
+            raise NexusError("auth", "no model", "no key is stored and no model is configured", "nexus login PROVIDER")
+        self._provider = self._provider or make_provider(settings)
+        approver = AskingApprover(self._client) if self._asks_forms else EditorApprover(self._client)
+        options = replace(
+            self._options,
+            cwd=folder,
+            model=model,
+            effort=self._options.effort or settings.effort,
+            resume=resume,
+            front=CHAT,
+            interactive=True,
+            add_dirs=check_folders(tuple(added), project) if added else (),
+        )
+        session = open_session(
+            options,
+            settings,
+            approver=approver,
+            provider=self._provider,
+            ledger=self._open_ledger(),
+            services=SERVICES,
+        )
+        approver.session_id = session.id
+        one = EditorSession(session, settings, approver)
+        one.stream()
+        return one
+
+    def _open_ledger(self) -> Ledger:
+        if self._ledger is None:
+            self._ledger = open_ledger(self._options, [])
+        return self._ledger
+
+    async def _greet(self, one: EditorSession, has_servers: bool) -> None:
+        """Send the commands and the notices of a session that was opened."""
+        commands = [
+            schema.AvailableCommand(
+                name=command.name,
+                description=sanitize(command.summary),
+                input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=command.usage))
+                if command.usage
+                else None,
+            )
+            for command in discover().values()
+            if command.served is not None
+        ]
+        update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
+        await self._client.session_update(one.session.id, update)
+        notices = one.session.take_notices()
+        if has_servers:
+            notices.append("MCP servers of the editor are not used: name them in nexus (`nexus mcp add`)")
+        await self._send(one, map(note, notices))
+
+    # -- turns ---------------------------------------------------------------------------------------------------
+
+    async def prompt(self, session_id: str, prompt: Sequence[Block], **kwargs: Any) -> schema.PromptResponse:
+        """Run a turn, or a slash command, and return how it ended."""
+        one = self._get(session_id)
+        with _as_request_error():
+            trigger = make_trigger(prompt, one.session.folder)
+            if trigger.text.startswith("/") and trigger.text[1:].partition(" ")[0].strip() in discover():
+                async with one.lock:
+                    return await self._run_command(one, trigger.text)
+        async with one.lock:
+            outcome: Outcome | None = None
+            stream = one.stream()
+            try:
+                async for event in one.session.run(trigger):
+                    if isinstance(event, TurnEnd):
+                        outcome = event.outcome
+                    elif not (isinstance(event, Notice) and not event.text):
+                        await self._send(one, _without_echo(stream, event))
+            except NexusError as error:
+                raise _request_error(error) from error
+            except Exception as error:  # a bug must be told to the editor, which shows nothing of stderr
+                raise _request_error(report_bug(error)) from error
+            await self._tell_figures(one)
+        if outcome is None:
+            raise RequestError.internal_error({"message": "the turn ended without an outcome"})
+        return self._end_turn(outcome)
+
+    def _end_turn(self, outcome: Outcome) -> schema.PromptResponse:
+        kind = (outcome.error or {}).get("kind", "")
+        if kind and not outcome.was_declined and kind not in ("aborted", "limit", "denied", "waiting"):
+            error = outcome.error or {}
+            raise RequestError(-32603, error["message"], {"kind": kind, "hint": error.get("hint", "")})
+        reason: StopReason = "end_turn"
+        if kind == "aborted" and not outcome.was_declined:
+            reason = "cancelled"
+        elif kind == "limit":
+            reason = "max_turn_requests"
+        return schema.PromptResponse(stop_reason=reason, usage=turn_usage(outcome.usage))
+
+    async def cancel(self, session_id: str, **kwargs: Any) -> None:
+        """Stop the running turn; what was done is kept."""
+        if (one := self._open.get(session_id)) is not None:
+            one.session.cancel()
+
+    async def _run_command(self, one: EditorSession, line: str) -> schema.PromptResponse:
+        word, _, rest = line.strip().removeprefix("/").partition(" ")
+        calls: list[Options] = []
+        context = ServedContext(lambda: one.session, partial(self._tell_beside, one), calls.append)
+        command = find_served(word, rest.strip(), context)
+        await command.invoke(context, rest.strip())
+        for options in calls:
+            self._reopen(one, options)
+        for call in context.calls:
+            params = call["params"]
+            if call["method"] == "say":
+                await self._send(one, [message(f"{sanitize(str(params['text']))}\n")])
+            elif call["method"] == "show":
+                text = sanitize(find_form(params["form"])(params["value"], WIDTH))
+                await self._send(one, [message(f"```\n{text}\n```\n")])
+        await self._tell_figures(one)
+        return schema.PromptResponse(stop_reason="end_turn")
+
+    async def fork_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ) -> schema.ForkSessionResponse:
+        """Refuse: `/rewind` and `nexus sessions fork` fork; it is not announced."""
+        raise RequestError.method_not_found("session/fork")
+
+    async def set_session_mode(self, session_id: str, mode_id: str, **kwargs: Any) -> schema.SetSessionModeResponse:
+        """Refuse: levels are a config option, see `set_config_option`."""
+        raise RequestError.method_not_found("session/set_mode")
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Refuse: there are no extensions."""
+        raise RequestError.method_not_found(f"_{method}")
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        """Ignore: there are no extensions."""
+
+    # -- settings ------------------------------------------------------------------------------------------------
+
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **kwargs: Any
+    ) -> schema.SetSessionConfigOptionResponse:
+        """Change level, model or effort of a session that runs no turn; the level also during one."""
+        one, word = self._get(session_id), str(value)
+        with _as_request_error():
+            if config_id == LEVEL:
+                level = parse_level(word)
+                one.session.set_level(level if level == PLAN else require_level(level, "level"))
+            elif config_id in (MODEL, EFFORT):
+                if one.lock.locked():
+                    raise NexusError("usage", f"the {config_id} is not changed", "a turn runs", "Try again after it")
+                options = one.session.state.options
+                assert options is not None, "sessions of this room have options"
+                model = resolve_alias(word, one.settings) if config_id == MODEL else one.session.model
+                effort = word if config_id == EFFORT else options.effort
+                same = replace(options, resume=one.session.id, newest=False)
+                self._reopen(one, replace(same, model=model, effort="" if effort == DEFAULT_EFFORT else effort))
+            else:
+                raise NexusError("usage", f"option {config_id!r}", "there is none of this name", "level, model, effort")
+        return schema.SetSessionConfigOptionResponse(config_options=self._config(one))
+
+    def _reopen(self, one: EditorSession, options: Options) -> None:
+        one.session = open_session(options, one.settings, approver=one.approver, earlier=one.session, services=SERVICES)
+        one.session.listen(partial(self._tell_beside, one))
+        one.stream()
+
+    def _config(self, one: EditorSession) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
+        status = one.session.status()
+        names = [status.model, *models.quick_names(one.settings, os.environ)]
+        levels = (PLAN, *LEVEL_NAMES)
+        return [
+            _select(LEVEL, "Permission level", "mode", name_level(status.allow), levels, _LEVELS),
+            _select(MODEL, "Model", "model", status.model, list(dict.fromkeys(names)), {}),
+            _select(EFFORT, "Effort", "thought_level", status.effort or DEFAULT_EFFORT, (DEFAULT_EFFORT, *EFFORTS), {}),
+        ]
+
+    # -- updates -------------------------------------------------------------------------------------------------
+
+    async def _send(self, one: EditorSession, updates: Iterable[Any]) -> None:
+        for update in updates:
+            await self._client.session_update(one.session.id, update)
+
+    async def _tell_figures(self, one: EditorSession) -> None:
+        """Send the fill of the window and the dollars after a turn, and the title once there is one."""
+        await self._send(one, [usage_update(one.session.status())])
+        with suppress(NexusError):
+            found = self._open_ledger().session(one.session.id)
+            title = sanitize(found.name or found.first_text).partition("\n")[0][:100]
+            if title and title != one.told:
+                one.told = title
+                update = schema.SessionInfoUpdate(
+                    title=title, updated_at=found.updated, session_update="session_info_update"
+                )
+                await self._send(one, [update])
+
+    def _tell_beside(self, one: EditorSession, event: Event) -> None:
+        """Send an event of a worker or a job that comes while no turn runs."""
+        inner = event.event if isinstance(event, AgentEvent) else event
+        if isinstance(inner, Notice | WorkerState):
+            self._spawn(self._send(one, list(one.stream().translate(event))))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._beside.add(task)
+        task.add_done_callback(self._end_beside)
+
+    def _end_beside(self, task: asyncio.Task[None]) -> None:
+        self._beside.discard(task)
+        if not task.cancelled():
+            task.exception()  # the editor has left: nobody is there to be told
+
+    def _get(self, session_id: str) -> EditorSession:
+        one = self._open.get(session_id)
+        if one is None:
+            raise RequestError.invalid_params({"message": f"no open session {session_id}; load or resume it first"})
+        return one
+
+
+def _without_echo(stream: UpdateStream, event: Event) -> Iterable[Any]:
+    """Return the updates of a running turn: the editor shows the person's own message itself."""
+    return () if event.kind == "turn.start" else stream.translate(event)
+
+
+def _select(
+    key: str, name: str, category: Any, current: str, values: Sequence[str], about: Mapping[str, str]
+) -> schema.SessionConfigOptionSelect:
+    return schema.SessionConfigOptionSelect(
+        id=key,
+        name=name,
+        category=category,
+        type="select",
+        current_value=current,
+        options=[schema.SessionConfigSelectOption(value=one, name=one, description=about.get(one)) for one in values],
+    )
+
+
+class _as_request_error:
+    """Raise a `NexusError` of its block as an error of the protocol, with what to do."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, NexusError):
+            raise _request_error(error) from error
+
+
+def _request_error(error: NexusError) -> RequestError:
+    data = {"kind": error.kind, "hint": error.hint, "message": error.message}
+    if error.kind == "auth":
+        return RequestError.auth_required(data)
+    code = -32602 if error.kind in ("usage", "config") else -32603
+    return RequestError(code, error.line.removeprefix("nexus: "), data)

@@ -1,0 +1,73 @@
+"""Make the trigger of a turn from the blocks of an editor's prompt: text, files that it quotes or links, images."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from acp import schema
+
+from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger, image_type
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
+
+Block = (
+    schema.TextContentBlock
+    | schema.ImageContentBlock
+    | schema.AudioContentBlock
+    | schema.ResourceContentBlock
+    | schema.EmbeddedResourceContentBlock
+)
+
+
+def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
+    """Return the trigger; raise `NexusError("usage", ...)` for a block that cannot be sent."""
+    said: list[str] = []
+    quoted: list[str] = []
+    parts: list[Part] = []
+    files: list[AttachedFile] = []
+    for block in blocks:
+        match block:
+            case schema.TextContentBlock(text=text):
+                said.append(text)
+            case schema.ResourceContentBlock(uri=uri, name=name):
+                said.append(path_of(uri, folder) or f"{name} ({uri})")
+            case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents(uri=uri, text=text)):
+                path = path_of(uri, folder) or uri
+                safe = path.replace('"', "'").replace("\n", " ")
+                quoted.append(f'<file path="{safe}">\n{text.removesuffix(chr(10))}\n</file>')
+                files.append(AttachedFile(path, TEXT, len(text.encode(errors="replace")), 1, text.count("\n") + 1))
+            case schema.ImageContentBlock(data=data, uri=uri):
+                part = _read_image(data, Path(urlsplit(uri or "").path).name)
+                parts.append(part)
+                files.append(AttachedFile(part.name or "image", part.media_type, len(part.data)))
+            case _:
+                kind = str(getattr(block, "type", "unknown"))
+                raise NexusError("usage", f"a {kind} block", "nexus takes text, files and images", "Leave it out")
+    text = "\n\n".join(filter(None, ("".join(said).rstrip() if quoted else "".join(said), *quoted)))
+    typed = "".join(said)
+    expands = typed.startswith("/") or "$" in typed
+    return Trigger(replace_surrogates(text), "client", tuple(parts), tuple(files), expands=expands)
+
+
+def path_of(uri: str, folder: Path) -> str:
+    """Return the path of a `file:` address, relative to `folder` if inside it; "" for any other address."""
+    parsed = urlsplit(uri)
+    if parsed.scheme != "file":
+        return ""
+    path = Path(unquote(parsed.path))
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+
+
+def _read_image(data: str, name: str) -> Part:
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise NexusError("usage", "the image", "it is not base64", "Send it again") from None
+    kind = image_type(raw[:12])
+    if not kind:
+        raise NexusError("usage", "the image", "it is no PNG, JPEG, GIF or WebP", "Convert it")
+    return Part(kind, raw, name)

@@ -1,0 +1,116 @@
+"""Ask the person in the editor: for permission, with the command or the diff in the question, and for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from acp import Client, schema
+from acp.exceptions import RequestError
+
+from nexus_cli.acp.updates import UpdateStream, fenced, kind_of, text_block, title_of
+from nexus_cli.core.approval import Allow, Answer, Deny, PersonQuestion, Question
+from nexus_cli.core.tool import Tool
+from nexus_cli.tools.registry import ToolRegistry
+
+ONCE, SESSION, ALWAYS, NO = "once", "session", "always", "no"
+GONE = "the editor did not answer"
+
+
+class EditorApprover:
+    """An `Approver` whose person is in an editor."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.session_id = ""
+        """The session of the questions; set once it is open."""
+        self.registry = ToolRegistry(())
+        self.stream: UpdateStream | None = None
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the person's answer; a declined call ends the turn, so that the person can say what to do instead."""
+        try:
+            answer = await self._client.request_permission(
+                self.session_id,
+                self._describe(question),
+                _options(question),
+                nexus={"why": question.why, "rule": question.rule, "profile": question.profile},
+            )
+        except (RequestError, ConnectionError):
+            return Deny(GONE, said=False)
+        if not isinstance(answer.outcome, schema.AllowedOutcome):
+            return Deny(GONE, said=False)
+        match answer.outcome.option_id:
+            case "once":
+                return Allow()
+            case "session":
+                return Allow(always=True)
+            case "always":
+                return Allow(always=True, stored=bool(question.stores))
+            case _:
+                return Deny(stops=True, by="client")
+
+    def _describe(self, question: Question) -> schema.ToolCallUpdate:
+        """Return the call of a question: its title is the command or the path itself, its content the whole command or
+        the diff."""
+        tool = self.registry.get(question.call.name)
+        diffs = self.stream.diffs(question.call) if self.stream is not None else []
+        reasons = [question.why, *question.doubts, question.rule]
+        said = "\n".join(reason for reason in dict.fromkeys(reasons) if reason)
+        detail = [fenced(question.detail)] if question.detail and not diffs else []
+        why = [schema.ContentToolCallContent(type="content", content=text_block(said))] if said else []
+        return schema.ToolCallUpdate(
+            tool_call_id=question.call.id,
+            title=title_of(tool, question.call, _subject(tool, question)),
+            kind=kind_of(tool),
+            status="pending",
+            content=[*diffs, *detail, *why],
+            raw_input=dict(question.call.arguments),
+        )
+
+
+class AskingApprover(EditorApprover):
+    """For an editor that shows forms: also puts the questions of the model (`QuestionAsker`)."""
+
+    async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
+        """See `QuestionAsker`: all questions in one form."""
+        fields = {f"answer_{number}": _field(one) for number, one in enumerate(questions, 1)}
+        form = schema.ElicitationSchema(type="object", properties=dict(fields), required=list(fields))
+        mode = schema.ElicitationFormSessionMode(session_id=self.session_id, requested_schema=form)
+        text = questions[0].text if len(questions) == 1 else "The agent has questions"
+        try:
+            answer = await self._client.create_elicitation(text, mode)
+        except (RequestError, ConnectionError):
+            return []
+        given = getattr(answer, "content", None) or {}
+        answers: list[str] = []
+        for name in fields:
+            if name not in given:
+                break
+            answers.append(str(given[name]))
+        return answers
+
+
+def _field(question: PersonQuestion) -> schema.ElicitationStringPropertySchema:
+    """Return the field of a question; its choices are proposals, and other words are as good."""
+    choices = f"Choices: {', '.join(question.choices)}, or your own words" if question.choices else None
+    return schema.ElicitationStringPropertySchema(type="string", title=question.text, description=choices)
+
+
+def _subject(tool: Tool | None, question: Question) -> str:
+    """Return the command or the path of a call in full: what is allowed must be what is read."""
+    subject = question.call.arguments.get(tool.subject) if tool is not None else None
+    return subject if isinstance(subject, str) else question.what
+
+
+def _options(question: Question) -> list[schema.PermissionOption]:
+    scope = f" ({question.always})" if question.always else ""
+    offered: list[tuple[str, str, Literal["allow_once", "allow_always", "reject_once"]]] = [
+        (ONCE, "Allow once", "allow_once")
+    ]
+    if question.always:
+        offered.append((SESSION, f"Allow for this session{scope}", "allow_always"))
+    if question.stores:
+        offered.append((ALWAYS, f"Always allow{scope}", "allow_always"))
+    offered.append((NO, "Reject", "reject_once"))
+    return [schema.PermissionOption(option_id=key, name=name, kind=kind) for key, name, kind in offered]

@@ -1,0 +1,77 @@
+"""`nexus acp`: the agent for editors, by the Agent Client Protocol on stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+import typer
+
+from nexus_cli.cli.command_options import Allow, Effort, Model, SharedOptions
+from nexus_cli.cli.process import block_imports_from
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import parse_level
+from nexus_cli.lane.options import Options
+
+LONGEST_LINE = 64 * 1024 * 1024
+"""Most bytes of one message of the editor: a prompt with images."""
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command("acp")
+def acp(model: Model = "", effort: Effort = "", allow: Allow = "") -> int:
+    """Serve an editor by the Agent Client Protocol on stdin and stdout. Editors start it: `nexus docs editors`.
+
+    Sessions are ordinary ones: `nexus -r ID` continues them in a terminal.
+    """
+    SharedOptions(model=model, effort=effort, allow=allow).check()
+    if importlib.util.find_spec("acp") is None:
+        raise NexusError("usage", "nexus acp", "the package for it is missing", "pip install 'nexus-cli[acp]'")
+    block_imports_from(os.getcwd())
+    options = Options(Path.cwd(), model, effort=effort, allow=parse_level(allow) if allow else None)
+    return asyncio.run(_serve(options))
+
+
+async def _serve(options: Options) -> int:
+    """Serve until the editor closes stdin. Only messages reach stdout: whatever libraries print goes to stderr."""
+    from nexus_cli.acp.agent import EditorAgent  # noqa: PLC0415  (the SDK, for editors only)
+
+    loop = asyncio.get_running_loop()
+    out = os.dup(1)
+    os.dup2(2, 1)
+    reader = asyncio.StreamReader(limit=LONGEST_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(0), "rb"))
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(out, "wb"))
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    agent = EditorAgent(options)
+    try:
+        messages = asyncio.StreamReader(limit=LONGEST_LINE)
+        passing = asyncio.create_task(_pass_messages(reader, messages, writer))
+        await agent.serve(messages, writer)
+        passing.cancel()
+    finally:
+        await agent.aclose()
+    return 0
+
+
+async def _pass_messages(
+    source: asyncio.StreamReader, messages: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Pass the lines that are JSON objects on; answer any other with an error: one would end the SDK's connection."""
+    while True:
+        code, why = -32700, "no JSON"
+        try:
+            if not (line := await source.readline()):
+                break
+            if isinstance(json.loads(line), dict):
+                messages.feed_data(line)
+                continue
+            code, why = -32600, "no object"
+        except (ValueError, RecursionError):  # also a line that is too long
+            pass
+        error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": f"a message is {why}"}}
+        writer.write(json.dumps(error).encode() + b"\n")
+    messages.feed_eof()

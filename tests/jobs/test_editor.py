@@ -1,0 +1,291 @@
+"""The job: "find the bug and fix it", from an editor over the Agent Client Protocol, driven by the SDK's own client.
+
+A question with the diff in it, a command that is asked for and declined, an editor that leaves in the middle of a
+question, and the same session picked up later, in the editor and in the terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import connect_to_agent, schema
+from acp.exceptions import RequestError
+from acp.interfaces import Agent
+from program.stage import MODEL, NEXUS, PRICED, QUICK, Stage, calls, stage
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
+EDIT = ("edit_file", {"path": "price.py", "edits": [{"old": "return 1", "new": "return 2"}]})
+TODO = ("todo", {"items": [{"text": "fix it", "state": "doing"}, {"text": "test it", "state": "open"}]})
+
+
+class Editor:
+    """The client: keeps every update, answers questions as told."""
+
+    def __init__(self, answer: str = "once") -> None:
+        self.answer = answer
+        self.updates: list[Any] = []
+        self.moved = asyncio.Event()
+        self.questions: list[tuple[schema.ToolCallUpdate, list[str], dict[str, Any]]] = []
+        self.hangs = False
+        self.forms: list[str] = []
+
+    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
+        self.updates.append(update)
+        self.moved.set()
+
+    async def request_permission(
+        self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **kwargs: Any
+    ) -> schema.RequestPermissionResponse:
+        self.questions.append((tool_call, [one.option_id for one in options], kwargs))
+        self.moved.set()
+        if self.hangs:
+            await asyncio.sleep(3600)
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=self.answer)
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+    async def create_elicitation(self, message: str, mode: Any, **kwargs: Any) -> Any:
+        self.forms.append(message)
+        return schema.AcceptElicitationResponse(action="accept", content={"answer_1": "the second one"})
+
+    def on_connect(self, conn: Any) -> None:
+        pass
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for an update or a question after which `condition` holds."""
+        while not condition():
+            self.moved.clear()
+            await self.moved.wait()
+
+    def of(self, kind: type) -> list[Any]:
+        return [one for one in self.updates if isinstance(one, kind)]
+
+    def said(self, kind: type = schema.AgentMessageChunk) -> str:
+        return "".join(one.content.text for one in self.of(kind))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path) as made:
+        made.settings(f'model = "{MODEL}"\n{QUICK}{PRICED}')
+        (made.folder / "price.py").write_text("def price():\n    return 1\n")
+        subprocess.run(["git", "init", "-q", str(made.folder)], check=True)
+        yield made
+
+
+@asynccontextmanager
+async def connected(place: Stage, editor: Editor, *options: str) -> AsyncIterator[tuple[Agent, Any]]:
+    process = await asyncio.create_subprocess_exec(
+        NEXUS,
+        "acp",
+        *options,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=place.env(),
+        cwd=place.folder,
+        limit=1 << 24,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    agent = connect_to_agent(editor, process.stdin, process.stdout, use_unstable_protocol=True)  # type: ignore[arg-type]
+    try:
+        forms = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities())
+        begun = await agent.initialize(1, schema.ClientCapabilities(elicitation=forms))
+        assert begun.protocol_version == 1 and begun.agent_info is not None and begun.agent_info.name == "nexus"
+        yield agent, process
+    finally:
+        process.stdin.close()
+        assert await asyncio.wait_for(process.wait(), 120) == 0, (await process.stderr.read()).decode()  # type: ignore[union-attr]
+        await agent.close()
+
+
+def text(words: str) -> schema.TextContentBlock:
+    return schema.TextContentBlock(type="text", text=words)
+
+
+def live(work: Callable[[], Any]) -> None:
+    asyncio.run(asyncio.wait_for(work(), 240))
+
+
+def test_a_bug_is_fixed_from_an_editor_with_a_question_a_diff_and_a_plan(place: Stage) -> None:
+    seen: list[Any] = []
+    steps = iter([calls(TODO), calls(EDIT), calls(("bash", {"command": "touch outside; echo ok"})), None])
+
+    def model(body: Any) -> Any:
+        seen.append(body)
+        return next(steps, None) or {"text": "Fixed.", "thinking": "It was one."}
+
+    place.script(model)
+    editor = Editor()
+    file = (place.folder / "price.py").as_uri()
+    quoted = schema.EmbeddedResourceContentBlock(
+        type="resource", resource=schema.TextResourceContents(uri=file, text="def price():\n    return 1  # unsaved\n")
+    )
+    image = schema.ImageContentBlock(type="image", mime_type="image/png", data=base64.b64encode(PNG).decode())
+    link = schema.ResourceContentBlock(type="resource_link", uri=file, name="price.py")
+
+    async def work() -> None:
+        async with connected(place, editor) as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            options = {one.id: one.current_value for one in opened.config_options or ()}
+            assert options == {"level": "ask", "model": MODEL, "effort": "default"}
+            blocks: list[Any] = [text("Fix the price in "), link, quoted, image]
+            end = await agent.prompt(opened.session_id, blocks)
+            assert end.stop_reason == "end_turn" and end.usage is not None and end.usage.output_tokens > 0
+            told = await agent.list_sessions(str(place.folder))
+            assert [one.session_id for one in told.sessions] == [opened.session_id]
+            assert (told.sessions[0].title or "").startswith("Fix the price")
+
+    live(work)
+    assert (place.folder / "price.py").read_text() == "def price():\n    return 2\n"
+    words = json.dumps(seen[0]["messages"][-1]["content"])
+    assert "Fix the price in price.py" in words and "# unsaved" in words and "image/png" in words
+    (edit, choices, why), (command, _, _) = editor.questions
+    assert choices[0] == "once" and choices[-1] == "no" and edit.kind == "edit"
+    diff = edit.content[0]  # type: ignore[index]
+    assert isinstance(diff, schema.FileEditToolCallContent) and (diff.old_text, diff.new_text) == (
+        "return 1",
+        "return 2",
+    )
+    assert Path(diff.path) == place.folder / "price.py" and why["nexus"]["why"]
+    assert command.title == "touch outside; echo ok" and command.kind == "execute"
+    starts = {one.tool_call_id: one for one in editor.of(schema.ToolCallStart)}
+    assert [one.kind for one in starts.values()] == ["think", "edit", "execute"]
+    ends = [one for one in editor.of(schema.ToolCallProgress) if one.status]
+    assert [one.status for one in ends] == ["completed"] * 3 and {one.tool_call_id for one in ends} == set(starts)
+    plan = editor.of(schema.AgentPlanUpdate)[0].entries
+    assert [(one.content, one.status) for one in plan] == [("fix it", "in_progress"), ("test it", "pending")]
+    assert editor.said() == "Fixed."
+    usage = editor.of(schema.UsageUpdate)[-1]
+    assert 0 < usage.used < usage.size and usage.cost.amount > 0
+    named = {one.name for one in editor.of(schema.AvailableCommandsUpdate)[0].available_commands}
+    assert {"context", "compact"} <= named and "exit" not in named
+
+
+def test_a_declined_call_ends_the_turn_and_the_session_goes_on_at_another_level(place: Stage) -> None:
+    place.script(lambda body: calls(EDIT) if body["messages"][-1]["role"] == "user" else {"text": "Done."})
+    editor = Editor("no")
+
+    async def work() -> None:
+        async with connected(place, editor) as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            assert (await agent.prompt(opened.session_id, [text("fix")])).stop_reason == "end_turn"
+            assert "return 1" in (place.folder / "price.py").read_text()
+            changed = await agent.set_config_option("level", opened.session_id, "edit")
+            assert changed is not None
+            assert next(one for one in changed.config_options if one.id == "level").current_value == "edit"
+            assert (await agent.prompt(opened.session_id, [text("fix it after all")])).stop_reason == "end_turn"
+            with pytest.raises(RequestError):
+                await agent.set_config_option("level", opened.session_id, "everything")
+            with pytest.raises(RequestError):
+                await agent.prompt("nothing", [text("hello")])
+            await agent.prompt(opened.session_id, [text("/context")])
+
+    live(work)
+    assert len(editor.questions) == 1 and "return 2" in (place.folder / "price.py").read_text()
+    assert editor.said().startswith("Done.") and "system" in editor.said()
+
+
+def test_an_editor_that_leaves_in_the_middle_of_a_question_loses_nothing(place: Stage) -> None:
+    place.script(lambda body: calls(EDIT) if body["messages"][-1]["role"] == "user" else {"text": "Done."})
+    first, second = Editor(), Editor()
+    first.hangs = True
+    known: list[str] = []
+
+    async def leave() -> None:
+        async with connected(place, first) as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            known.append(opened.session_id)
+            asyncio.ensure_future(agent.prompt(opened.session_id, [text("fix the price")])).add_done_callback(
+                lambda task: task.cancelled() or task.exception()
+            )
+            await first.until(lambda: bool(first.questions))
+
+    async def come_back() -> None:
+        async with connected(place, second) as (agent, _):
+            await agent.load_session(str(place.folder), known[0], mcp_servers=[])
+            assert second.said(schema.UserMessageChunk) == "fix the price"
+            assert [one.kind for one in second.of(schema.ToolCallStart)] == ["edit"]
+            assert (await agent.prompt(known[0], [text("go on")])).stop_reason == "end_turn"
+
+    live(leave)
+    assert "return 1" in (place.folder / "price.py").read_text()
+    live(come_back)
+    assert second.questions and "return 2" in (place.folder / "price.py").read_text()
+    listed = place.run("sessions", "list", "--json").result["sessions"]
+    assert [one["id"] for one in listed] == known
+    place.script(["In the terminal."])
+    assert place.ask("-r", known[0], "and here?").text == "In the terminal.\n"
+
+
+def test_a_running_command_is_cancelled_and_a_question_of_the_model_is_a_form(place: Stage) -> None:
+    asked = ("ask_person", {"questions": [{"question": "Which one?", "choices": ["first", "second"]}]})
+    steps = iter([calls(asked), calls(("bash", {"command": "echo begun; sleep 600"}))])
+    place.script(lambda body: next(steps, {"text": "Done."}))
+    editor = Editor()
+
+    async def work() -> None:
+        async with connected(place, editor, "--allow", "all") as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
+            await editor.until(lambda: any("begun" in str(one.content) for one in editor.of(schema.ToolCallProgress)))
+            await agent.cancel(opened.session_id)
+            assert (await turn).stop_reason == "cancelled"
+            await agent.close_session(opened.session_id)
+
+    live(work)
+    assert editor.forms == ["Which one?"]
+    told = [str(one.content) for one in editor.of(schema.ToolCallProgress) if one.status]
+    assert "the second one" in told[0]
+
+
+def test_garbage_and_what_libraries_print_harm_no_message(place: Stage) -> None:
+    place.script(["Hello."])
+    child = place.begin(
+        "acp",
+        bug="import nexus_cli.acp.agent as a\n_make = a.EditorAgent._make_session\n"
+        "def make(self, *arguments):\n    print('a library says something')\n    return _make(self, *arguments)\n"
+        "a.EditorAgent._make_session = make\n",
+        stdin=subprocess.PIPE,
+        installed=False,
+    )
+    lines = [
+        "no JSON at all",
+        "[1]",
+        "[" * 100_000,
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}),
+        json.dumps(
+            {"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": {"cwd": str(place.folder), "mcpServers": []}}
+        ),
+        json.dumps(
+            {"jsonrpc": "2.0", "id": 3, "method": "session/new", "params": {"cwd": "/nowhere", "mcpServers": []}}
+        ),
+        json.dumps({"jsonrpc": "2.0", "id": 4, "method": "session/dance", "params": {}}),
+    ]
+    assert child.stdin is not None and child.stdout is not None
+    child.stdin.write("".join(f"{line}\n" for line in lines).encode())
+    child.stdin.flush()
+    answers: dict[int, Any] = {}
+    while len(answers) < 4:
+        one = json.loads(child.stdout.readline())
+        if one.get("id") is not None:
+            answers[one["id"]] = one
+    child.stdin.close()
+    assert child.wait() == 0
+    assert answers[1]["result"]["agentInfo"]["name"] == "nexus" and answers[2]["result"]["sessionId"]
+    assert "no such folder" in answers[3]["error"]["message"] and answers[4]["error"]["code"] == -32601
+
+
+def test_without_the_package_one_line_says_what_to_install(place: Stage) -> None:
+    done = place.run("acp", bug="import sys\nsys.modules['acp'] = None\n")
+    assert (done.status, done.told) == (
+        2,
+        ["nexus: nexus acp: the package for it is missing. pip install 'nexus-cli[acp]'."],
+    )
