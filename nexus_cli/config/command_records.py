@@ -10,7 +10,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +19,11 @@ from nexus_cli.core.real_files import read_beginning
 
 RECORD = ".state"
 """Suffix of a record. Its first line is a JSON list of the folders that are compared."""
+
+
+running_guards: list[Callable[[Path, str, str], None]] = []
+"""Called for each file that nexus itself has replaced while commands of this process run, with its SHA-256 before and
+after ("": none), so that their comparison does not take the new file for their own."""
 
 
 class UncheckedError(OSError):

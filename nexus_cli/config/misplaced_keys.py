@@ -19,6 +19,8 @@ _OPAQUE = re.compile(
     r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 )
 """A long word of letters and digits, or a UUID, without a provider before it."""
+_SESSION = re.compile(r"01[0-9A-HJKMNP-TV-Z]{24}")
+"""The id of a session that was begun before 2039."""
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
@@ -30,6 +32,8 @@ def looks_like_key(text: str, environ: Mapping[str, str] | None = None) -> bool:
     variables = (os.environ if environ is None else environ).items()
     if any(value.strip() == text and NAMED_SECRET.search(name.upper()) for name, value in variables):
         return True
+    if _SESSION.fullmatch(text):
+        return False
     return bool(_SHORT.search(text) or _OPAQUE.fullmatch(text)) or redact(text, environ={}) != text
 
 

@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,19 @@ def find_named_program(name: str, folder: Path | None = None, environ: Mapping[s
     if found is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
     return found
+
+
+def own_interpreter(folder: Path | None = None) -> str:
+    """Return the path of the Python that runs nexus, for its helpers; of an environment in the project the Python that
+    the environment was made of, because commands may replace the environment's.
+
+    Raises `ProgramRefused` if that is in the project too.
+    """
+    closed = _project_places(folder)
+    for path in (sys.executable, os.path.realpath(sys.executable)):
+        if not _leads_into(path, closed):
+            return path
+    raise ProgramRefused("the Python of nexus is in the project, where nexus starts no program itself", sys.executable)
 
 
 def program_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 Of `allow` and each limit the stricter value wins; compaction and truncation may be set, since they permit nothing, and
 for worktrees the ignored files to copy and, if the person has none, the set-up command, which runs in the sandbox. A
-project cannot set an endpoint, model, key, hook or permission: such keys are reported and have no effect.
+project can add checks, which run in the sandbox. A
+project cannot set an endpoint, model, key or permission: such keys are reported and have no effect.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import Places
+from nexus_cli.config.paths import Places, defaults_dir, places, project_root
 from nexus_cli.config.setting_rules import FORMER_TABLES, RULES, TABLES, SettingValue
 from nexus_cli.config.settings import (
     LoadedSettings,
+    Settings,
     build_settings,
     check_consistency,
     check_value,
@@ -28,10 +30,12 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
 FOLDER, FILE = ".nexus", "config.toml"
-NESTED = ("compact", "limits", "rules", "truncation", "worktree")
+NESTED = ("check", "compact", "limits", "rules", "truncation", "worktree")
 """Tables with keys that a project may set."""
 WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
 """Keys that can contradict each other."""
+ITEMS = frozenset({"hook", "mcp"})
+"""Tables that are trusted entry by entry, and read elsewhere (`trust_items`)."""
 NOT_FOR_PROJECTS = frozenset({"compact.model", "rules.allow", "worktree.include_mb"})
 """Keys of these tables that a project may not set: they select a model, widen permissions or fill the disk."""
 MOST_BYTES = 64 * 1024
@@ -52,12 +56,19 @@ class ProjectSettings:
     """Errors of invalid keys, which are ignored too: at most `MOST_PROBLEMS`, then a count."""
 
 
+def settings_in(folder: Path) -> Settings:
+    """Return the settings of this process for work in `folder`; raises as `load_settings` does."""
+    return load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
+
+
 def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
     """Return the settings for work in the project `folder`: the person's own, tightened by those of a trusted project.
 
     Raises as `load_settings` does. Errors in the project's file become notices.
     """
     loaded = load_settings(places, defaults_dir, environ)
+    if loaded.settings.folder_keys:
+        loaded = replace(loaded, settings=replace(loaded.settings, key_name=_key_name(folder, loaded.settings)))
     if not os.path.lexists(folder / FOLDER):
         return loaded
     from nexus_cli.config import trust  # noqa: PLC0415  (few projects have such a folder)
@@ -71,14 +82,21 @@ def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: 
     loaded = _apply_file(loaded, folder / FOLDER / FILE, data)
     if state == "trusted":
         return loaded
-    from nexus_cli.config.unsupported import KINDS  # noqa: PLC0415  (a project's files wait for trust)
-
     waiting = [item for key, item in found.items.items() if key not in in_force]
-    pending = [name for item in waiting if item.kind not in KINDS for name in item.parts]
-    if waiting and not pending and not found.problem:  # trust would change nothing: `config.unsupported` names it
-        return loaded
+    pending = [name for item in waiting for name in item.parts]
     why = found.problem or ("it has changed since you trusted it" if state == "changed" else "")
     return _with_notice(loaded, _not_in_effect(pending or found.files, why))
+
+
+def _key_name(project: Path, settings: Settings) -> str:
+    """Return the name of the keys for `project`: that of the deepest folder around it, or around its source if it is
+    a worktree; "" for the usual keys."""
+    from nexus_cli.config.worktree_record import find_source  # noqa: PLC0415  (few settings have keys by folder)
+
+    place = os.path.realpath(find_source(project))
+    named = {os.path.realpath(os.path.expanduser(folder)): name for folder, name in settings.folder_keys.items()}
+    around = [folder for folder in named if Path(place).is_relative_to(folder)]
+    return named[max(around, key=len)] if around else ""
 
 
 def read_project(data: bytes, where: str) -> ProjectSettings:
@@ -98,7 +116,7 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
     refused: list[str] = []
     problems: list[str] = []
     more = 0
-    for key, value in _dotted_keys(table):
+    for key, value in _dotted_keys({name: one for name, one in table.items() if name not in ITEMS}):
         try:
             if key not in RULES and key not in TABLES and key not in FORMER_TABLES:
                 if len(problems) < MOST_PROBLEMS:
@@ -143,7 +161,9 @@ def apply_project(loaded: LoadedSettings, said: ProjectSettings, origin: str) ->
     limits: Any = names | ({"allow": said.values["allow"]} if "allow" in said.values else {})
     mine = loaded.settings
     # The person's limits stay separate from the project's, so that the origin of a limit can be named.
-    settings = replace(build_settings(values), allow=mine.allow, limits=mine.limits, project=Limits(**limits))
+    settings = replace(
+        build_settings(values), allow=mine.allow, limits=mine.limits, key_name=mine.key_name, project=Limits(**limits)
+    )
     return replace(loaded, settings=replace(settings, notices=mine.notices), origins=origins, values=values)
 
 
@@ -196,7 +216,8 @@ def _dotted_keys(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _not_in_effect(files: Iterable[str], why: str) -> str:
-    kinds = list(dict.fromkeys(name.partition("/")[0] for name in files)) or [""]
+    own = (name for name in files if not name.startswith("../"))
+    kinds = list(dict.fromkeys(name.partition("/")[0] for name in own)) or [""]
     names = ", ".join(f"{FOLDER}/{kind}".rstrip("/") for kind in kinds)
     verb = "is" if len(kinds) == 1 else "are"
     reason = f" ({why})" if why else ""

@@ -47,6 +47,37 @@ class Rule:
         return self.shown(value) if isinstance(value, str) else value
 
 
+@dataclass(frozen=True, slots=True)
+class ChecksRule(Rule):
+    """The rule of `[[check]]`: a list of tables, held as one line each."""
+
+    def read(self, value: Any) -> SettingValue | None:
+        from nexus_cli.config.checks import encode_check, parse_check  # noqa: PLC0415  (few settings have checks)
+
+        checks = [parse_check(one) for one in value] if isinstance(value, list) else [None]
+        return None if None in checks else tuple(encode_check(one) for one in checks if one)
+
+
+@dataclass(frozen=True, slots=True)
+class ServersRule(Rule):
+    """The rule of `[mcp.NAME]`: the names of the tables. `nexus_cli.mcp.server_entries` reads what is in them."""
+
+    def read(self, value: Any) -> SettingValue | None:
+        is_table = isinstance(value, Mapping) and all(isinstance(server, Mapping) for server in value.values())
+        return tuple(sorted(map(str, value))) if is_table else None
+
+
+@dataclass(frozen=True, slots=True)
+class HooksRule(Rule):
+    """The rule of `[[hook]]`: a list of tables, held as one line each."""
+
+    def read(self, value: Any) -> SettingValue | None:
+        from nexus_cli.config.hook_tables import encode_hook, parse_hook  # noqa: PLC0415  (few settings have hooks)
+
+        hooks = [parse_hook(one) for one in value] if isinstance(value, list) else [None]
+        return None if None in hooks else tuple(encode_hook(one) for one in hooks if one)
+
+
 def _share(least: float, most: float) -> Rule:
     return Rule(float, f"a number from {least:g} to {most:g}", lambda value: least <= value <= most)
 
@@ -63,6 +94,9 @@ def is_key_name(text: str) -> bool:
 LEVEL = Rule(str, _one_of(LEVEL_NAMES).expected, lambda value: value in LEVELS, parse_level, name_level)
 TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
+KEY_OF_FOLDER = Rule(
+    str, 'the name of a stored key, such as "work"', lambda value: bool(re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", value))
+)
 COUNT = Rule(int, f"a whole number from 1 to {MAX_INT}", lambda value: 1 <= value <= MAX_INT)
 SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
 NAMES = Rule(tuple, 'a list of names of variables, such as ["NPM_TOKEN"]', lambda value: all(map(str.strip, value)))
@@ -78,7 +112,7 @@ DOLLARS = Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf")
 FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda value: value.startswith(("/", "~/")))
 KEY_NAME = Rule(
     str,
-    'the name of a variable or stored key, such as "HOOK_SECRET"; never the secret itself',
+    'the name of a variable or stored key, capitals with a "_", such as "HOOK_SECRET"; never the secret itself',
     is_key_name,
 )
 HEADER = Rule(
@@ -148,6 +182,14 @@ RULES: Mapping[str, Rule] = {
     "worktree.include": TEXTS,
     "worktree.include_mb": Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6),
     "worktree.setup": TEXT,
+    "undo.max_mb": Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6),
+    "check": ChecksRule(
+        tuple, "tables [[check]], each with `glob`, `command` ({files} not between quotes) and perhaps `seconds`"
+    ),
+    "mcp": ServersRule(tuple, "tables [mcp.NAME], each with `command` or `url` (nexus docs mcp)"),
+    "hook": HooksRule(
+        tuple, "tables [[hook]], each with `event`, `command` and perhaps `matcher`, `timeout`, `on_timeout`"
+    ),
     "rules.allow": TEXTS,
     "rules.ask": TEXTS,
     "rules.deny": TEXTS,
@@ -205,14 +247,19 @@ NAMED_TABLES: Mapping[str, Mapping[str, Rule]] = {
     "hosts": HOST_RULES,
 }
 """Tables of tables with names that the person chooses."""
-OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME, "rule_examples": TEXTS}
+OPEN_TABLES: Mapping[str, Rule] = {
+    "alias": NAME,
+    "default_models": NAME,
+    "folder_keys": KEY_OF_FOLDER,
+    "rule_examples": TEXTS,
+}
 """Tables with keys that the person chooses."""
 FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Former names of tables, which are still accepted, and the current ones."""
 
 TABLES = tuple(
     """
-    limits compact truncation provider ui sandbox warm assess ledger spaces runs worktree rules alias models
-    agents services hosts default_models rule_examples
+    limits compact truncation provider ui sandbox warm assess ledger spaces runs worktree undo rules alias models
+    agents services hosts default_models folder_keys rule_examples
     """.split()
 )

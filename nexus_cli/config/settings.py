@@ -6,12 +6,13 @@ Precedence, lowest first: package defaults (`defaults/config.toml`), the persona
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from nexus_cli.config.paths import Places
+from nexus_cli.config.paths import Places, defaults_dir, places
 from nexus_cli.config.setting_rules import (
     FORMER_TABLES,
     LEDGER_URL,
@@ -24,6 +25,10 @@ from nexus_cli.config.setting_rules import (
 )
 from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
 from nexus_cli.core.limits import Limits
+
+if TYPE_CHECKING:
+    from nexus_cli.config.checks import EditCheck
+    from nexus_cli.config.hook_tables import HookTable
 
 STEPS = Limits(max_steps=200)
 UNLIMITED = Limits()
@@ -132,6 +137,14 @@ class WorktreeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class UndoSettings:
+    """`[undo]`: the copies of files that take back what calls changed."""
+
+    max_mb: int = 2000
+    """Most megabytes of all copies; those of the oldest steps are removed first."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunSettings:
     """`[runs]`: caps of unattended runs: plans, services, agents of spaces."""
 
@@ -163,7 +176,16 @@ class Settings:
     spaces: SpaceSettings = SpaceSettings()
     runs: RunSettings = RunSettings()
     worktree: WorktreeSettings = WorktreeSettings()
+    undo: UndoSettings = UndoSettings()
+    check: tuple[EditCheck, ...] | None = None
+    """The tables `[[check]]`; () for no checks at all, None for those found in the project alone."""
+    hook: tuple[HookTable, ...] = ()
+    """The tables `[[hook]]` of the person's own file."""
     alias: Mapping[str, str] = field(default_factory=dict)
+    folder_keys: Mapping[str, str] = field(default_factory=dict)
+    """By folder: the name of the stored keys that projects in it use (`nexus login PROVIDER --as NAME`)."""
+    key_name: str = ""
+    """The name in `folder_keys` for this project, "" for the usual keys; not a setting of its own."""
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
     """By model name: window, caps and prices (US dollars per million tokens), see `MODEL_RULES`."""
     agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -406,12 +428,26 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
         "spaces": SpaceSettings,
         "runs": RunSettings,
         "worktree": WorktreeSettings,
+        "undo": UndoSettings,
     }
     for f in fields(Settings):
         if f.name in tree:
             maker = classes.get(f.name)
             made[f.name] = maker(**tree[f.name]) if maker else tree[f.name]
+    if "check" in made:
+        from nexus_cli.config.checks import decode_checks  # noqa: PLC0415  (few settings have checks)
+
+        made["check"] = decode_checks(made["check"])
+    if "hook" in made:
+        from nexus_cli.config.hook_tables import decode_hooks  # noqa: PLC0415  (few settings have hooks)
+
+        made["hook"] = decode_hooks(made["hook"])
     return Settings(**made)
+
+
+def own_settings() -> Settings:
+    """Return the person's settings, without those of a project; raises as `load_settings` does."""
+    return load_settings(places(), defaults_dir(), os.environ).settings
 
 
 def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:

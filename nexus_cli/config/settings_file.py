@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,31 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     if text is not None and any(map(looks_like_key, split_key(key))):
         raise misplaced_key_error(hide_keys_in(key))
     _change_settings(path, defaults_dir, lambda document: _edit(document, split_key(key), value))
+
+
+def write_server(places: Places, defaults_dir: Path, name: str, entry: Mapping[str, Any] | None) -> bool:
+    """Write the table `[mcp.NAME]`, or remove it if `entry` is None; return False if there was none to remove.
+
+    Raises as `write_setting`.
+    """
+    found = []
+
+    def edit(document: Any) -> None:
+        import tomlkit  # noqa: PLC0415
+
+        servers = document.get("mcp", {})
+        found.append(name in servers)
+        if entry is None:
+            servers.pop(name, None)
+            return
+        table = tomlkit.table()
+        table.update({key: list(one) if isinstance(one, tuple) else one for key, one in entry.items()})
+        if "mcp" not in document:
+            document["mcp"] = tomlkit.table(is_super_table=True)
+        document["mcp"][name] = table
+
+    _change_settings(Path(os.path.realpath(places.settings)), defaults_dir, edit)
+    return found[-1] or entry is not None
 
 
 def change_list(places: Places, defaults_dir: Path, key: str, text: str, *, add: bool) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,24 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.trust_files import FOLDER, MOST_FILES, MOST_IN_ALL, SINGLE, UnfitError, find_files, read_part
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import open_at, open_folder
 
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
 
-FOLDER = ".nexus"
-SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
-FOLDERS = ("recipes", "commands", "skills")
-"""Parts of `.nexus` that can take effect; anything else is ignored."""
-MOST_FILES = 2000
-MOST_BYTES = 4 * 1024 * 1024
-"""Most bytes of one file."""
-MOST_IN_ALL = 16 * 1024 * 1024
-DEEPEST = 16
-"""Most nested folders."""
 WAIT = 10.0
 """Seconds to wait for another process's change of the record."""
 LARGEST_TEXT = 256 * 1024
@@ -49,12 +38,15 @@ State = Literal["trusted", "changed", "untrusted", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The content of a project's `.nexus`, read once, so that the checked bytes are those that take effect."""
+    """The content of a project's `.nexus`, read once, so that the checked bytes are those that take effect; on request
+    also what the project has beside it for agents (`trust_beside`)."""
 
     files: Mapping[str, bytes]
-    """Content by path inside `.nexus`, sorted."""
+    """Content by path relative to `.nexus`, sorted; paths of files beside it begin with `../`."""
     problem: str = ""
     """Why nothing of it can take effect, in one line with the file's name; "" if it can."""
+    left_out: tuple[str, ...] = ()
+    """Files beside `.nexus` that cannot take effect, each with the reason."""
 
     @property
     def sha256(self) -> str:
@@ -73,24 +65,41 @@ class Configuration:
         return split_items(self.files)
 
 
-def read_configuration(project: Path) -> Configuration:
-    """Read the files of `project` that can take effect. Never raises; a project without them costs one lstat."""
+def read_configuration(project: Path, *, beside: bool = False) -> Configuration:
+    """Read the files of `project` that can take effect; with `beside` also those that `trust_beside` names.
+
+    Never raises; a project without them costs one lstat, with `beside` one for each path in its table.
+    """
+    found = _read_own(project)
+    if not beside:
+        return found
+    from nexus_cli.config.trust_beside import read_beside  # noqa: PLC0415  (only skills, commands, hooks and servers)
+
+    more, left_out = read_beside(project)
+    return Configuration(dict(sorted({**found.files, **more}.items())), found.problem, tuple(left_out))
+
+
+def _read_own(project: Path) -> Configuration:
     folder = project / FOLDER
     if not os.path.lexists(folder):
         return Configuration({})
     root, files, size = os.path.realpath(project), dict[str, bytes](), 0
     try:
-        for name, path in _find_files(folder, root):
+        for name, path in find_files(folder, root):
             if len(files) >= MOST_FILES:
-                raise _Unfit(name, f"is one of more than {MOST_FILES} files")
-            files[name] = _read(name, path, root)
+                raise UnfitError(name, f"is one of more than {MOST_FILES} files")
+            files[name] = read_part(name, path, root)
             size += len(files[name])
             if size > MOST_IN_ALL:
-                raise _Unfit(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
-    except _Unfit as unfit:
+                raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
+    except UnfitError as unfit:
         return Configuration(files, str(unfit))
     except OSError as error:
         return Configuration(files, f"{FOLDER} cannot be read ({error.strerror})")
+    if b"hook" in files.get(SINGLE[0], b""):
+        from nexus_cli.config import trust_beside, trust_items  # noqa: PLC0415  (as above)
+
+        files = {**trust_beside.read_scripts(trust_items.own_hooks(files[SINGLE[0]]), project), **files}
     return Configuration(dict(sorted(files.items())))
 
 
@@ -134,12 +143,13 @@ def trust(project: Path, found: Configuration | None = None) -> None:
     Raises `NexusError("config", ...)` if there is none or it cannot take effect, kind `internal` if the record cannot
     be written.
     """
-    found = found or read_configuration(project)
+    found = found or read_configuration(project, beside=True)
     _refuse_worktree(project)
     if found.problem:
         raise NexusError("config", f"{project} is not trusted", found.problem, "Fix or remove the file")
     if not found.files:
-        raise NexusError("config", f"{project} is not trusted", f"it has no {FOLDER}", "There is nothing to trust")
+        why = f"it has no {FOLDER}, and nothing for agents beside it"
+        raise NexusError("config", f"{project} is not trusted", why, "There is nothing to trust")
     _store(project, found, format_utc(local_now()), WAIT)
 
 
@@ -208,67 +218,6 @@ def _refuse_worktree(project: Path) -> None:
 def _texts_path(project: Path) -> Path:
     name = hashlib.sha256(os.fsencode(_key(project))).hexdigest()[:32]
     return places().data / "trusted" / f"{name}.json"
-
-
-class _Unfit(Exception):
-    """A file makes the whole configuration invalid."""
-
-    def __init__(self, name: str, why: str) -> None:
-        shown = "".join(char if char.isprintable() else "?" for char in name)
-        super().__init__(f"{FOLDER}{'/' if name else ''}{shown} {why}")
-
-
-def _find_files(folder: Path, root: str) -> Iterator[tuple[str, str]]:
-    """Yield name and path of every file that can take effect; links are followed if they stay in the project."""
-    _resolve_inside("", str(folder), root)
-    if not os.path.isdir(folder):
-        raise _Unfit("", "is not a folder")
-    for name in SINGLE:
-        if os.path.lexists(folder / name):
-            yield name, str(folder / name)
-    for name in FOLDERS:
-        if os.path.lexists(folder / name):
-            yield from _find_below(name, str(folder / name), root, frozenset())
-
-
-def _find_below(name: str, path: str, root: str, above: frozenset[str]) -> Iterator[tuple[str, str]]:
-    real = _resolve_inside(name, path, root)
-    if not os.path.isdir(real):
-        yield name, path
-        return
-    if real in above or len(above) > DEEPEST:
-        raise _Unfit(name, "has too many folders above it, or is a circular link")
-    try:
-        entries = sorted(os.listdir(real))
-    except OSError as error:
-        raise _Unfit(name, f"cannot be read ({error.strerror})") from error
-    for entry in entries:
-        yield from _find_below(f"{name}/{entry}", os.path.join(path, entry), root, above | {real})
-
-
-def _resolve_inside(name: str, path: str, root: str) -> str:
-    real = os.path.realpath(path)
-    if os.path.commonpath((real, root)) != root:
-        raise _Unfit(name, "is a link that leads out of the project")
-    return real
-
-
-def _read(name: str, path: str, root: str) -> bytes:
-    """Return the content of one file. Never blocks on a pipe or device."""
-    real = Path(_resolve_inside(name, path, root))
-    try:
-        with open_folder(real.parent) as folder:
-            descriptor = open_at(folder, real.name)
-    except OSError as error:
-        raise _Unfit(name, f"cannot be read ({error.strerror})") from error
-    with open(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise _Unfit(name, "is not a regular file")
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise _Unfit(name, f"is larger than {MOST_BYTES // 2**20} MiB")
-    return data
 
 
 def _read_record() -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Split a project's configuration into items that are trusted separately, each with its own hash.
 
-A change revokes the trust of that item alone. The settings are one item, and so is each rule, server, recipe, command,
-skill (with all its files) and identity file.
+A change revokes the trust of that item alone. The settings are one item, and so is each rule, hook (with the files in
+the project that its command names), server, recipe, command, skill (with all its files) and identity file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nexus_cli.config import foreign_items
+
 SETTINGS, SERVERS = "config.toml", "mcp.json"
 RULE_KINDS = ("allow", "ask", "deny")
 _KINDS = {"recipes": "recipe", "commands": "command", "skills": "skill"}
@@ -23,11 +25,13 @@ class TrustItem:
     """A part of the configuration that is trusted by itself."""
 
     kind: str
-    """`settings`, `rule`, `server`, `servers`, `recipe`, `command`, `skill` or `identity`."""
+    """`settings`, `rule`, `hook`, `server`, `servers`, `recipe`, `command`, `skill` or `identity`."""
     name: str
     """Its name, unique within its kind; "" for settings and servers as a whole."""
     parts: Mapping[str, bytes]
     """Its content by file name: whole files, or its part of a file in a canonical form."""
+    file: str = ""
+    """The one of `parts` that defines a hook; the others are files that its command names."""
 
     @property
     def key(self) -> str:
@@ -49,13 +53,13 @@ def split_items(files: Mapping[str, bytes]) -> dict[str, TrustItem]:
     items: dict[str, TrustItem] = {}
     for name, data in files.items():
         if name == SETTINGS:
-            found = _split_settings(data)
+            found = _split_settings(data, files)
         elif name == SERVERS:
             found = _split_servers(data)
+        elif name.startswith(foreign_items.ABOVE):
+            found = _split_beside(name, data, files, items)
         else:
-            kind, named = _file_owner(name)
-            before = items.get(f"{kind} {named}")
-            found = iter((TrustItem(kind, named, {**(before.parts if before else {}), name: data}),))
+            found = _add_part(*_file_owner(name), name, data, items)
         items |= {item.key: item for item in found}
     return items
 
@@ -66,8 +70,73 @@ def keep_items(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, by
     if keys.issuperset(items):
         return dict(files)
     kept = {name: data for key, item in items.items() if key in keys for name, data in item.parts.items()}
-    whole = {name: data for name, data in kept.items() if name not in (SETTINGS, SERVERS)}
-    return {**whole, **_keep_settings(files, keys), **_keep_servers(files, keys)}
+    split = (
+        SETTINGS,
+        SERVERS,
+        *(foreign_items.ABOVE + name for name in (*foreign_items.HOOKS, *foreign_items.SERVERS)),
+    )
+    whole = {name: data for name, data in kept.items() if name not in split}
+    return {**whole, **_keep_settings(files, keys), **_keep_servers(files, keys), **_keep_beside(files, keys)}
+
+
+def _add_part(kind: str, name: str, file: str, data: bytes, items: Mapping[str, TrustItem]) -> Iterator[TrustItem]:
+    before = items.get(f"{kind} {name}")
+    yield TrustItem(kind, name, {**(before.parts if before else {}), file: data})
+
+
+def _split_beside(
+    name: str, data: bytes, files: Mapping[str, bytes], items: Mapping[str, TrustItem]
+) -> Iterator[TrustItem]:
+    """Yield the items of a file beside `.nexus`; a script that hooks name is a part of theirs, and none by itself."""
+    path = name.removeprefix(foreign_items.ABOVE)
+    for folder in foreign_items.SKILLS:
+        if path.startswith(f"{folder}/"):
+            skill = path.removeprefix(f"{folder}/").partition("/")[0]
+            yield from _add_part("skill", f"{folder}/{skill}", name, data, items)
+    for folder in foreign_items.COMMANDS:
+        if path.startswith(f"{folder}/"):
+            yield from _add_part("command", path.removesuffix(".md"), name, data, items)
+    if path in foreign_items.HOOKS:
+        for event, matcher, hook in foreign_items.read_hooks(data):
+            yield _hook_item(f"{path}: {_name_hook(event, matcher, hook)}", name, (event, matcher, hook), files)
+    if path in foreign_items.SERVERS:
+        for server, entry in (_read_servers(data, foreign_items.SERVERS[path]) or {}).items():
+            yield _server_item(f"{path}: {server}", name, entry)
+
+
+def _keep_beside(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, bytes]:
+    """Return the files beside `.nexus` that have several items, reduced to those with these keys."""
+    reduced: dict[str, bytes] = {}
+    for path in foreign_items.HOOKS:
+        name = foreign_items.ABOVE + path
+        hooks = foreign_items.read_hooks(files.get(name, b""))
+        kept = [one for one in hooks if f"hook {path}: {_name_hook(*one)}" in keys]
+        if kept:
+            reduced[name] = foreign_items.write_hooks(kept)
+    for path, key in foreign_items.SERVERS.items():
+        name = foreign_items.ABOVE + path
+        servers = _read_servers(files.get(name, b""), key) or {}
+        chosen = {server: entry for server, entry in servers.items() if f"server {path}: {server}" in keys}
+        if chosen:
+            reduced[name] = json.dumps({key: chosen}).encode()
+    return reduced
+
+
+def _name_hook(event: str, matcher: str, hook: Mapping[str, Any]) -> str:
+    return " ".join(filter(None, (event, matcher, str(hook.get("command") or _value(hook)))))
+
+
+def _hook_item(name: str, file: str, definition: Any, files: Mapping[str, bytes]) -> TrustItem:
+    """Return the item of a hook: its definition, and the files in the project that its command names."""
+    hook = definition[-1] if isinstance(definition, tuple) else definition
+    scripts = [foreign_items.ABOVE + path for path in foreign_items.find_scripts(foreign_items.command_line(hook))]
+    parts = {script: files[script] for script in scripts if script in files}
+    return TrustItem("hook", name, {**parts, file: f"{_value(definition)}\n".encode("utf-8", "surrogatepass")}, file)
+
+
+def _server_item(name: str, file: str, entry: Any) -> TrustItem:
+    text = json.dumps(entry, indent=2, sort_keys=True, ensure_ascii=False, default=repr) + "\n"
+    return TrustItem("server", name, {file: text.encode("utf-8", "surrogatepass")})
 
 
 def _keep_settings(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, bytes]:
@@ -76,11 +145,17 @@ def _keep_settings(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str
     table = _read_toml(files[SETTINGS])
     if table is None:
         return {SETTINGS: files[SETTINGS]} if "settings" in keys else {}
-    rest, rules = _take_rules(table)
+    rest, rules, hooks, servers = _take_items(table)
     here = rest if "settings" in keys else {}
     for kind, entry in rules:
         if f"rule {_name_rule(kind, entry)}" in keys:
             here.setdefault("rules", {}).setdefault(kind, []).append(entry)
+    for hook in hooks:
+        if f"hook {_name_own_hook(hook)}" in keys:
+            here.setdefault("hook", []).append(hook)
+    for name, server in servers.items():
+        if f"server {SETTINGS}: {name}" in keys:
+            here.setdefault("mcp", {})[name] = server
     import tomlkit  # noqa: PLC0415  (slow, and only where part of a file is trusted)
 
     return {SETTINGS: tomlkit.dumps(here).encode()} if here else {}
@@ -106,17 +181,21 @@ def _file_owner(name: str) -> tuple[str, str]:
     return _KINDS[folder], rest.rpartition(".")[0] or rest
 
 
-def _split_settings(data: bytes) -> Iterator[TrustItem]:
+def _split_settings(data: bytes, files: Mapping[str, bytes]) -> Iterator[TrustItem]:
     table = _read_toml(data)
     if table is None:  # invalid TOML: the error is reported once it is trusted
         yield TrustItem("settings", "", {SETTINGS: data})
         return
-    rest, rules = _take_rules(table)
-    if rest or not rules:
+    rest, rules, hooks, servers = _take_items(table)
+    if rest or not (rules or hooks or servers):
         yield TrustItem("settings", "", {SETTINGS: "".join(sorted(_lines(rest))).encode()})
     for kind, entry in rules:
         name = _name_rule(kind, entry)
         yield TrustItem("rule", name, {SETTINGS: f"{name}\n".encode()})
+    for hook in hooks:
+        yield _hook_item(_name_own_hook(hook), SETTINGS, hook, files)
+    for name, server in servers.items():
+        yield _server_item(f"{SETTINGS}: {name}", SETTINGS, server)
 
 
 def _split_servers(data: bytes) -> Iterator[TrustItem]:
@@ -125,19 +204,36 @@ def _split_servers(data: bytes) -> Iterator[TrustItem]:
         yield TrustItem("servers", "", {SERVERS: data})
         return
     for name, server in servers.items():
-        text = json.dumps(server, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-        yield TrustItem("server", name, {SERVERS: text.encode("utf-8", "surrogatepass")})
+        yield _server_item(name, SERVERS, server)
 
 
-def _take_rules(table: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-    """Separate the settings from the rules; return both, each rule with its kind."""
-    rules = table.get("rules")
-    if not isinstance(rules, dict):
-        return table, []
+def own_hooks(data: bytes) -> list[dict[str, Any]]:
+    """Return the tables `[[hook]]` of a project's settings; none if the file is invalid."""
+    table = _read_toml(data)
+    return _take_items(table)[2] if table is not None else []
+
+
+def _take_items(
+    table: dict[str, Any],
+) -> tuple[dict[str, Any], list[tuple[str, Any]], list[dict[str, Any]], dict[str, Any]]:
+    """Separate the settings from what is trusted by itself; return them, the rules with their kinds, the hooks and the
+    servers by name."""
+    rules, hooks, servers = table.get("rules"), table.get("hook"), table.get("mcp")
+    rules = rules if isinstance(rules, dict) else {}
     listed = {kind: rules[kind] for kind in RULE_KINDS if isinstance(rules.get(kind), list)}
     other = {key: value for key, value in rules.items() if key not in listed}
-    rest = {key: value for key, value in table.items() if key != "rules"} | ({"rules": other} if other else {})
-    return rest, [(kind, entry) for kind, entries in listed.items() for entry in entries]
+    own = [hook for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
+    named = servers if isinstance(servers, dict) else {}
+    rest = dict(table)
+    if listed:
+        rest |= {"rules": other}
+    taken = [key for key, found in (("rules", listed and not other), ("hook", own), ("mcp", named)) if found]
+    rest = {key: value for key, value in rest.items() if key not in taken}
+    return rest, [(kind, entry) for kind, entries in listed.items() for entry in entries], own, named
+
+
+def _name_own_hook(hook: Mapping[str, Any]) -> str:
+    return _name_hook(str(hook.get("event", "")), str(hook.get("matcher", "")), hook)
 
 
 def _name_rule(kind: str, entry: Any) -> str:
@@ -169,10 +265,10 @@ def _read_toml(data: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _read_servers(data: bytes) -> dict[str, Any] | None:
+def _read_servers(data: bytes, key: str = "mcpServers") -> dict[str, Any] | None:
     try:
-        value = json.loads(data)
-        servers = value.get("mcpServers", {}) if isinstance(value, dict) else None
+        value = json.loads(data.decode("utf-8-sig"))
+        servers = value.get(key, {}) if isinstance(value, dict) else None
         _value(servers)
         return servers if isinstance(servers, dict) else None
     except (ValueError, RecursionError):

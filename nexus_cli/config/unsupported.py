@@ -16,25 +16,18 @@ from typing import Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.project_items import describe_waiting
 
 PLACES: Mapping[str, str] = {
-    ".nexus/commands": "commands",
-    ".nexus/mcp.json": "MCP servers",
-    ".claude/commands": "commands",
-    ".claude/skills": "skills",
     ".claude/agents": "agents",
-    ".mcp.json": "MCP servers",
-    ".vscode/mcp.json": "MCP servers",
     ".cursor/mcp.json": "MCP servers",
     ".cursor/commands": "commands",
     ".opencode/command": "commands",
 }
 """Paths in a project, and their contents."""
 SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
-SETTINGS_KEYS = ("hooks", "permissions")
+SETTINGS_KEYS = ("permissions",)
 """Keys of these files worth reporting; files without them are ignored."""
-KINDS: Mapping[str, str] = {"command": "commands", "server": "MCP servers", "servers": "MCP servers"}
-"""Kinds of items of `.nexus` (`trust_items`) that have no effect, trusted or not, with their names for people."""
 MOST_BYTES = 1 << 20
 """Most bytes read of a settings file."""
 
@@ -61,8 +54,10 @@ def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
 
 
 def new_unsupported_line(project: Path) -> str:
-    """Return the line of `describe_unsupported` if it has changed since the last call for `project`, else ""."""
-    line, path = describe_unsupported(find_unsupported(project)), places().data / "unsupported.json"
+    """Return what `describe_waiting` and `describe_unsupported` say of `project`, if that has changed since the last
+    call, else ""."""
+    lines = (describe_waiting(project), describe_unsupported(find_unsupported(project)))
+    line, path = "\n".join(filter(None, lines)), places().data / "unsupported.json"
     key, now = os.path.realpath(project), hashlib.sha256(line.encode()).hexdigest()[:16]
     told = _read_told(path)
     if told.get(key, "") == now or not (line or key in told):

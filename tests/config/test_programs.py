@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from nexus_cli.config.programs import (
     find_program,
     git_command,
     git_environment,
+    own_interpreter,
     program_environment,
 )
 from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
@@ -219,3 +221,17 @@ def test_git_is_not_started_where_a_command_was_not_compared(project: Path, tmp_
     other = tmp_path / "elsewhere"
     other.mkdir()
     assert git_command("/usr/bin/git", other, "status")[0] == "/usr/bin/git"
+
+
+def test_helpers_run_on_no_python_of_the_project(project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = project / ".venv" / "bin"
+    here.mkdir(parents=True, exist_ok=True)
+    (here / "python").symlink_to(outside / "python")
+    monkeypatch.setattr(sys, "executable", str(here / "python"))
+    assert own_interpreter(project) == str(outside / "python"), "a command could replace the link"
+    (here / "python").unlink()
+    (here / "python").write_text("#!/bin/sh\n")
+    with pytest.raises(ProgramRefused, match="in the project"):
+        own_interpreter(project)
+    monkeypatch.setattr(sys, "executable", str(outside / "python"))
+    assert own_interpreter(project) == str(outside / "python")

@@ -62,16 +62,15 @@ def test_no_variable_makes_the_whole_disk_a_credential() -> None:
     assert Path("/") not in credential_paths({"HOME": "/", "GNUPGHOME": "/", "KUBECONFIG": "//"})
 
 
-@pytest.mark.parametrize("path", [*CREDENTIALS, *GIT_CONTROLS])
-def test_listed_paths_are_relative_and_plain(path: str) -> None:
-    assert not os.path.isabs(path)
-    assert os.path.normpath(path) == path
-    assert ".." not in path.split("/")
+def test_listed_paths_are_relative_and_plain() -> None:
+    for path in (*CREDENTIALS, *GIT_CONTROLS):
+        assert not os.path.isabs(path)
+        assert os.path.normpath(path) == path
+        assert ".." not in path.split("/"), path
 
 
-@pytest.mark.parametrize("name", sorted(PROTECTED_FOLDERS | PROTECTED_FILES))
-def test_listed_names_are_folded(name: str) -> None:
-    assert fold_name(name) == name
+def test_listed_names_are_folded() -> None:
+    assert [name for name in PROTECTED_FOLDERS | PROTECTED_FILES if fold_name(name) != name] == []
 
 
 @pytest.mark.parametrize(

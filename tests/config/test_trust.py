@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.paths import places
+from nexus_cli.config.project_items import describe_waiting, project_folders, trusted_folders
 from nexus_cli.config.trust import (
-    MOST_BYTES,
-    MOST_FILES,
     read_configuration,
     revoke_trust,
     trust,
@@ -22,6 +21,7 @@ from nexus_cli.config.trust import (
     trusted_keys,
     trusted_texts,
 )
+from nexus_cli.config.trust_files import MOST_BYTES, MOST_FILES
 from nexus_cli.core.errors import NexusError
 
 
@@ -342,3 +342,150 @@ def test_a_record_that_cannot_take_its_place_leaves_no_draft_behind(
         trust(project)
     assert [path.name for path in places().data.rglob("*") if path.is_file()] == ["trust.lock"]
     assert trust_state(project) == "untrusted"
+
+
+HOOKS_FILE = r"""{"hooks": {
+  "PreToolUse": [{"matcher": "Bash", "hooks": [
+    {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/tools/check.sh --all"},
+    {"type": "command", "command": "echo second"}]}],
+  "Stop": [{"hooks": [{"type": "command", "command": "echo done"}]}]}}"""
+BESIDE = {
+    ".agents/skills/review/SKILL.md": "---\nname: review\n---\nReview.",
+    ".claude/skills/deploy/SKILL.md": "Deploy.",
+    ".claude/skills/deploy/run.sh": "echo ok",
+    ".claude/commands/git/tidy.md": "Tidy up.",
+    ".claude/commands/notes.txt": "not a command",
+    ".claude/settings.json": HOOKS_FILE,
+    "tools/check.sh": "exit 0",
+    ".mcp.json": '{"mcpServers": {"one": {"command": "serve-one"}, "two": {"url": "http://127.0.0.1:1"}}}',
+    ".vscode/mcp.json": '{"servers": {"three": {"command": "serve-three"}}}',
+}
+CHANGES = {
+    "skill .agents/skills/review": (".agents/skills/review/SKILL.md", "Review.", "Destroy."),
+    "skill .claude/skills/deploy": (".claude/skills/deploy/run.sh", "echo ok", "echo no"),
+    "command .claude/commands/git/tidy": (".claude/commands/git/tidy.md", "Tidy", "Wipe"),
+    "hook .claude/settings.json: Stop echo done": (".claude/settings.json", "echo done", "echo over"),
+    'hook .claude/settings.json: PreToolUse Bash "$CLAUDE_PROJECT_DIR"/tools/check.sh --all': (
+        "tools/check.sh",
+        "exit 0",
+        "exit 1",
+    ),
+    "server .mcp.json: one": (".mcp.json", "serve-one", "serve-none"),
+    "server .vscode/mcp.json: three": (".vscode/mcp.json", "serve-three", "serve-four"),
+}
+"""Item of each kind beside `.nexus` with a change of it: file, text before and after."""
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    folder = tmp_path / "foreign"
+    for name, text in BESIDE.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def read_beside_too(project: Path) -> tuple[set[str], set[str]]:
+    """Return the keys of all items, and of those that are not in effect."""
+    found = read_configuration(project, beside=True)
+    return set(found.items), set(found.items) - trusted_keys(project, found)
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_what_is_there_for_other_agents_is_trusted_item_by_item(foreign: Path, key: str) -> None:
+    items, waiting = read_beside_too(foreign)
+    assert items == waiting and key in items and len(items) == 9
+    trust(foreign)
+    assert read_beside_too(foreign)[1] == set()
+    name, before, after = CHANGES[key]
+    (foreign / name).write_text((foreign / name).read_text().replace(before, after))
+    now, waiting = read_beside_too(foreign)
+    assert len(waiting) == 1 and items - now | {key} == {key}
+    in_force = trusted_configuration(foreign, read_configuration(foreign, beside=True))
+    assert set(in_force.items) == items - {key}
+    assert after not in b"".join(data for part, data in in_force.files.items() if part != "../tools/check.sh").decode()
+
+
+def test_an_item_beside_that_cannot_be_read_is_left_out_alone(foreign: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (foreign / ".claude" / "skills" / "away").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(foreign / ".agents" / "skills" / "review" / "pipe")
+    (foreign / ".mcp.json").write_text("not JSON")
+    found = read_configuration(foreign, beside=True)
+    assert not found.problem and [line.partition(" ")[0] for line in found.left_out] == [
+        ".agents/skills/review/pipe",
+        ".claude/skills/away",
+    ]
+    assert "skill .claude/skills/deploy" in found.items and "skill .agents/skills/review" not in found.items
+    assert "server .mcp.json: one" not in found.items
+
+
+def test_hooks_and_servers_of_the_settings_are_items_of_their_own(project: Path) -> None:
+    path = project / ".nexus" / "config.toml"
+    (project / "check.sh").write_text("exit 0")
+    path.write_text(
+        'allow = "read"\n[[hook]]\nevent = "Stop"\ncommand = "./check.sh"\n[[hook]]\nevent = "Stop"\ncommand = "true"\n'
+        '[mcp.one]\ncommand = ["serve"]\n'
+    )
+    keys = {"settings", "hook Stop ./check.sh", "hook Stop true", "server config.toml: one", "recipe careful"}
+    assert set(read_configuration(project).items) == keys
+    trust(project)
+    assert pending(project) == set() and trust_state(project) == "trusted"
+    (project / "check.sh").write_text("exit 1")
+    assert pending(project) == {"hook Stop ./check.sh"}
+    kept = trusted_configuration(project).files["config.toml"].decode()
+    assert "check.sh" not in kept and "true" in kept and "serve" in kept and "allow" in kept
+
+
+def test_what_waits_for_trust_is_counted_in_one_line(foreign: Path) -> None:
+    assert describe_waiting(foreign) == (
+        "This project has 2 skills, 1 command, 3 hooks and 3 MCP servers for agents, not in effect: "
+        "`nexus trust` shows what it would do"
+    )
+    trust(foreign)
+    assert describe_waiting(foreign) == ""
+
+
+def test_folders_from_the_root_down_to_the_working_folder_count(foreign: Path) -> None:
+    (foreign / ".git").mkdir()
+    inner = foreign / "packages" / "one"
+    (inner / ".claude" / "skills" / "inner").mkdir(parents=True)
+    (inner / ".claude" / "skills" / "inner" / "SKILL.md").write_text("Inner.")
+    assert project_folders(inner) == (foreign, foreign / "packages", inner)
+    assert list(trusted_folders(inner)) == []
+    trust(inner)
+    assert [(folder, set(found.items)) for folder, found in trusted_folders(inner)] == [
+        (inner, {"skill .claude/skills/inner"})
+    ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sh tools/check.sh",
+        "sh tools/check.sh; true",
+        'sh -c "sh tools/check.sh"',
+        'sh "$NEXUS_PROJECT_DIR/tools/check.sh"',
+        "${CLAUDE_PROJECT_DIR:-.}/tools/check.sh",
+        "$PWD/tools/check.sh | cat",
+        "cd tools && sh ./check.sh",
+        "sh {folder}/tools/check.sh",
+        "(sh<tools/check.sh)",
+    ],
+)
+def test_a_changed_script_revokes_its_hook_however_the_command_names_it(foreign: Path, command: str) -> None:
+    hook = {"type": "command", "command": command.replace("{folder}", str(foreign))}
+    (foreign / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}))
+    trust(foreign)
+    assert read_beside_too(foreign)[1] == set()
+    (foreign / "tools" / "check.sh").write_text("exit 1")
+    assert len(read_beside_too(foreign)[1]) == 1
+
+
+def test_a_script_of_the_arguments_or_one_that_cannot_be_read_is_part_of_its_hook(foreign: Path) -> None:
+    hook = {"type": "command", "command": "sh", "args": ["tools/check.sh"]}
+    (foreign / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}))
+    trust(foreign)
+    (foreign / "tools" / "check.sh").unlink()
+    (foreign / "tools" / "check.sh").symlink_to("/bin/true")
+    assert len(read_beside_too(foreign)[1]) == 1

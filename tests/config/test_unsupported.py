@@ -29,14 +29,15 @@ def test_each_place_of_the_table_is_found(path: str, tmp_path: Path) -> None:
 
 def test_it_is_said_once_and_again_when_something_else_is_there(tmp_path: Path) -> None:
     put(tmp_path, ".claude/commands/fix.md")
-    put(tmp_path, ".mcp.json")
+    put(tmp_path, ".cursor/mcp.json")
     line = new_unsupported_line(tmp_path)
-    assert line == "Found .claude/commands, .mcp.json (MCP servers): not supported yet"
+    assert line.splitlines()[0].startswith("This project has 1 command for agents, not in effect: `nexus trust`")
+    assert line.splitlines()[1:] == ["Found .cursor/mcp.json (MCP servers): not supported yet"]
     assert new_unsupported_line(tmp_path) == ""
     put(tmp_path, ".claude/settings.json", json.dumps({"hooks": {"PreToolUse": []}, "permissions": {"allow": ["x"]}}))
-    assert ".claude/settings.json (hooks), .claude/settings.json (permissions)" in new_unsupported_line(tmp_path)
+    assert ".cursor/mcp.json (MCP servers), .claude/settings.json (permissions)" in new_unsupported_line(tmp_path)
     other = tmp_path / "other"
-    put(other, ".mcp.json")
+    put(other, ".cursor/mcp.json")
     assert new_unsupported_line(other) and not new_unsupported_line(tmp_path)
 
 

@@ -48,7 +48,8 @@ def ran(command: str, result: str, name: str = "c1") -> tuple[Message, Message]:
         ("ok\n[exit status 0]", 0),
         ("boom\n[exit status 2]", 2),
         ("[ended after 5 s: time limit; exit status -9]", -9),
-        ("x\n[exit status 1; 2 background processes ended]", 1),
+        ("x\n[exit status 1; 2 background processes ended with it]", 1),
+        ("listening\n[job j2 ended after 0 s, exit status 3]", 3),
         ("[exit status 3]\nand more\n[exit status 0]", 0),
         ("the person said no", None),
         ("it printed [exit status 1] and was interrupted", None),
@@ -76,6 +77,8 @@ def test_the_last_run_of_a_command_counts_and_stands_where_it_ended() -> None:
     [
         ("half\n[exit status 0]\ninterrupted while it ran: the person stopped the turn", "no exit status: interrupted"),
         ("outcome unknown: the process ended while this ran. Look before you run it again.", "no exit status: outcome"),
+        ("[job j2 runs in the background; its end is reported.]", "started as job j2"),
+        ("up\n[job j2 runs in the background, where the person sent it; its end is reported]", "started as job j2"),
         ("the person said no", "exit 0"),
         ("Declined: leave it", "exit 0"),
         ("not permitted: it would run", "exit 0"),
@@ -85,7 +88,7 @@ def test_the_last_run_of_a_command_counts_and_stands_where_it_ended() -> None:
 def test_a_later_run_that_did_not_end_is_not_shown_as_the_one_before_it(result: str, line: str) -> None:
     log = folded(*ran("make", "built\n[exit status 0]", "c1"), *ran("make", result, "c2"))
     (item,) = command_items(log.commands.values())
-    assert item.text.startswith(f"- make -> {line}") and item.failing == (line != "exit 0")
+    assert item.text.startswith(f"- make -> {line}") and item.failing == (line not in ("exit 0", "started as job j2"))
 
 
 def test_the_last_text_of_each_turn_that_has_ended_is_an_answer() -> None:

@@ -57,6 +57,10 @@ class Sources:
     notices: Callable[[], Sequence[str]] = tuple
     """Returns the lines queued for the model. Reading does not remove them: the queue's owner knows when they were
     sent."""
+    jobs: Callable[[], Mapping[str, str]] = dict
+    """Returns the background commands that run, by id."""
+    hooks: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+    """Returns the `text` and `source` of what hooks added last, by event."""
     away: Callable[[], Sequence[Mapping[str, str]]] = tuple
     """Returns what the person was shown on opening about unattended runs: `line`, `run` and `report` of each."""
     about: Callable[[], str] = str
@@ -73,11 +77,17 @@ class Sources:
     """Returns the record of the part that is no longer in the window. Blocking."""
     persona: Callable[[Sequence[str]], Sequence[IdentityFile]] = find_nothing
     """Returns the files of these names with the agent's identity or the person's preferences. Blocking."""
+    added: Callable[[], Sequence[Path]] = tuple
+    """Returns the folders that the person added to the project."""
     tools: Callable[[], Sequence[str]] = tuple
     """Returns the names of the available tools."""
     capabilities: Callable[[], Mapping[str, Any]] = dict
     """Report of `nexus status`, see `contributors/capabilities.py`; empty if unknown.
     Blocking."""
+    skills: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    """Returns name and description of the skills that the model may read. Blocking."""
+    matching_skills: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    """Returns those that are relevant to the newest message. Blocking."""
     outline: Callable[[], Outline] = Outline
     """Returns the outline of the project from the names of its files. Blocking, bounded."""
     trigger: Callable[[], Mapping[str, str]] = dict

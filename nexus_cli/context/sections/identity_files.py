@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.config.trust import FOLDER, trusted_configuration
+from nexus_cli.config.trust import trusted_configuration
+from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.section import DROP, unread_note

@@ -52,7 +52,7 @@ LANGUAGES = {
     ".json": "JSON",
     ".vue": "Vue",
     ".svelte": "Svelte",
-    ".ipynb": "notebooks",
+    ".ipynb": "Jupyter",
     ".r": "R",
     ".jl": "Julia",
     ".dart": "Dart",

@@ -1,80 +1,136 @@
-"""Skills: guides that are read on demand (seed B). A skill is a folder with a SKILL.md.
+"""Skills and commands of one's own: guides in Markdown that are read on demand (seed B).
 
-Personal skills are in `config/skills`, a project's in `.nexus/skills`, which counts only while the project is trusted.
-The reports list and print them; a request has only their names.
+A skill is a folder with a SKILL.md below `skills`, a command a file NAME.md below `commands`. Both are found in the
+person's folders (`config`, `~/.nexus`, `~/.agents`, `~/.claude`), and among the trusted items of the folders of a
+project, whose bytes are those that were judged. Of two with one name the first counts: the person's before the
+project's, those of an inner folder before those of an outer one, then by the order of `FOLDERS`.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nexus_cli.config.paths import places, project_root
-from nexus_cli.config.trust import FOLDER, trusted_configuration
+from nexus_cli.config.foreign_items import ABOVE
+from nexus_cli.config.paths import places
+from nexus_cli.config.project_items import project_folders
+from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration
+from nexus_cli.config.trust_files import FOLDER
+from nexus_cli.context.sections.front_matter import FENCE, FrontMatter, read_front_matter
 from nexus_cli.context.text_file import FileText, decode_head, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 
 FILE = "SKILL.md"
+SKILL, COMMAND = "skill", "command"
+PLACES: Mapping[str, str] = {SKILL: "skills", COMMAND: "commands"}
+"""The folder of each kind."""
+FOLDERS = (FOLDER, ".agents", ".claude")
+"""Folders of a project and of the home folder, in the order of precedence."""
 LIMIT = 1024 * 1024
 """Bytes of one guide that are read."""
-HEAD = 16 * 1024
+HEAD = 64 * 1024
 """Bytes of the file that must contain name and description."""
-MOST = 500
-"""Most skills of one folder."""
-LONGEST_NAME, LONGEST_LINE = 64, 200
+MOST = 2500
+"""Most guides of one kind in one folder."""
+MOST_FILES = 100
+"""Most other files of a personal skill that are listed."""
+LONGEST_NAME, LONGEST_LINE = 64, 400
 """Most characters of a shown name and a shown description."""
-FENCE = "---"
-_OPENED = re.compile(rf"{FENCE}[^\S\n]*\n[A-Za-z][\w-]*[^\S\n]*:")
-"""A fence followed by a key: a rule above a text has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill, without its guide."""
+    """One skill or command, without its guide."""
 
     name: str
-    """Its name: the front matter's `name`, else the folder's."""
+    """Its name: the front matter's `name`, else the folder's. That of a command is its path: `frontend:button`."""
     description: str
     """One line: the front matter's, else the first paragraph of the guide; may be ""."""
     path: str
-    """Its SKILL.md, in a form that can be shown."""
+    """Its file, in a form that can be shown."""
     source: Path | bytes = field(repr=False)
     """The file itself; for a project, its content when trust in the project was judged."""
     origin: str = "personal"
     """`personal` or `project`."""
     shadowed: bool = False
-    """True if another skill of the same name comes before it."""
+    """True if another one of the same name and kind comes before it."""
     problem: str = ""
     """The reason that it cannot be used; else ""."""
+    kind: str = SKILL
+    """`SKILL` or `COMMAND`."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """The front matter."""
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """The other trusted files of a project's skill, by their path in its folder."""
+
+    @property
+    def is_usable(self) -> bool:
+        """True if it is the one that counts of its name, and can be read."""
+        return not self.shadowed and not self.problem
+
+    @property
+    def is_offered(self) -> bool:
+        """True if the model may read it by itself."""
+        return self.is_usable and self.fields.get("disable-model-invocation") != "true"
+
+    @property
+    def is_callable(self) -> bool:
+        """True if the person may call it."""
+        return self.is_usable and self.fields.get("user-invocable") != "false"
+
+
+def personal_folders(kind: str) -> list[Path]:
+    """Return the person's folders of a kind, in the order of precedence."""
+    home = Path(os.path.expanduser("~"))
+    return [places().config / PLACES[kind], *(home / name / PLACES[kind] for name in FOLDERS)]
+
+
+def may_have_skills(cwd: Path) -> bool:
+    """Return True if a folder of skills exists that may count in `cwd`. Looks at no skill."""
+    home = os.path.expanduser("~")
+    own = [str(places().config), *(f"{home}/{name}" for name in FOLDERS)]
+    theirs = [f"{folder}/{name}" for folder in project_folders(cwd) for name in FOLDERS]
+    return any(map(os.path.isdir, [f"{folder}/skills" for folder in (*own, *theirs)]))
 
 
 def find_skills(cwd: Path) -> tuple[Skill, ...]:
     """Return the active skills of `cwd` by name, a personal one before a project's. Raises nothing."""
-    root = project_root(cwd)
-    found = [*_in(places().config / "skills", "personal")]
-    if os.path.isdir(root / FOLDER / "skills"):
-        found += _in_project(root)
+    return find_guides(cwd, SKILL)[0]
+
+
+def find_commands(cwd: Path) -> tuple[Skill, ...]:
+    """Return the active commands of `cwd` by name, see `find_skills`."""
+    return find_guides(cwd, COMMAND)[0]
+
+
+def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
+    """Return the active guides of a kind by name, and the number of those in the project that are inactive, because
+    they are not trusted or have changed since. Raises nothing."""
+    personal = [one for folder in personal_folders(kind) for one in _in(folder, kind)]
+    mine, inactive = {one.path for one in personal}, 0
+    found = [*personal]
+    for folder in reversed(project_folders(cwd)):
+        if any(os.path.lexists(folder / name / PLACES[kind]) for name in FOLDERS):
+            configuration = read_configuration(folder, beside=True)
+            trusted = trusted_configuration(folder, configuration)
+            there = [*_in_project(folder, trusted, kind)]
+            inactive += sum(1 for _ in _names(configuration, kind)) - len(there)
+            found += [one for one in there if one.path not in mine]  # the home folder may be a project
     listed: list[Skill] = []
     names: set[str] = set()
-    for skill in sorted(found, key=lambda one: (one.name.casefold(), one.origin != "personal", one.path)):
-        listed.append(replace(skill, shadowed=skill.name in names))
-        if not skill.problem:
-            names.add(skill.name)
-    return tuple(listed)
+    for guide in sorted(found, key=lambda one: one.name.casefold()):
+        listed.append(replace(guide, shadowed=guide.name in names) if guide.name in names else guide)
+        if not guide.problem:
+            names.add(guide.name)
+    return tuple(listed), max(0, inactive)
 
 
 def count_untrusted(cwd: Path) -> int:
     """Count the skills that are inactive because they are not trusted or have changed since."""
-    root = project_root(cwd)
-    folder = root / FOLDER / "skills"
-    if not os.path.isdir(folder):
-        return 0
-    trusted = trusted_configuration(root).files
-    return sum(1 for one in _folders(folder) if f"skills/{one.name}/{FILE}" not in trusted)
+    return find_guides(cwd, SKILL)[1]
 
 
 def read_guide(skill: Skill) -> str:
@@ -83,64 +139,136 @@ def read_guide(skill: Skill) -> str:
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
         raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` shows what is")
-    return split_front_matter(found.text)[1].strip("\n")
+    return read_front_matter(found.text).text.strip("\n")
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    """Yield the folders with a SKILL.md of any kind, by name."""
+def list_files(skill: Skill) -> list[str]:
+    """Return the other files of a skill, by their path in its folder, at most `MOST_FILES`."""
+    if isinstance(skill.source, bytes) or skill.kind != SKILL:
+        return sorted(skill.files)[:MOST_FILES]
+    root, found = skill.source.parent, list[str]()
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [os.path.relpath(os.path.join(folder, name), root) for name in sorted(files)]
+        if len(found) > MOST_FILES:
+            break
+    return [name for name in found if name != FILE][:MOST_FILES]
+
+
+def read_file_of(skill: Skill, name: str) -> str:
+    """Return the text of a file in a skill's folder; raise `NexusError("config", ...)` if there is none, it is binary,
+    or a link leads out of the folder."""
+    path = os.path.normpath(name)
+    if isinstance(skill.source, bytes):
+        data = skill.files.get(path)
+        found = None if data is None else decode_head(data, path, LIMIT)
+    else:
+        root = os.path.realpath(skill.source.parent)
+        real = os.path.realpath(os.path.join(root, path))
+        found = read_text(Path(real), LIMIT) if real.startswith(f"{root}/") else None
+    if found is None:
+        raise NexusError("config", f"{skill.name}: {one_line(name)}", "the skill has no such file")
+    return found.text
+
+
+def _in(folder: Path, kind: str) -> Iterator[Skill]:
+    """Yield the personal ones of a folder."""
+    for name, path in _skill_files(folder) if kind == SKILL else _command_files(folder):
+        yield _make_guide(name, path, one_line(str(path)), "personal", kind)
+
+
+def _skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return
     for name in names[:MOST]:
-        if not name.startswith(".") and _is_skill(folder / name):
-            yield folder / name
+        place = folder / name
+        # A dangling link is listed with its problem.
+        is_skill = os.path.lexists(place / FILE) or (os.path.islink(place) and not os.path.exists(place))
+        if not name.startswith(".") and is_skill:
+            yield name, place / FILE
 
 
-def _is_skill(place: Path) -> bool:
-    """True if it has a SKILL.md. Also true for a dangling link, which is then listed with its problem."""
-    return os.path.lexists(place / FILE) or (os.path.islink(place) and not os.path.exists(place))
+def _command_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    count = 0
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name.endswith(".md") and not name.startswith(".") and count < MOST:
+                count += 1
+                path = Path(where, name)
+                yield _command_name(str(path.relative_to(folder))), path
 
 
-def _in(folder: Path, origin: str) -> Iterator[Skill]:
-    for place in _folders(folder):
-        yield _make_skill(place.name, place / FILE, one_line(str(place / FILE)), origin)
+def _command_name(path: str) -> str:
+    return path.removesuffix(".md").replace("/", ":")
 
 
-def _in_project(root: Path) -> Iterator[Skill]:
+def _names(found: Configuration, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the key of each guide's file, and its name, in the order of precedence."""
+    for place in FOLDERS:
+        prefix = f"{PLACES[kind]}/" if place == FOLDER else f"{ABOVE}{place}/{PLACES[kind]}/"
+        for key in found.files:
+            if not key.startswith(prefix):
+                continue
+            inner = key.removeprefix(prefix)
+            folder, _, file = inner.partition("/")
+            if kind == SKILL and file == FILE and not folder.startswith("."):
+                yield key, folder
+            elif kind == COMMAND and inner.endswith(".md"):
+                yield key, _command_name(inner)
+
+
+def _in_project(root: Path, trusted: Configuration, kind: str) -> Iterator[Skill]:
     """Yield the trusted ones from the bytes that were judged: nothing is read again."""
-    parts = ((name.split("/"), data) for name, data in trusted_configuration(root).files.items())
-    own = [(at[1], data) for at, data in parts if len(at) == 3 and (at[0], at[2]) == ("skills", FILE)]
-    for name, data in [one for one in own if not one[0].startswith(".")][:MOST]:
-        yield _make_skill(name, data, one_line(str(root / FOLDER / "skills" / name / FILE)), "project")
+    others = _other_files(trusted) if kind == SKILL else {}
+    for key, name in [*_names(trusted, kind)][:MOST]:
+        path = root / key.removeprefix(ABOVE) if key.startswith(ABOVE) else root / FOLDER / key
+        made = _make_guide(name, trusted.files[key], one_line(str(path)), "project", kind)
+        files = others.get(key.removesuffix(FILE))
+        yield replace(made, files=files) if files else made
 
 
-def _make_skill(folder: str, source: Path | bytes, where: str, origin: str) -> Skill:
-    name = _name(folder)
+def _other_files(trusted: Configuration) -> dict[str, dict[str, bytes]]:
+    """Return the files of all skills but their guides, by the skill's folder and their path in it."""
+    found: dict[str, dict[str, bytes]] = {}
+    for key, data in trusted.files.items():
+        before, mark, after = key.partition("skills/")
+        name, _, inner = after.partition("/")
+        if mark and inner and inner != FILE:
+            found.setdefault(f"{before}{mark}{name}/", {})[inner] = data
+    return found
+
+
+def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
+    name = _name(name)
     try:
         found = _read(source, where, HEAD)
     except NexusError as error:
-        return Skill(name, "", where, source, origin, problem=one_line(error.why))
-    front, body = split_front_matter(found.text if found else "")
-    problem = "is not a regular file" if found is None else _problem(found.text, front, body, source, where)
-    said = front.get("description") or ("" if problem else _paragraph(body))
-    return Skill(_name(front.get("name", "")) or name, _one_line(said), where, source, origin, problem=problem)
+        return Skill(name, "", where, source, origin, problem=one_line(error.why), kind=kind)
+    if found is None:
+        return Skill(name, "", where, source, origin, problem="is not a regular file", kind=kind)
+    front = read_front_matter(found.text, cut=found.beyond > 0)
+    described = front.fields.get("description", "")
+    said = described or ("" if front.problem else _paragraph(front.text))
+    problem = front.problem or _problem(found.text, front, source, where)
+    if not problem and not said and kind == SKILL:
+        problem = "has no description"
+    named = _name(front.fields.get("name", "")) if kind == SKILL else ""
+    line = "" if problem and not described else _one_line(said)
+    return Skill(named or name, line, where, source, origin, problem=problem, kind=kind, fields=front.fields)
 
 
-def _problem(text: str, front: Mapping[str, str], body: str, source: Path | bytes, where: str) -> str:
+def _problem(text: str, front: FrontMatter, source: Path | bytes, where: str) -> str:
     """Return the reason that a readable file is not a guide, "" if it is one; `text` is its beginning."""
     if not text.strip():
         return "is empty"
-    if not front and body == text and _OPENED.match(text):
-        return f"has front matter that no line {FENCE} closes in its first {HEAD // 1024} KiB"
-    if not body.strip().strip("-") and not split_front_matter(_whole(source, where))[1].strip().strip("-"):
-        return "has no guide behind its front matter"
+    if not front.text.strip().strip("-"):
+        whole = _read(source, where, LIMIT)
+        if not read_front_matter(whole.text if whole else "").text.strip().strip("-"):
+            return "has no guide behind its front matter"
     return ""
-
-
-def _whole(source: Path | bytes, where: str) -> str:
-    found = _read(source, where, LIMIT)
-    return found.text if found else ""
 
 
 def _read(source: Path | bytes, where: str, limit: int) -> FileText | None:
@@ -155,37 +283,6 @@ def _name(text: str) -> str:
 def _one_line(text: str) -> str:
     line = " ".join(one_line(text[: 4 * LONGEST_LINE]).split())
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 3].rstrip() + "..."
-
-
-def split_front_matter(text: str) -> tuple[Mapping[str, str], str]:
-    """Return the front matter's plain keys, and the text after it; an unclosed fence is not front matter."""
-    lines = text.splitlines()
-    if not lines or lines[0].rstrip() != FENCE:
-        return {}, text
-    end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() == FENCE), 0)
-    if not end:
-        return {}, text
-    return _keys(lines[1:end]), "\n".join(lines[end + 1 :])
-
-
-def _keys(lines: list[str]) -> dict[str, str]:
-    """Parse `key: value` at the margin; indented lines continue the value, as in YAML."""
-    found: dict[str, str] = {}
-    key = ""
-    for line in lines:
-        if line[:1] in (" ", "\t") and key:
-            found[key] = f"{found[key]} {line.strip()}".strip()
-            continue
-        key, colon, value = line.partition(":")
-        key = key.strip().lower() if colon and not line.startswith("#") else ""
-        value = value.strip()
-        if key:
-            found[key] = "" if value[:1] in ("|", ">") and len(value) <= 2 else _unquote(value)
-    return found
-
-
-def _unquote(value: str) -> str:
-    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
 
 
 def _paragraph(body: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from context.sections.held_up import give_up, wait_until
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.sections import reader as section_reader
 from nexus_cli.context.sections.collect import PendingDrop, SectionCollector, system_text
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.planner import SectionChoice
@@ -23,7 +22,6 @@ from nexus_cli.context.sections.reader import SectionReader
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, sha256
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.core.errors import NexusError
 
 MOMENT = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
@@ -247,11 +245,13 @@ def test_a_contributor_whose_rendering_raises_is_named_too() -> None:
 
 
 def test_a_contributor_that_hangs_is_named_and_the_turn_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(section_reader, "SECONDS", 0.05)
-    now, said, _ = gatherer(failing("slow", lambda: time.sleep(60)), contributor("a", "A: 1"))
+    give_up(monkeypatch, "slow")
+    free = threading.Event()
+    now, said, _ = gatherer(failing("slow", free.wait), contributor("a", "A: 1"))
     assert preamble(now) == "A: 1"
     assert len(said) == 1
     assert "slow" in said[0]
+    free.set()
 
 
 class _Speechless(Exception):
@@ -296,21 +296,21 @@ def test_a_value_that_holds_itself_is_too_much() -> None:
 
 
 def test_who_blocks_is_named_and_nobody_else_pays_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(section_reader, "SECONDS", 0.3)
+    give_up(monkeypatch, "blocks")
     free = threading.Event()
-    others = [failing(f"c{n}", lambda: time.sleep(0.001)) for n in range(9)]
-    now, said, _ = gatherer(failing("blocks", lambda: free.wait(60)), *others)
+    others = [contributor(f"c{n}", "text") for n in range(9)]
+    now, said, _ = gatherer(failing("blocks", free.wait), *others)
     assert preamble(now) == "\n".join(["text"] * 9)
     assert said == ["context section blocks was left out: took longer than 0 s"]
     free.set()
 
 
 def test_a_rendering_that_hangs_is_named_and_the_turn_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(section_reader, "RENDER_SECONDS", 0.1)
+    give_up(monkeypatch, "bad", rendering=True)
     free = threading.Event()
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
-        free.wait(60)
+        free.wait()
         return ()
 
     now, said, _ = gatherer(replace(contributor("bad", "x"), render=render), contributor("a", "A: 1"))
@@ -318,21 +318,15 @@ def test_a_rendering_that_hangs_is_named_and_the_turn_goes_on(monkeypatch: pytes
     free.set()
 
 
-def wait_for(task: DaemonTask[Any]) -> None:
-    until = time.monotonic() + 120
-    while not task.ended and time.monotonic() < until:
-        time.sleep(0.01)
-
-
 def patient(
     monkeypatch: pytest.MonkeyPatch, *texts: str
 ) -> tuple[SectionCollector, threading.Event, list[SectionChoice]]:
     """A gatherer whose instructions are not read while the event is not set; then they are one text after the other."""
-    monkeypatch.setattr(section_reader, "REQUIRED_SECONDS", 0.2)
     free, left = threading.Event(), list(texts)
+    give_up(monkeypatch, "instructions", free)
 
     def read(sources: Sources) -> Value:
-        free.wait(60)
+        free.wait()
         return left.pop(0)
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
@@ -351,7 +345,7 @@ def test_instructions_that_cannot_be_read_in_time_are_a_drop_and_a_line_and_come
     assert one.is_unread and one.section.full == "instructions could not be read: took longer than 0 s"
     assert not now.reader.arrived
     free.set()
-    wait_for(now.reader.hung["instructions"])
+    wait_until(lambda: now.reader.arrived)
     assert now.reader.arrived
     assert system(now) == "fresh" and not now.reader.arrived, "it is read anew where that is possible"
 
@@ -362,7 +356,7 @@ def test_what_came_late_is_used_where_it_is_late_again_and_what_was_read_never_v
     now, free, dropped = patient(monkeypatch, "late", "fresh")
     assert "could not be read" in system(now)
     free.set()
-    wait_for(now.reader.hung["instructions"])
+    wait_until(lambda: now.reader.arrived)
     free.clear()
     for _ in range(2):
         assert system(now) == "late" and not now.reader.arrived
@@ -377,7 +371,7 @@ def test_what_an_earlier_process_had_to_do_without_is_looked_for_in_the_backgrou
     now.read_in_background(["instructions", "nobody"])
     assert list(now.reader.hung) == ["instructions"] and not now.reader.arrived
     free.set()
-    wait_for(now.reader.hung["instructions"])
+    wait_until(lambda: now.reader.arrived)
     assert now.reader.arrived
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.context.sections.contributor import Contributor, Sources, View, discover
 from nexus_cli.context.sections.contributors import __path__ as folders
+from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.context.sections.contributors.rules import guide
 from nexus_cli.context.sections.identity_files import IdentityFile
 from nexus_cli.context.sections.planner import STAND_IN
@@ -133,11 +134,13 @@ def full_sources(folder: Path, **seams: Any) -> Sources:
         "host": lambda: HERE,
         "clock": lambda: START,
         "notices": lambda: ["max_steps was lowered to 3"],
-        "away": lambda: [{"line": "plan Nightly ran 1 time", "run": "run-1", "report": "I fixed it. " * 40}],
+        "away": lambda: [{"line": "plan Nightly ran once", "run": "run-1", "report": "I fixed it. " * 40}],
         "about": lambda: "what did we decide",
         "goals": lambda: [Goal("g1", "make it work"), *steps, Goal("g12", "old", done=True)],
         "files": lambda: seen,
         "footprint": lambda: Footprint(12, {"read_file": 40, "bash": 30}),
+        "jobs": lambda: {"j1": "npm run dev", "j2": "make watch"},
+        "hooks": lambda: {"SessionStart": {"text": "use tabs", "source": "config.toml"}},
         "persona": persona,
         "tools": lambda: list(discover_tools()),
         "capabilities": lambda: CAPABILITIES,
@@ -179,12 +182,16 @@ def posing(folder: Path) -> Sources:
         goals=lambda: [Goal("g1", POSED), Goal("g2", POSED, parent="g1")],
         files=lambda: files,
         footprint=lambda: Footprint(1, {POSED: 2}),
+        jobs=lambda: {"j1": POSED},
+        hooks=lambda: {"SessionStart": {"text": POSED, "source": "config.toml"}},
         capabilities=lambda: {
             "model": POSED,
             "tools": ["bash"],
             "skills": [{"name": POSED, "description": POSED}],
             "capabilities": [_category("skills", [(POSED, "broken", POSED), (POSED, "ready", "")])],
         },
+        skills=lambda: [{"name": POSED, "description": POSED}],
+        matching_skills=lambda: [{"name": "a", "description": POSED}],
         outline=lambda: outline_files([f"{POSED}/a.py", POSED]),
         trigger=lambda: {"type": POSED, "source": POSED},
         run=lambda: _replace_texts(RUN, POSED),
@@ -207,7 +214,7 @@ def test_no_text_that_is_not_ours_poses_as_ours(contributor: Contributor, tmp_pa
 
 def test_the_registry_finds_every_file() -> None:
     files = {path.stem for folder in folders for path in Path(folder).glob("*.py")} - {"__init__"}
-    assert {Path(inspect.getfile(found.read)).stem for found in ALL.values()} == files
+    assert {Path(inspect.getfile(found.render)).stem for found in ALL.values()} == files
     assert set(MINE) <= set(ALL)
 
 
@@ -290,6 +297,8 @@ TABLE = {
     "workspace": (50, False),
     "clock": (95, True),
     "footprint": (85, True),
+    "jobs": (90, True),
+    "hooks": (92, True),
     "task": (80, False),
     "session_files": (78, False),
 }
@@ -597,13 +606,13 @@ def test_what_goals_have_beyond_their_caps_is_counted_and_can_be_recalled(tmp_pa
 
 
 def test_capabilities_shrink_from_described_skills_to_their_number(tmp_path: Path) -> None:
-    [section] = made("capabilities", bare_sources(tmp_path, capabilities=lambda: CAPABILITIES))
-    full, names_, number = section.forms
+    forms = capability_forms(CAPABILITIES)
+    full, names_, number = forms
     assert "- skill-0: Does thing 0 well." in full
     assert "and 20 more: `nexus skill list`" in full
     assert "skill-59" in names_
     assert "Skills: 60 ready." in number
-    for form in section.forms:
+    for form in forms:
         assert "openai/gpt-5.6" in form
         assert "OPENAI_API_KEY" in form
         assert "nexus skill use NAME" in form and "Tools" not in form and "db: not started" in form
@@ -616,8 +625,8 @@ def test_the_outline_of_a_project_shrinks_to_one_line(tmp_path: Path) -> None:
     [section] = made("workspace", bare_sources(tmp_path, tools=lambda: ["glob"], **found))
     full, short, pointer = section.forms
     assert "over 903 files" in full
-    assert "dir0/ 23" in full
-    assert "Python 900" in full
+    assert "dir0/ (23)" in full
+    assert "over 903 files: 900 Python, 1 prose\n" in full, "a number behind a language reads as its version"
     assert "README.md, Makefile" in full
     assert "notes.xyz" not in full
     assert "34 more folders" in short

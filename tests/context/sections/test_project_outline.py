@@ -11,11 +11,20 @@ from nexus_cli.context.sections.project_outline import Outline, outline_files, w
 
 
 def test_an_outline_counts_folders_and_languages_and_names_what_tells_about_the_project() -> None:
-    names = ["src/a.py", "src/b.py", "src/deep/c.PY", "docs/x.md", "README.md", "pyproject.toml", "Dockerfile", "z"]
+    names = [
+        "src/a.py",
+        "src/b.py",
+        "src/deep/c.PY",
+        "docs/x.md",
+        "README.md",
+        "pyproject.toml",
+        "Dockerfile",
+        "n.ipynb",
+    ]
     assert outline_files(names) == Outline(
         8,
         (("src", 3), ("docs", 1)),
-        (("Python", 3), ("prose", 2), ("TOML", 1)),
+        (("Python", 3), ("prose", 2), ("Jupyter", 1), ("TOML", 1)),
         ("README.md", "pyproject.toml", "Dockerfile"),
     )
     assert outline_files([]) == Outline()

@@ -43,10 +43,10 @@ COMPONENTS: dict[int, tuple[str, set[str]]] = {
     3000: ("memory", {"workspace", "session_files"}),
     4000: ("task", {"task"}),
     5000: ("history", {"footprint"}),
-    6000: ("event", {"session_start", "clock", "trigger", "permission", "notices", "run"}),
+    6000: ("event", {"session_start", "clock", "trigger", "permission", "hooks", "jobs", "notices", "run"}),
 }
 """Seed D's components: the phase and the contributors that they are here."""
-OTHERS = {"tool_guide", "capabilities", "own", "own_event"}
+OTHERS = {"tool_guide", "capabilities", "skills", "skill_match", "own", "own_event"}
 """Ours, which follow the tools, and the person's own, which stand where their files say."""
 
 

@@ -131,6 +131,12 @@ def texts(run: Mapping[str, Any], **seams: Any) -> dict[str, str]:
     return {name: section.full for name, section in sections(run, **seams).items()}
 
 
+def test_what_the_message_of_a_service_says_stands_there_alone() -> None:
+    trigger = {"type": "service", "service": "ci", "instruction": "Look.", "payload": {"a": 1}, "event": "push"}
+    below = 'TRIGGER:\n  type: service\n  service: "ci"\n  event: "push"\n  payload: [below, with the instruction]'
+    assert texts({**SEED, "trigger": trigger})["run.trigger"] == below
+
+
 def test_every_block_has_the_text_of_the_seed_in_its_order() -> None:
     assert list(texts(SEED).items()) == list(BLOCKS.items())
 
@@ -205,7 +211,9 @@ def test_a_trigger_has_the_form_of_the_seed(trigger: Mapping[str, Any], text: st
 
 
 def test_without_a_trigger_space_nothing_is_active_until_a_space_is_entered() -> None:
-    assert texts({**SEED, "space": None})["run.space"] == "ACTIVE SPACE: none (call enter_space to enter a space first)"
+    assert texts({**SEED, "space": None})["run.space"] == (
+        "ACTIVE SPACE: none (call enter_space to enter a space first)  [send_message also takes the name of a space]"
+    )
     entered = {**ALPHA, "auto": False}
     assert texts({**SEED, "space": entered})["run.space"] == 'ACTIVE SPACE: "Project Alpha" (id: space-xyz)'
     assert "run.space" not in texts({**SEED, "space": None, "identity": {"name": "nexus"}}), "nobody could enter one"

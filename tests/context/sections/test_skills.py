@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.trust import trust
+from nexus_cli.context.sections.front_matter import read_front_matter
 from nexus_cli.context.sections.skills import (
     LONGEST_LINE,
     LONGEST_NAME,
     count_untrusted,
     find_skills,
     read_guide,
-    split_front_matter,
 )
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.skills import list_skills, skill_guide
@@ -64,7 +64,7 @@ def test_without_front_matter_the_folder_and_the_first_paragraph_speak(tmp_path:
     [
         ("---\nname: x\ndescription: [y\n# Title\nText.", "no line --- closes"),
         ("---\r\nname: x\r\nText.", "no line --- closes"),
-        (f"---\nname: x\nnote: {'n' * 20_000}\n---\nText.", "in its first 16 KiB"),
+        (f"---\nname: x\nnote: {'n' * 70_000}\n---\nText.", "in its first 64 KiB"),
         ("", "is empty"),
         ("   \n", "is empty"),
         ("---", "no guide"),
@@ -184,6 +184,5 @@ def test_a_skill_that_vanished_is_named(tmp_path: Path) -> None:
 
 @given(st.text("-ab: \n>|'\"#\t", max_size=80))
 def test_parting_never_raises_and_keeps_what_is_no_front_matter(text: str) -> None:
-    front, body = split_front_matter(text)
-    assert front or body == text or text.startswith("---")
-    assert all(key == key.strip() != "" for key in front)
+    found = read_front_matter(text)
+    assert found.fields or found.text == text or text.startswith("---")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
-from nexus_cli.context.window.pruning import LEAST, RECENT, find_stale, with_stubs
+from nexus_cli.context.window.pruning import LEAST, RECENT, SAME, find_stale, with_stubs
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.tools.registry import find_tool
@@ -237,3 +237,42 @@ def test_every_stale_result_has_what_replaces_it_below(batches: list[Any], more:
         calls = [call for group in kept for call in group[0].message.tool_calls]
         name, _, subject = one.what.partition(" ")
         assert any(call.name in (name, "edit_file", "write_file") for call in calls) and subject
+
+
+def test_a_reference_to_a_reading_above_does_not_replace_it() -> None:
+    window = Window()
+    first = window.call(**read())
+    window.call(**read(), text=f"{SAME}: the result of read_file src/a.py above has it.]")
+    assert first not in window.later().stale
+
+
+def test_an_outline_is_replaced_by_the_same_alone_and_replaces_no_text() -> None:
+    window = Window()
+    part, outline = window.call(**read(offset=1, limit=1)), window.call(**read(limit=0))
+    assert not window.later().stale
+    window.call(**read(limit=0))
+    assert set(window.later().stale) == {outline} and part not in window.stale
+
+
+@pytest.mark.parametrize(
+    ("late", "gone"),
+    [
+        (["src/b.py:1-9"], True),
+        (["src/b.py:2-9"], False),
+        (["src/b.py"], False),
+        (["src/c.py:1-9"], False),
+        ([], False),
+    ],
+)
+def test_a_reading_of_several_parts_is_stale_when_the_same_parts_are_read_again(late: list[str], gone: bool) -> None:
+    window = Window()
+    first = window.call(**read(more=["src/b.py:1-9"]))
+    window.call(**read(more=late))
+    assert (first in window.later().stale) == gone
+
+
+def test_a_reading_of_several_files_is_stale_once_one_of_them_changed() -> None:
+    window = Window()
+    first = window.call(**read(more=["src/b.py:1-9"]))
+    window.call("edit_file", "@@ -1 +1 @@\n-a\n+b", path="src/b.py")
+    assert window.later().stale == {first: "read_file src/a.py: changed below"}

@@ -1,4 +1,4 @@
-"""What the person was shown on opening the session about the unattended runs of the project since their last visit.
+"""The project's unattended runs since the person's last visit, as the person was told on opening the session.
 
 A section per line of that report, so that "what did the nightly run change?" has an answer in the first message.
 """

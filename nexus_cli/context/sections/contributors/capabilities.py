@@ -30,8 +30,10 @@ LABELS = {"tools": "Tools", SKILL: "Skills", "servers": "MCP servers", "credenti
 
 
 def read(sources: Sources) -> Value:
-    """Return the forms of the text; they do not depend on a model's window."""
-    return list(capability_forms(sources.capabilities()))
+    """Return the forms of the text; they do not depend on a model's window. The contributor `skills` lists the
+    skills."""
+    value = sources.capabilities()
+    return list(capability_forms(value and {**value, "skills": ()}))
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
@@ -50,6 +52,8 @@ def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
     if (tools := found.get("tools")) and tools["counts"][READY] == len(tools["items"]):
         del found["tools"]  # the schemas have them
     lines = [f"Model: {model}.", *(_category(one) for name, one in found.items() if name != SKILL)]
+    if environment := value.get("environment"):
+        lines.append(f"Sandboxed commands use {one_line(str(environment))}.")
     skills = [(one_line(one["name"]), one_line(one["description"])[:SHORT]) for one in value.get("skills", ())]
     if SKILL not in found:
         return ("\n".join(lines),)

@@ -37,9 +37,11 @@ MANAGERS = {
 
 
 def read(sources: Sources) -> Value:
-    """Return the record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`, `mode`."""
+    """Return the record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`, `mode`;
+    `added` if there are any."""
     host, root = sources.host(), project_root(sources.cwd)
-    return {
+    added = list(map(one_line, map(str, sources.added())))
+    return ({"added": added} if added else {}) | {
         "cwd": one_line(str(sources.cwd)),
         "project": one_line(str(root)),
         "git": repository_root(sources.cwd) is not None,
@@ -56,6 +58,8 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     lines = ["# Environment", f"Working directory: {value['cwd']}"]
     if value["project"] != value["cwd"]:
         lines.append(f"Project: {value['project']}")
+    if added := value.get("added"):
+        lines.append(f"Added folders, to work in like the project: {', '.join(added)}")
     lines.append(f"Git repository: {'yes' if value['git'] else 'no'}")
     lines.append(f"Operating system: {', '.join(filter(None, (value['system'], value['machine'])))}")
     if value["shell"]:

@@ -16,9 +16,9 @@ from typing import Any
 from nexus_cli.config.paths import places
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.front_matter import read_front_matter
 from nexus_cli.context.sections.identity_files import section_forms
 from nexus_cli.context.sections.section import Layer, Phase, Section, unread_note
-from nexus_cli.context.sections.skills import split_front_matter
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -69,7 +69,10 @@ def _read_file(path: Path) -> dict[str, Any]:
     found = read_text(path, LIMIT)
     if found is None:
         raise ValueError("it is not a regular file")
-    front, body = split_front_matter(found.text)
+    made = read_front_matter(found.text)
+    front, body = made.fields, made.text
+    if made.problem:
+        raise ValueError(made.problem)
     if unknown := sorted(front.keys() - set(KEYS)):
         raise ValueError(f"{unknown[0]} is none of {', '.join(KEYS)}")
     text = replace_surrogates(trim_text(body) + unread_note(found.beyond, path.name))

@@ -49,6 +49,8 @@ FIRST = tuple(
     """.split()
 )
 """Keys of a trigger in the order of the seed; others follow."""
+BELOW = ("instruction", "payload")
+"""Keys of a service's trigger whose values are the message below it, where the payload is marked as data."""
 INSTRUCTION = 60
 """Most characters of an instruction in the block: the message below it is the whole."""
 LONG, SHORT = 400, 80
@@ -149,6 +151,9 @@ def _identity_lines(identity: Mapping[str, Any], now: datetime | None) -> list[s
 
 def _trigger_lines(trigger: Mapping[str, Any], most: int) -> list[str]:
     keys = [*(key for key in FIRST if key in trigger), *(key for key in trigger if key not in FIRST)]
+    if {*BELOW} <= trigger.keys():
+        rest = [key for key in keys if key not in BELOW]
+        return [*_trigger_lines({key: trigger[key] for key in rest}, most), "  payload: [below, with the instruction]"]
     where = f" {trigger['messageId']} in SPACE HISTORY" if "messageId" in trigger else " below"
     return [f"  {_plain(key)}: {_value(key, trigger[key], most, where)}" for key in keys]
 
@@ -196,7 +201,8 @@ def _space_lines(run: Mapping[str, Any]) -> list[str]:
         newer = space.get("newer", 0)
         said = f"  {newer:,} newer {'message' if newer == 1 else 'messages'} behind SPACE HISTORY: read_messages"
         return [line, *([said] if newer else [])]
-    return ["none (call enter_space to enter a space first)"] if run["identity"].get("entityId") else []
+    none = "none (call enter_space to enter a space first)  [send_message also takes the name of a space]"
+    return [none] if run["identity"].get("entityId") else []
 
 
 def _space_line(space: Mapping[str, Any]) -> str:
@@ -234,7 +240,7 @@ def _relevant_facts(sources: Sources, cause: str, lessons: Sequence[str]) -> lis
 
 
 def _previous_lines(run: Mapping[str, Any]) -> list[str]:
-    """Return how the previous run of the plan ended, and the lines of its report."""
+    """Return the end of the plan's previous run, and the lines of its report."""
     at, error = _moment(run["at"]), run.get("error")
     ended = f"{_plain(run['id'])} {_plain(run['state'])}" + (f" at {_utc(at)}" if at else "")
     said = [f"  > {neutralize_message(' '.join(line.split()))}" for line in run["report"].splitlines() if line.strip()]

@@ -45,21 +45,23 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str]:
-    there = value["folders"]
-    inside = [f"{name}/ {count}" for name, count in there[:folders]]
+    there, kinds = value["folders"], [f"{count:,} {name}" for name, count in value["languages"]]
+    lines = [f"{_size(value)}: {_some(kinds, languages, ' language')}" if kinds else _size(value)]
+    inside = [f"{name}/ ({count:,})" for name, count in there[:folders]]
     if len(there) > folders:
-        inside.append(f"{len(there) - folders} more folders {sum(count for _, count in there[folders:])}")
-    lines = [f"{_size(value)}: {', '.join(inside)}" if inside else _size(value)]
-    if value["languages"]:
-        lines.append(_some([f"{name} {count}" for name, count in value["languages"]], languages))
+        inside.append(f"{len(there) - folders} more folders ({sum(count for _, count in there[folders:]):,})")
+    if inside:
+        lines.append(f"Folders (files): {', '.join(inside)}")
     if notable and value["notable"]:
         lines.append(f"At the top: {_some(value['notable'], notable)}")
     return lines
 
 
-def _some(names: Sequence[str], most: int) -> str:
-    """Return the first of `names`, and the number of the others."""
-    return ", ".join([*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])])
+def _some(names: Sequence[str], most: int, what: str = "") -> str:
+    """Return the first of `names`, and the number of the others, which are `what` (singular)."""
+    left = len(names) - most
+    more = f"{left} more{what}{'s' * bool(what and left > 1)}"
+    return ", ".join([*names[:most], *([more] if left > 0 else [])])
 
 
 def _size(value: Value) -> str:

@@ -1,0 +1,28 @@
+"""Check a prompt of `nexus ask` that calls a guide: `/NAME ARGUMENTS`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from nexus_cli.commands import discover
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import nearest_name
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.session.skill_guides import CALL, find_callable
+
+
+def check_call(trigger: Trigger, cwd: Path) -> tuple[Trigger, list[str]]:
+    """Return the trigger, and a line if its first word is the name of a built-in command or nearly that of a guide: it
+    is then sent as text."""
+    found = CALL.fullmatch(split_attachments(trigger.text)[0])
+    if found is None:
+        return trigger, []
+    name, known = found[1], find_callable(cwd)
+    if name in discover():
+        hint = f"; ${name} calls {known[name].path}" if name in known else ""
+        return replace(trigger, expands=False), [
+            f"/{name} is built in, and works in a session only: sent as text{hint}"
+        ]
+    near = "" if name in known else nearest_name(name, known)
+    return trigger, [f"no command /{name}: sent as text. The nearest is /{near}"] if near else []

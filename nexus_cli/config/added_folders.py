@@ -1,0 +1,72 @@
+"""Further folders of a session (`--add-dir`, `/add-dir`): used like the project, but settings in them do not apply."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+
+
+def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: str = "--add-dir") -> Path:
+    """Return the real path of a folder to add.
+
+    Raises `NexusError("usage", ...)` for one that cannot be read, is part of the project or of an `added` folder, or
+    contains one of them, the home folder, or credentials.
+    """
+    try:
+        real = Path(os.path.realpath(os.path.expanduser(named)))
+    except (OSError, ValueError) as error:  # no name of a file: it has a NUL, or no bytes
+        raise NexusError("usage", option, "that is no path", "Name a folder beside the project") from error
+    home = Path(os.path.realpath(os.path.expanduser("~")))
+    secrets = SecretPlaces(places(), project)
+    hint = "Name a folder beside the project"
+    if not os.path.lexists(real):
+        why = "there is no such folder"
+    elif not real.is_dir():
+        why = "it is not a folder"
+    elif not os.access(real, os.R_OK | os.X_OK):
+        why = "it cannot be read"
+    elif real.parent == real or home.is_relative_to(real):
+        why = "it is or holds your home folder" if home.is_relative_to(real) else "it is the whole system"
+    elif secrets.find(real) or secrets.are_below(real):
+        why = "it holds credentials or nexus's own files"
+    elif real.is_relative_to(project):
+        why, hint = "it is in the project already", "Leave it out"
+    elif project.is_relative_to(real):
+        why, hint = "the project is in it", f"To work in all of it: nexus -C {real}"
+    elif one := next((one for one in added if real.is_relative_to(one)), None):
+        why, hint = f"{one} is added already", "Leave it out"
+    elif one := next((one for one in added if one.is_relative_to(real)), None):
+        why, hint = f"{one}, which is in it, is added already", "Name one of them"
+    else:
+        return real
+    raise NexusError("usage", f"{option} {one_line(named)[:200]}".rstrip(), why, hint)
+
+
+def check_folders(named: Iterable[str], project: Path) -> tuple[Path, ...]:
+    """Return the real paths of the folders of `--add-dir`; raise as `check_folder`."""
+    added: list[Path] = []
+    for one in named:
+        added.append(check_folder(one, project, added))
+    return tuple(added)
+
+
+def merge_folders(kept: Iterable[str], added: Sequence[Path], project: Path) -> tuple[tuple[Path, ...], list[str]]:
+    """Return the `added` folders with those that a session kept, and a notice for each of these that is unusable."""
+    folders, notices = list(added), []
+    for one in kept:
+        if Path(one) in folders:
+            continue
+        if os.path.realpath(one) != one:  # real when it was added: a link has taken its place, or that of one above it
+            notices.append(f"without the added folder {one_line(one)[:200]}: it leads elsewhere now")
+            continue
+        try:
+            folders.append(check_folder(one, project, folders, "the added folder"))
+        except NexusError as error:
+            notices.append(f"without {error.message}")
+    return tuple(folders), notices

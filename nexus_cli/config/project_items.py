@@ -1,0 +1,48 @@
+"""Find the trusted skills, commands, hooks and servers of a folder's project, and say which wait for trust."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from nexus_cli.config.foreign_items import ABOVE
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration, trusted_keys
+
+NOUNS = {"skill": "skill", "command": "command", "hook": "hook", "server": "MCP server"}
+"""Kinds of items beside `.nexus`, with their names for people."""
+
+
+def project_folders(cwd: Path) -> tuple[Path, ...]:
+    """Return the folders whose configuration counts in `cwd`: the project's root, and those below it down to `cwd`."""
+    root = project_root(cwd)
+    below = [folder for folder in (cwd, *cwd.parents) if folder != root and folder.is_relative_to(root)]
+    return (root, *reversed(below))
+
+
+def trusted_folders(cwd: Path) -> Iterator[tuple[Path, Configuration]]:
+    """Yield each of `project_folders` that has trusted items, with these: of skills, commands, hooks and servers, in
+    `.nexus` and beside it."""
+    for folder in project_folders(cwd):
+        found = read_configuration(folder, beside=True)
+        in_force = trusted_configuration(folder, found) if found.files else found
+        if in_force.files:
+            yield folder, in_force
+
+
+def describe_waiting(project: Path) -> str:
+    """Return a line such as `This project has 3 skills and 1 hook for agents that are not in effect: ...`, "" if it has
+    none beside `.nexus` that waits for trust."""
+    found = read_configuration(project, beside=True)
+    in_force = trusted_keys(project, found)
+    waiting = Counter(
+        item.kind
+        for key, item in found.items.items()
+        if key not in in_force and any(name.startswith(ABOVE) for name in item.parts)
+    )
+    counts = [f"{count} {noun}{'s' * (count > 1)}" for kind, noun in NOUNS.items() if (count := waiting[kind])]
+    if not counts:
+        return ""
+    named = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
+    return f"This project has {named} for agents, not in effect: `nexus trust` shows what it would do"

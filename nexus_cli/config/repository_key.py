@@ -1,0 +1,80 @@
+"""Name a repository by its remote and its first commit, so that all clones of it have one name.
+
+Both are read by git with the options of `programs`: nothing that a project's configuration names is started. The name
+is public knowledge and gives no access to anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from nexus_cli.config.programs import find_program, git_command, git_environment, run_program
+
+_SECONDS = 20.0
+"""Time limit of one run of git."""
+_DIGITS = 12
+"""Hexadecimal digits of the first commit that are kept."""
+_HEADS = ("refs/remotes/origin/HEAD", "HEAD")
+"""Where the first commit is looked for: the default branch, since another one may begin elsewhere."""
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/@]*@)?(?P<host>[^/:]*)(?::\d+)?/(?P<path>.*)", re.IGNORECASE | re.DOTALL)
+_UNFIT = re.compile(r"[@?]|://|(?<!^file):/")
+"""What stands in a name that still has a user, a password or a token of its URL."""
+_SCP = re.compile(r"(?:[^/@]*@)?(?P<host>[^/:]+):(?!//)(?P<path>.*)", re.DOTALL)
+
+
+def repository_key(root: Path) -> str | None:
+    """Return `HOST/PATH#COMMIT` for the repository at `root`, "" if it has no remote `origin`, or one whose name may
+    hold a secret.
+
+    None if git cannot tell: it is missing, refuses the folder, the clone is shallow, or there is no commit yet.
+    """
+    try:
+        status, remote = _run_git(root, "config", "--local", "--get", "remote.origin.url")
+        if status == 1:
+            return ""
+        if status or _run_git(root, "rev-parse", "--is-shallow-repository") != (0, "false"):
+            return None
+        name = normalize_remote(remote, root)
+        if not name.isprintable() or _UNFIT.search(name):
+            return ""
+        for head in _HEADS:
+            status, commits = _run_git(root, "rev-list", "--first-parent", "--max-parents=0", head, "--")
+            if status == 0 and commits:
+                return f"{name}#{commits[:_DIGITS]}"
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return None
+
+
+def normalize_remote(url: str, root: Path) -> str:
+    """Return a remote URL as `host/path`: without scheme, user, password, port and `.git`, in lower case. A folder is
+    `file:` and its path, which begins at `root` if it is relative."""
+    match = _URL.fullmatch(url) or _SCP.fullmatch(url)
+    if match is None or not match["host"]:
+        path = f"/{match['path']}" if match else url
+        return "file:" + os.path.normpath(os.path.join(root, path)).removesuffix(".git")
+    path = match["path"].strip("/").removesuffix(".git").strip("/")
+    return f"{match['host']}/{path}".casefold()
+
+
+def configuration_stamp(root: Path) -> str:
+    """Return a text that changes with the repository's configuration, "" if `root` is not the root of one."""
+    for name in (".git/config", ".git"):
+        try:
+            return str(os.stat(root / name).st_mtime_ns)
+        except OSError:
+            continue
+    return ""
+
+
+def _run_git(root: Path, *arguments: str) -> tuple[int, str]:
+    """Return the exit status and the stripped output of git. Raises `OSError` if it cannot be started."""
+    program = find_program("git", root)
+    if program is None:
+        raise FileNotFoundError("git")
+    command = git_command(program, root, *arguments)
+    done = run_program(command, env=git_environment(root), cwd=root, timeout=_SECONDS)
+    return done.returncode, os.fsdecode(done.stdout).strip()

@@ -1,0 +1,87 @@
+"""Read the files of a project that need trust: each once, through no link that leads out of it, bounded."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from nexus_cli.core.real_files import open_at, open_folder
+
+FOLDER = ".nexus"
+SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
+FOLDERS = ("recipes", "commands", "skills")
+"""Parts of `.nexus` that can take effect; anything else is ignored."""
+MOST_FILES = 2000
+MOST_BYTES = 4 * 1024 * 1024
+"""Most bytes of one file."""
+MOST_IN_ALL = 16 * 1024 * 1024
+DEEPEST = 16
+"""Most nested folders."""
+
+
+class UnfitError(Exception):
+    """A file cannot take effect; in `.nexus` it makes the whole configuration invalid."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{shown_path(name)} {why}")
+
+
+def shown_path(name: str) -> str:
+    """Return the path of a part relative to the project, in a form that can be shown."""
+    path = name.removeprefix("../") if name.startswith("../") else f"{FOLDER}/{name}".rstrip("/")
+    return "".join(char if char.isprintable() else "?" for char in path)
+
+
+def find_files(folder: Path, root: str) -> Iterator[tuple[str, str]]:
+    """Yield name and path of every file that can take effect; links are followed if they stay in the project."""
+    resolve_inside("", str(folder), root)
+    if not os.path.isdir(folder):
+        raise UnfitError("", "is not a folder")
+    for name in SINGLE:
+        if os.path.lexists(folder / name):
+            yield name, str(folder / name)
+    for name in FOLDERS:
+        if os.path.lexists(folder / name):
+            yield from find_below(name, str(folder / name), root, frozenset())
+
+
+def find_below(name: str, path: str, root: str, above: frozenset[str]) -> Iterator[tuple[str, str]]:
+    real = resolve_inside(name, path, root)
+    if not os.path.isdir(real):
+        yield name, path
+        return
+    if real in above or len(above) > DEEPEST:
+        raise UnfitError(name, "has too many folders above it, or is a circular link")
+    try:
+        entries = sorted(os.listdir(real))
+    except OSError as error:
+        raise UnfitError(name, f"cannot be read ({error.strerror})") from error
+    for entry in entries:
+        yield from find_below(f"{name}/{entry}", os.path.join(path, entry), root, above | {real})
+
+
+def resolve_inside(name: str, path: str, root: str) -> str:
+    real = os.path.realpath(path)
+    if os.path.commonpath((real, root)) != root:
+        raise UnfitError(name, "is a link that leads out of the project")
+    return real
+
+
+def read_part(name: str, path: str, root: str) -> bytes:
+    """Return the content of the file `path` below `root`; never block on a pipe or device. Raise `UnfitError`."""
+    real = Path(resolve_inside(name, path, root))
+    try:
+        with open_folder(real.parent) as folder:
+            descriptor = open_at(folder, real.name)
+    except OSError as error:
+        raise UnfitError(name, f"cannot be read ({error.strerror})") from error
+    with open(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise UnfitError(name, "is not a regular file")
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise UnfitError(name, f"is larger than {MOST_BYTES // 2**20} MiB")
+    return data

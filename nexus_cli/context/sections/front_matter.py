@@ -1,0 +1,103 @@
+"""Split a Markdown file into its front matter and its text.
+
+Front matter is YAML between two lines `---`. What other programs accept is accepted: values with a colon that nobody
+quoted. Most files have plain lines `key: value`, which are read without the YAML library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+FENCE = "---"
+LIMIT = 64 * 1024
+"""Most characters of front matter."""
+_OPENED = re.compile(rf"{FENCE}[^\S\n]*\n[A-Za-z][\w-]*[^\S\n]*:")
+"""A fence followed by a key: a rule above a text has none."""
+_LINE = re.compile(r"([A-Za-z][\w-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([A-Za-z(](?:(?! #).)*?))[ \t]*")
+"""A line whose value YAML would read as the same text; one with an unquoted colon is no YAML."""
+_UNQUOTED = re.compile(r"^([A-Za-z][\w-]*:)[ \t]+([^\s\"'|>\[{&*!#%@`].*:(?:\s.*)?)$", re.MULTILINE)
+_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """The parts of a file."""
+
+    fields: Mapping[str, str]
+    """Values by key in lower case; a list is joined by commas."""
+    text: str
+    """The text after the front matter."""
+    problem: str = ""
+    """Why the front matter cannot be read; else ""."""
+
+
+def read_front_matter(text: str, *, cut: bool = False) -> FrontMatter:
+    """Split `text`; `cut` if it is only the beginning of its file. An unclosed fence without a key is not front matter.
+    Never raises."""
+    lines = text.splitlines()
+    if not lines or lines[0].rstrip() != FENCE:
+        return FrontMatter({}, text)
+    end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() == FENCE), 0)
+    if not end:
+        opened = _OPENED.match(text.replace("\r\n", "\n"))
+        within = f" in its first {LIMIT // 1024} KiB" if cut else ""
+        return FrontMatter({}, text, f"has front matter that no line {FENCE} closes{within}" if opened else "")
+    inner, rest = lines[1:end], "\n".join(lines[end + 1 :])
+    plain = _read_plain(inner)
+    if plain is not None:
+        return FrontMatter(plain, rest)
+    return _read_yaml("\n".join(inner), rest)
+
+
+def _read_plain(lines: Sequence[str]) -> dict[str, str] | None:
+    """Return the fields if every line is a key with a plain value, else None."""
+    found: dict[str, str] = {}
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        value = match and next((one for one in match.groups()[1:] if one is not None), "")
+        if match is None or value is None or (match[4] is not None and value.casefold() in _WORDS):
+            return None
+        found[match[1].lower()] = value
+    return found
+
+
+def _read_yaml(inner: str, rest: str) -> FrontMatter:
+    import yaml  # noqa: PLC0415  (slow, and few files need it)
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    quoted = _UNQUOTED.sub(lambda found: f"{found[1]} '{found[2].replace(chr(39), chr(39) * 2)}'", inner)
+    problem = ""
+    for attempt in dict.fromkeys((inner, quoted)):
+        if len(attempt) > 2 * LIMIT:
+            return FrontMatter({}, rest, f"has front matter of more than {LIMIT // 1024} KiB")
+        try:
+            table = yaml.load(attempt, loader)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            mark = getattr(error, "problem_mark", None)
+            where = f" (line {mark.line + 2})" if mark else ""
+            problem = problem or f"has front matter that is no YAML{where}"
+            continue
+        if table is None:
+            return FrontMatter({}, rest)
+        if isinstance(table, dict):
+            return FrontMatter({str(key).lower(): _as_text(value) for key, value in table.items()}, rest)
+        problem = "has front matter without keys"
+    return FrontMatter({}, rest, problem)
+
+
+def _as_text(value: Any) -> str:
+    """Return a value as one text. Only one level of a list or table is read, so that aliases cannot multiply it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_scalar(one)}" for key, one in value.items())
+    if isinstance(value, list | tuple | set):
+        return ", ".join(map(_scalar, value))
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    if value is None or isinstance(value, Mapping | list | tuple | set):
+        return "" if value is None else "..."
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()

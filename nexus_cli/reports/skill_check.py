@@ -1,0 +1,113 @@
+"""Check the skills and commands of a folder: what they use that nexus does not have, line by line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from nexus_cli.context.sections.front_matter import FENCE, read_front_matter
+from nexus_cli.context.sections.skills import FILE, FOLDERS, LIMIT, PLACES
+from nexus_cli.context.text_file import read_text
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+
+USED = frozenset({"name", "description", "license", "compatibility", "metadata", "argument-hint", "version"})
+USED_FLAGS = frozenset({"disable-model-invocation", "user-invocable"})
+UNUSED: Mapping[str, str] = {
+    "allowed-tools": "permits nothing here: your own rules decide",
+    "disallowed-tools": "is not applied: `nexus rules add deny TOOL` forbids one",
+    "model": "is not applied: choose with --model or /model",
+    "effort": "is not applied: choose with --effort or /effort",
+    "when_to_use": "is not read: put it into the description",
+    "arguments": "gives no names: use $1, $2 or $ARGUMENTS",
+    "context": "is not applied: the guide is read in the session itself",
+    "agent": "is not applied: the guide is read in the session itself",
+    "hooks": "of a skill do not run",
+    "paths": "is not applied: the description decides",
+    "shell": "is not applied: commands run in bash",
+    "mode": "is not applied",
+}
+"""Keys of other programs, and what becomes of them."""
+NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
+OTHER_VARIABLE = re.compile(r"\$\{CLAUDE_(?!SKILL_DIR\}|PROJECT_DIR\})\w+\}|\{\{args\}\}|!\{[^}]*\}|@\{[^}]*\}")
+MOST = 5000
+"""Most files that are checked."""
+
+
+def check_guides(place: Path) -> list[str]:
+    """Return a line `FILE:LINE: WHAT` for each thing that a guide uses and nexus does not. `place` is a guide's file, a
+    skill's folder, or a folder with skills and commands. Runs nothing, needs no trust.
+
+    Raises `NexusError("usage", ...)` if it does not exist or has no guide.
+    """
+    files = [*_find_files(place)]
+    if not files:
+        why = "there is no SKILL.md and no commands/NAME.md" if place.exists() else "it does not exist"
+        raise NexusError("usage", f"nothing to check in {one_line(str(place))}", why)
+    root = place if place.is_dir() else place.parent
+    return [line for path in files for line in _check_file(path, one_line(str(path.relative_to(root))))]
+
+
+def _find_files(place: Path) -> Iterator[Path]:
+    if place.is_file():
+        yield place
+        return
+    if (place / FILE).is_file():
+        yield place / FILE
+        return
+    around = [place, *(place / name for name in FOLDERS)]
+    found = [path for folder in around for path in sorted((folder / PLACES["skill"]).glob(f"*/{FILE}"))]
+    found += [path for folder in around for path in sorted((folder / PLACES["command"]).rglob("*.md"))]
+    found += [path for path in sorted(place.glob(f"*/{FILE}")) if place.name == PLACES["skill"]]
+    yield from found[:MOST]
+
+
+def _check_file(path: Path, shown: str) -> Iterator[str]:
+    try:
+        found = read_text(path, LIMIT)
+    except NexusError as error:
+        yield f"{shown}: {one_line(error.why)}; left out"
+        return
+    if found is None:
+        yield f"{shown}: is not a regular file; left out"
+        return
+    front = read_front_matter(found.text)
+    lines = found.text.splitlines()
+    if front.problem:
+        yield f"{shown}:1: {front.problem}; left out"
+    yield from (f"{shown}:{_line_of(lines, key)}: {said}" for key, said in _check_fields(front.fields, path))
+    for number, line in enumerate(lines, 1):
+        for other in OTHER_VARIABLE.findall(line):
+            yield f"{shown}:{number}: {one_line(other)} is not filled in"
+
+
+def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, str]]:
+    is_skill = path.name == FILE
+    for key, value in fields.items():
+        if key in UNUSED:
+            yield key, f"{one_line(key)} {UNUSED[key]}"
+        elif key not in USED | USED_FLAGS:
+            yield key, f"{one_line(key)} is unknown, and not used"
+        elif key in USED_FLAGS and value not in ("true", "false"):
+            yield key, f"{key} must be true or false"
+    name, said = fields.get("name", ""), fields.get("description", "")
+    if is_skill and name and not (NAME.fullmatch(name) and len(name) <= LONGEST_NAME):
+        yield "name", "name should have at most 64 lower-case letters, digits and single hyphens"
+    if is_skill and name and name != path.parent.name:
+        yield "name", f"name differs from its folder {one_line(path.parent.name)}"
+    if is_skill and not said:
+        yield "", "there is no description: the first paragraph stands for it, and without one the skill is left out"
+    if len(said) > LONGEST_DESCRIPTION:
+        yield "description", f"description has more than {LONGEST_DESCRIPTION:,} characters"
+
+
+def _line_of(lines: list[str], key: str) -> int:
+    """Return the line of a key in the front matter, counted from 1; 1 if it is not found."""
+    for number, line in enumerate(lines[1:], 2):
+        if line.rstrip() == FENCE:
+            break
+        if key and line.lower().startswith(f"{key}:"):
+            return number
+    return 1

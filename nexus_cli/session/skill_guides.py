@@ -1,0 +1,241 @@
+"""Give guides to the model, and to the person who calls one: `/NAME ARGUMENTS` begins a message, `$NAME` is in it.
+
+The text of a called guide follows the words as a block with its source, like an attached file. In it, arguments are
+filled in, `!` commands run by the same rules, at the same level and in the same sandbox as calls of the tool `bash`,
+and `@file` is attached by the rules of `read_file`. Nothing else of a guide runs, and nothing when the model reads one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.context.sections.skills import (
+    COMMAND,
+    SKILL,
+    Skill,
+    find_guides,
+    list_files,
+    read_file_of,
+    read_guide,
+)
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core import event
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.entry import Cause
+from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.session.session_state import SessionState
+
+CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
+MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")
+COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
+FILE = re.compile(r"(?<![\w.@+/\\`-])@(~?[\w./-]*[\w/-])")
+VALUE = re.compile(r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))|\$\{(CLAUDE_SKILL_DIR|CLAUDE_PROJECT_DIR)\}")
+BLOCK_END = re.compile(r"<\s*/\s*(skill|command)\b", re.IGNORECASE)
+MOST_RUN = 20
+"""Most commands, and most files, of one guide."""
+LISTED = 20
+"""Most files of a skill that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSkillGuides:
+    """Implements `SkillGuides` for a folder. Reads the skills at each call, so that a changed one counts no more."""
+
+    cwd: Path
+
+    def read_skill(self, name: str, file: str = "") -> str:
+        """See `SkillGuides`."""
+        found = [one for one in find_guides(self.cwd, SKILL)[0] if one.is_offered]
+        chosen = next((one for one in found if one.name == name.strip()), None)
+        if chosen is None:
+            near = nearest_name(name.strip(), [one.name for one in found])
+            why = f"the nearest is {near}" if near else "no skill has this name"
+            raise NexusError("usage", f"no skill '{one_line(name)}'", why)
+        if file:
+            return read_file_of(chosen, file)
+        files = list_files(chosen)
+        more = f", and {len(files) - LISTED} more" if len(files) > LISTED else ""
+        others = f'; read its other files with skill("{chosen.name}", file=...): {", ".join(files[:LISTED])}{more}'
+        return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{read_guide(chosen)}"
+
+
+def find_callable(cwd: Path) -> dict[str, Skill]:
+    """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Blocks."""
+    return {one.name: one for kind in (COMMAND, SKILL) for one in find_guides(cwd, kind)[0] if one.is_callable}
+
+
+async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
+    """Return the trigger with the guides that its typed words call behind its text; as it is if they call none.
+
+    A command that is refused or fails is named in its place. Raises `CancelledError` if it is stopped.
+    """
+    words = split_attachments(trigger.text)[0]
+    for pasted in trigger.pasted:
+        words = words.replace(pasted, " ")
+    called = CALL.fullmatch(words)
+    if called is None and not MENTION.search(words):
+        return trigger
+    cwd = state.dispatcher.cwd
+    known = await asyncio.to_thread(find_callable, cwd)
+    chosen: dict[str, str] = {}
+    if called is not None and called[1] in known:
+        chosen[called[1]] = (called[2] or "").strip()
+    chosen |= {name: "" for name in MENTION.findall(words) if name in known and name not in chosen}
+    blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
+    return replace(trigger, text="\n\n".join([trigger.text, *blocks])) if blocks else trigger
+
+
+class _Expansion:
+    """One call of a guide."""
+
+    def __init__(self, state: SessionState, guide: Skill, arguments: str) -> None:
+        self._state = state
+        self._guide = guide
+        self._arguments = arguments
+        try:
+            self._words = shlex.split(arguments)
+        except ValueError:
+            self._words = arguments.split()
+
+    async def block(self) -> str:
+        """Return the block with the guide's text."""
+        guide, state = self._guide, self._state
+        text = await asyncio.to_thread(read_guide, guide)
+        if "allowed-tools" in guide.fields:
+            self._tell_once(f"allowed-tools of {guide.name} ({guide.path}) permits nothing here: your own rules decide")
+        if "model" in guide.fields or "effort" in guide.fields:
+            asked = " and ".join(f"{key} {guide.fields[key]}" for key in ("model", "effort") if key in guide.fields)
+            self._tell_once(f"{guide.name} asks for {asked}: not applied, choose with --model, --effort or /model")
+        pieces, ran = [], 0
+        parts = COMMAND_TEXT.split(text)
+        for number, part in enumerate(parts):
+            if number % 2 == 0:
+                pieces.append(self._fill(part))
+            elif ran < MOST_RUN:
+                ran += 1
+                if _is_unsure(part):
+                    pieces.append(f"[not run: {one_line(part)}: leave arguments outside of quotes]")
+                else:
+                    pieces.append(await self._run("bash", {"command": self._fill(part, quote=True)}))
+            else:
+                pieces.append(f"[not run: more than {MOST_RUN} commands]")
+        made = BLOCK_END.sub(r"< /\1", "".join(pieces))
+        what = f"guide {guide.name}"
+        window = state.lane_state.window
+        clipped, drop = await clip_with_drop(window, made, window.budget.file_cap, what, Cause.INPUT_CAP)
+        if drop:
+            state.lane_state.control.emit_drop(drop)
+        files = [await self._file(name) for name in _named_files(text, state.dispatcher.cwd)]
+        head = f'<{guide.kind} name="{escape(guide.name)}" source="{escape(guide.path)}">'
+        return "\n\n".join([f"{head}\n{clipped.text}\n</{guide.kind}>", *files])
+
+    def _fill(self, text: str, *, quote: bool = False) -> str:
+        """Return `text` with the arguments, quoted for a shell if it is a command."""
+
+        def value(found: re.Match[str]) -> str:
+            if found[3]:
+                root = project_root(self._state.dispatcher.cwd)
+                return str(Path(self._guide.path).parent if found[3] == "CLAUDE_SKILL_DIR" else root)
+            is_lone = quote and _quotes_at(text, found.start()) == '"'  # `"$1"`: its quotes are closed and opened again
+            if found[1] is None and found[2] is None:
+                if is_lone:
+                    return f'"{shlex.quote(self._arguments)}"'
+                return shlex.join(self._words) if quote else self._arguments
+            place = int(found[1]) if found[1] is not None else int(found[2]) - 1
+            word = self._words[place] if 0 <= place < len(self._words) else ""
+            if is_lone:
+                return f'"{shlex.quote(word)}"'
+            return shlex.quote(word) if quote and word else word
+
+        return VALUE.sub(value, text)
+
+    async def _file(self, path: str) -> str:
+        text = await self._run("read_file", {"path": path})
+        return f'<file path="{escape(path)}">\n{text}\n</file>'
+
+    async def _run(self, name: str, arguments: Mapping[str, str]) -> str:
+        """Return the result of a call by the rules of the session, as text that cannot pose as ours."""
+        state = self._state
+        dispatcher, control = state.dispatcher, state.lane_state.control
+        tool = dispatcher.registry.get(name)
+        shown = one_line(next(iter(arguments.values())))
+        if tool is None:
+            return f"[not run: {shown}: this session has no tool {name}]"
+        call = ToolCall(f"guide-{secrets.token_hex(6)}", name, dict(arguments))
+        if refusal := dispatcher.begin_own_call(call, tool, dispatcher.run_limits(state.lane_state)):
+            return f"[not run: {shown}: {refusal.why}]"
+        began = time.monotonic()
+        control.emit(event.ToolCallEvent(call, shown))
+        attached = replace(control, released=asyncio.Event())
+        try:
+            result = await dispatcher.execute(state.lane_state.window, attached, call, tool)
+        finally:
+            dispatcher.partial_outputs.pop(call.id, None)
+        control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
+        return await self._shown(result, shown)
+
+    async def _shown(self, result: ToolResult, shown: str) -> str:
+        if not result.ran:
+            return f"[not run: {shown}: {one_line(result.error)}]"
+        window = self._state.lane_state.window
+        clipped, drop = await clip_with_drop(
+            window, neutralize(result.text), window.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
+        )
+        if drop:
+            self._state.lane_state.control.emit_drop(drop)
+        return clipped.text.rstrip("\n")
+
+    def _tell_once(self, line: str) -> None:
+        told = self._state.told
+        if line not in told:
+            told.add(line)
+            self._state.lane_state.emit(event.Notice(line, warning=False))
+
+
+def _named_files(text: str, cwd: Path) -> Sequence[str]:
+    """Return the existing files that a guide mentions as `@PATH`."""
+    names = dict.fromkeys(FILE.findall(COMMAND_TEXT.sub(" ", text)))
+    return [name for name in names if os.path.isfile(cwd / os.path.expanduser(name))][:MOST_RUN]
+
+
+def _quotes_at(command: str, place: int) -> str:
+    """Return the kind of quotes of a shell in which `place` is, "" outside."""
+    inside, escaped = "", False
+    for char in command[:place]:
+        if escaped:
+            escaped = False
+        elif char == "\\" and inside != "'":
+            escaped = True
+        elif char == inside:
+            inside = ""
+        elif not inside and char in "'\"":
+            inside = char
+    return inside
+
+
+def _is_unsure(command: str) -> bool:
+    """Return True if an argument in a line of the shell is in quotes that more than itself is in, or may be in those of
+    a command in quotes: what was typed could then run."""
+    arguments = [found for found in VALUE.finditer(command) if not found[3]]
+    if arguments and '"' in command and "$(" in command:
+        return True
+    for found in arguments:
+        inside = _quotes_at(command, found.start())
+        is_lone = inside == '"' == command[found.start() - 1] == command[found.end() : found.end() + 1]
+        if inside and not is_lone:
+            return True
+    return False

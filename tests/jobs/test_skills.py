@@ -1,0 +1,163 @@
+"""The job: the first day in a project that has a `.claude` folder, for a person who comes from Claude Code.
+
+Their skills and commands do here what they did there, once the project is trusted; before that nothing of them is seen.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import Stage, calls, stage
+from programs import need
+from terminal.repl import Place, Repl
+from terminal.terminal import ENTER
+
+RELEASE = """---
+name: release
+description: Cut a release: bump the version, write the changelog, tag it. Use when a version is to be published.
+allowed-tools: Bash(git *)
+---
+
+# Release
+Write CHANGELOG.md as references/style.md says.
+"""
+REVIEW = """---
+description: Review the changes of a file
+argument-hint: [file]
+allowed-tools: Bash(git diff:*)
+model: haiku
+---
+Review $1 with care. Last commit: !`git log -1 --format=%s`
+Our rules: @RULES.md
+All: $ARGUMENTS
+"""
+MINE = "---\ndescription: Explain like a teacher\n---\nExplain step by step.\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    need("git")
+    with stage(tmp_path) as made:
+        files = {
+            ".claude/skills/release/SKILL.md": RELEASE,
+            ".claude/skills/release/references/style.md": "Short lines.\n",
+            ".claude/commands/inspect.md": REVIEW,
+            ".claude/commands/help.md": "Our own help.\n",
+            ".claude/commands/web/button.md": "Draw a button: $ARGUMENTS\n",
+            "RULES.md": "Names are whole words.\n",
+        }
+        for name, text in files.items():
+            (made.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (made.folder / name).write_text(text)
+        (made.home / ".claude/skills/teach").mkdir(parents=True)
+        (made.home / ".claude/skills/teach/SKILL.md").write_text(MINE)
+        git = ["git", "-c", "user.name=x", "-c", "user.email=x@y.z"]
+        for line in (["init", "-q"], ["add", "RULES.md"], ["commit", "-qm", "Add the rules"]):
+            subprocess.run([*git, *line], cwd=made.folder, check=True)
+        yield made
+
+
+def answers(seen: list[Any], text: str) -> Callable[[Any], dict[str, Any]]:
+    def model(body: Any) -> dict[str, Any]:
+        seen.append(body)
+        return {"text": text}
+
+    return model
+
+
+def said(body: Any, role: str) -> str:
+    return "\n".join(str(one["content"]) for one in body["messages"] if one["role"] == role)
+
+
+def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_before(place: Stage) -> None:
+    seen: list[Any] = []
+
+    def model(body: Any) -> dict[str, Any]:
+        seen.append(body)
+        if "release" in said(body, "system") and "tool" not in [one["role"] for one in body["messages"]]:
+            return calls(("skill", {"name": "release"}), ("skill", {"name": "release", "file": "references/style.md"}))
+        return {"text": "Done."}
+
+    place.script(model)
+    assert place.ask("/inspect shop.py").status == 0
+    first = seen.pop()
+    assert "Review" not in str(first) and "release" not in str(first) and "Add the rules" not in str(first)
+    assert "teach: Explain like a teacher" in said(first, "system")
+    assert place.run("trust").status == 0
+
+    done = place.ask("publish the version")
+    assert done.status == 0, done
+    assert "- release: Cut a release: bump the version" in said(seen[0], "system")
+    assert "CHANGELOG.md" not in said(seen[0], "system") and "The skill release may fit" in said(seen[0], "user")
+    assert "Write CHANGELOG.md" in said(seen[-1], "tool") and "Short lines." in said(seen[-1], "tool")
+
+    seen.clear()
+    place.script(answers(seen, "Fine."))
+    done = place.ask("/inspect", "shop.py", stdin=b"a diff\n")
+    assert done.status == 0, done
+    asked = said(seen[-1], "user")
+    assert asked.index("/inspect shop.py") < asked.index("a diff") < asked.index("Review shop.py with care.")
+    assert "Last commit: Add the rules" in asked and "Names are whole words." in asked and "All: shop.py" in asked
+    assert ".claude/commands/inspect.md" in asked
+    told = "\n".join(done.told)
+    assert "allowed-tools of inspect" in told and "asks for model haiku" in told
+
+    done = place.ask("use $teach on RULES.md, it costs $5")
+    assert "Explain step by step." in said(seen[-1], "user") and 'name="teach"' in said(seen[-1], "user")
+    done = place.ask("/web:button green")
+    assert "Draw a button: green" in said(seen[-1], "user")
+    done = place.ask("/help")
+    assert "Our own help" not in said(seen[-1], "user") and "/help is built in" in "\n".join(done.told)
+    done = place.ask("/inspet shop.py")
+    assert "nearest is /inspect" in "\n".join(done.told)
+
+    (place.folder / ".claude/commands/inspect.md").write_text(REVIEW + "rm -rf\n")
+    place.ask("/inspect shop.py")
+    assert "Review shop.py with care" not in said(seen[-1], "user")
+
+
+def test_what_may_not_run_does_not_and_is_named(place: Stage) -> None:
+    seen: list[Any] = []
+    place.script(answers(seen, "Fine."))
+    command = place.folder / ".claude/commands/deploy.md"
+    command.write_text("---\ndescription: '!`touch pwned`'\n---\nState: !`touch pwned`\n")
+    assert place.run("trust").status == 0
+    for words in ("hello", "/help", "/deploy"):
+        assert place.ask(words).status == 0
+    assert not (place.folder / "pwned").exists()
+    assert "State: [not run: touch pwned:" in said(seen[-1], "user")
+    assert place.ask("/deploy", "--allow", "run").status == 0
+    assert (place.folder / "pwned").exists()
+
+
+def test_skills_are_listed_and_checked_line_by_line(place: Stage) -> None:
+    checked = place.run("skill", "check")
+    assert checked.status == 0, checked
+    assert "inspect.md:4: allowed-tools" in checked.text and "inspect.md:5: model" in checked.text
+    assert place.run("trust").status == 0
+    listed = place.run("skill", "list").text
+    assert "release" in listed and "teach" in listed and "/inspect" in listed
+
+
+def test_in_the_prompt_a_command_is_offered_completed_and_sent(place: Stage) -> None:
+    seen: list[Any] = []
+    place.script(answers(seen, "Reviewed."))
+    assert place.run("trust").status == 0
+    with opened(place) as repl:
+        repl.wait_for(lambda one: "/help is built in" in one.text, 30, back=False)
+        repl.send("/insp")
+        repl.wait_for(lambda one: "Review the changes of a file" in one.text, 30)
+        repl.send("ect shop.py" + ENTER)
+        repl.wait_for(lambda one: "Reviewed." in one.text, 60)
+    assert "Review shop.py with care." in said(seen[0], "user")
+
+
+def opened(place: Stage) -> Repl:
+    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    made = Repl(Place(place.home, place.folder, place.server, environment), columns=140, rows=45)
+    made.ready()
+    return made
