@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from nexus_cli.core.message import ToolCall
 
@@ -24,7 +24,8 @@ class Question:
     always: str = ""
     """The scope of an answer for the session, or of a stored rule: "npm test *", "this exact command"."""
     kind: str = ""
-    """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, or `confirm` if the level would allow it."""
+    """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, `server`, or `confirm` if the level would
+    allow it."""
     stores: tuple[str, ...] = ()
     """The rules of `always` that can be added to the personal settings; empty if it can hold for the session only."""
     profile: str = ""
@@ -58,6 +59,8 @@ class Deny:
     """True if the person said no; False if nobody answered, with the reason in `why`."""
     by: str = "person"
     """Author of `why` if `said`: `person` if typed, `client` if a program sent it."""
+    name: str = ""
+    """Name of the person, "" if unknown."""
     stops: bool = False
     """The turn ends after the calls of this step, so that the person can type a message."""
 
@@ -78,4 +81,20 @@ class Approver(Protocol):
 
         The questions of one step are asked concurrently, in call order.
         """
-        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PersonQuestion:
+    """A question of the model to the person, see the tool `ask_person`."""
+
+    text: str
+    choices: tuple[str, ...] = ()
+    """The proposed answers; the person may give another one."""
+
+
+@runtime_checkable
+class QuestionAsker(Protocol):
+    """An `Approver` that can also put questions of the model."""
+
+    async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
+        """Return an answer to each question, fewer if the person stops answering."""

@@ -87,9 +87,13 @@ class Trigger:
     """Fields of seed C's TRIGGER block: `type`, `triggerSource`, `sender`, `messageId`, ..."""
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Memos by kind, recorded in one commit with the entry of the text."""
+    expands: bool = False
+    """The person typed the text: guides that it calls (`/NAME`, `$NAME`) are added."""
     actor: str = "person"
     """Author of the text, see `Entry.actor`."""
     fresh: bool = False
     """Begin a new epoch first, whose head is a recap of the run so far (seed C: a resumed run)."""
+    until: str = ""
+    """The command that the turn works for until it exits 0 (`--until`)."""
     came: tuple[str, ...] = ()
     """With `fresh`: lines about the events during the wait, at the end of the recap."""

@@ -166,6 +166,10 @@ class Drop:
         object.__setattr__(self, "cause", Cause(self.cause))
 
 
+ADDED_MEMO = "added_folders"
+"""Kind of the memo of a session's added folders: `folders`, their real paths. The newest memo counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memo:
     """A record about a lane that is not an entry: a pin, a goal, the plan of a request, the price of a rewrite.

@@ -61,7 +61,7 @@ class NexusError(Exception):
 
 
 class InUseError(NexusError):
-    """What is wanted belongs to somebody else now: a session that another process works in, an id that is taken."""
+    """Error of a resource that is in use: a session that another process works in, an id that is taken."""
 
     def __init__(self, what: str, why: str, hint: str) -> None:
         super().__init__("usage", what, why, hint)

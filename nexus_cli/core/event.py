@@ -248,6 +248,8 @@ class Outcome:
     denied: tuple[Mapping[str, str], ...] = ()
     """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.outcome`."""
     changed: tuple[str, ...] = ()
+    until: Mapping[str, Any] | None = None
+    """The state of the work for a command (`--until`), as in the JSON result."""
 
     @property
     def was_declined(self) -> bool:

@@ -33,7 +33,7 @@ def holds(condition: str, value: Any, event: str = "") -> bool:
 
 
 def explain_unmet(condition: str, value: Any, event: str = "") -> str:
-    """Return why a condition does not hold for `value`: its field is missing, or has another value."""
+    """Return the reason that a condition does not hold for `value`: its field is missing, or has another value."""
     field = condition.partition("=")[0].rstrip("!").strip()
     is_there = (field == "event" and event) or _field_text(field, value) is not None
     return f"{condition} does not hold" if is_there else f"there is no field {field}"

@@ -147,25 +147,21 @@ class Facts(Protocol):
         Raises `ValueError` for an empty or too long text, `NexusError("ledger", ...)` if it cannot be stored, also in a
         session that is not saved.
         """
-        ...
 
     def forget(self, fact_id: str) -> Fact | None:
         """Forget a proposal; return None if there is none with this id.
 
         Raises `ValueError` for a fact that the person stated or accepted: only they may forget it.
         """
-        ...
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
         """Search the kept facts of `slots` (default: all), best match first.
 
         An empty `text` lists the newest facts, an id finds the fact with it.
         """
-        ...
 
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
         """Return the kept facts of one slot that are relevant to the message `about`, best first. Never raises."""
-        ...
 
 
 @runtime_checkable
@@ -178,4 +174,3 @@ class FactMerger(Protocol):
         It replaces them at once if all are proposals, else when the person accepts it. Raises `ValueError` for an
         invalid text, `NexusError("usage", ...)` for facts that are unknown or of different slots.
         """
-        ...

@@ -103,6 +103,20 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class FilePart:
+    """The lines of one file in a result that shows several parts."""
+
+    file: str
+    """Absolute path."""
+    first: int
+    count: int
+    total: int
+    """Number of lines of the file."""
+    number: int
+    """Line number that the first line of the whole output would have; may be negative."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result of a tool call. An error is text for the model, never an exception."""
 
@@ -137,13 +151,22 @@ class ToolResult:
     """Line number in the file of the first line of `output` (0: one line precedes the text); None if it is no file."""
     file: str = ""
     """Absolute path of the file whose text `output` is, else ""."""
+    parts: tuple[FilePart, ...] = ()
+    """The files that `output` shows if they are several, or one in several parts."""
+    outline: str = ""
+    """Text for the model that precedes `output` if that is cut: where its definitions begin."""
     facts: tuple[str, ...] = ()
     """Ids of the remembered facts that the text names or states."""
+    job: str = ""
+    """Id of the background job as which its command runs on, else ""."""
     warning: str = ""
     """What it left undone, in a few words for the person; "" if it did all that was asked."""
     waits: Mapping[str, Any] | None = None
     """Set if the run begins to wait: the turn ends when every call of the step has its result. `wait` is the `to_json`
     of a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""
+
+    memos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Memos to record with the result, by kind."""
 
     def __post_init__(self) -> None:
         for name in ("output", "error", "cites", "diff", "warning"):
@@ -170,7 +193,9 @@ class ToolResult:
 
 
 _PLAIN_RESULT = ToolResult()
-_TEXT_FIELDS = frozenset({"output", "error", "full", "uncounted", "cites", "first_line", "file", "facts"})
+_TEXT_FIELDS = frozenset(
+    {"output", "error", "full", "uncounted", "cites", "first_line", "file", "parts", "outline", "facts", "memos"}
+)
 """Fields of a result that `result_note` omits: the entry records them, or only clipping and `read_note` need them."""
 
 

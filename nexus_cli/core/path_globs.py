@@ -29,7 +29,6 @@ class GlobPart:
         self.texts[-1] += expression
 
     def add_star(self) -> None:
-        """Append a `*`."""
         if len(self.texts) == 1 or self.texts[-1]:
             self.texts.append("")
 

@@ -106,7 +106,6 @@ class Provider(Protocol):
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Send a request and yield the deltas of its reply."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

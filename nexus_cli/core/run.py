@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVELS
 
 HUMAN, AGENT = "human", "agent"
 QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
@@ -165,7 +166,7 @@ class SpaceMessage:
 
 @dataclass(frozen=True, slots=True)
 class Brake:
-    """How much one message of a person starts at most, with all messages that agents send for it. See `[spaces]`."""
+    """Bounds of what one message of a person starts, with all messages that agents send for it. See `[spaces]`."""
 
     runs: int = 12
     dollars: float = 2.0
@@ -195,7 +196,6 @@ class Wait:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Wait:
-        """Restore a wait from `to_json`."""
         return cls(value["kind"], value["why"], value["value"], value["until"])
 
 
@@ -250,6 +250,9 @@ class Run:
     cost_usd: float | None = None
     created: str = ""
     updated: str = ""
+    principal: str = ""
+    """Role of a server whose rights it has, and on whose machines it works; "" in a file, and in an older row that
+    anybody could write."""
 
     @property
     def id(self) -> str:
@@ -263,6 +266,11 @@ class Run:
     def is_paused(self) -> bool:
         """True if a person paused it: it goes no further until they end that."""
         return bool(self.options.get("paused")) and not self.has_ended
+
+    @property
+    def may_write(self) -> bool:
+        """True if its level lets it change files."""
+        return self.options.get("allow") in LEVELS[1:]
 
     @property
     def last_words(self) -> str:

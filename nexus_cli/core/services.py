@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.core.usage import Usage
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import ServerRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +38,24 @@ class Log(Protocol):
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """Return the entries from `first` to `last`, inclusive, of this lane and its ancestors."""
-        ...
 
     def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
         """Yield id and text of people's messages (`is_person`) up to entry `last`, newest first, read lazily."""
-        ...
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
         """Count the entries up to `last` by kind and actor, without reading them. A pair may occur more than once."""
-        ...
 
     def last_id(self) -> int:
         """Return the id of the newest entry, 0 if there is none."""
-        ...
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         """Record a new epoch with its drops and memos in one commit."""
 
     def next_epoch(self) -> int:
         """Return the id for the next epoch: they count from 0 in a session, over all its lanes."""
-        ...
 
     def epoch(self, epoch_id: int) -> Epoch:
         """Return an epoch of this lane or an ancestor; raise `NexusError("usage", ...)` if there is none."""
-        ...
 
     def record_request(
         self,
@@ -81,17 +80,14 @@ class Log(Protocol):
 
     def finish_of(self, entry: int) -> str:
         """Return the finish reason of the request with the reply `entry`, "" if unknown."""
-        ...
 
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
-        ...
 
     def record_drop(self, drop: Drop) -> None: ...
     def record_memo(self, memo: Memo) -> None: ...
     def memos(self, kind: str) -> Sequence[Memo]:
         """Return all memos of one kind, of this lane and of its ancestors before the fork, oldest first."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +108,9 @@ class Recall(Protocol):
 
     def recall(self, drop_id: str) -> str | None:
         """Return the whole original of a drop and count the recall; None if this session has no such drop."""
-        ...
 
     def original(self, drop_id: str) -> str | None:
         """Return the same as `recall`, without counting."""
-        ...
 
     def count_recall(self, drop_id: str) -> None: ...
 
@@ -127,7 +121,6 @@ class Assembly(Protocol):
 
     def held(self) -> Mapping[str, Any]:
         """Return the current `budget`, `sections` and `drops`, with the keys of `nexus docs json`."""
-        ...
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
         """Return the text of a shortened or dropped section and the id of its drop; counts as a recall.
@@ -135,7 +128,6 @@ class Assembly(Protocol):
         `form` is `full`, `shortened`, `outline` or `pointer`; if the section lacks it, the next fuller form is used.
         Returns two empty texts if the section is sent whole, None if it does not exist.
         """
-        ...
 
 
 @runtime_checkable
@@ -144,10 +136,20 @@ class SeenFileStore(Protocol):
 
     def digest(self, path: str) -> str | None:
         """Return the SHA-256 (hex) of the file when the session last read or wrote it, or None."""
-        ...
 
     def note(self, path: str, digest: str, how: str) -> None:
         """Record that `path` (absolute) was `read`, `changed` or `created`, with the digest of its content."""
+
+
+class SkillGuides(Protocol):
+    """The skills that a model may read."""
+
+    def read_skill(self, name: str, file: str = "") -> str:
+        """Return the guide of a skill, or the text of a file of it; blocks.
+
+        Raises `NexusError` if there is none, or it cannot be read.
+        """
+        ...
 
 
 class TextCounter(Protocol):
@@ -199,14 +201,78 @@ class Workers(Protocol):
 
         A cancellation stops the worker too, and passes its partial result to `stopped`.
         """
-        ...
 
     async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
         """List, read, steer or stop workers, see the tool `agents`."""
-        ...
 
     def recover(self, call_id: str) -> ToolResult | None:
         """Return the result of a worker that an earlier process started for a call, None if it started none."""
+
+
+@runtime_checkable
+class Jobs(Protocol):
+    """The commands of a session that run in the background."""
+
+    def refuse_more(self) -> str:
+        """Return the reason that no other job can begin, "" if one can."""
+
+    async def start(self, command: str, context: ToolContext, seconds: int | None) -> ToolResult:
+        """Start a command that permission has allowed, at most for `seconds`; return its id. Does not wait for its
+        end."""
+
+    async def adopt(self, command: str, context: ToolContext, process: Any, note: str) -> ToolResult:
+        """Make a job of a command that runs already (`tools/background_process.AdoptedProcess`); return its id, its
+        output so far, and `note`."""
+
+    async def manage(self, action: str, job: str, text: str) -> ToolResult:
+        """List, read, write to or stop jobs, see the tool `jobs`."""
+
+    def find_command(self, action: str, job: str = "", text: str = "") -> Mapping[str, Any] | None:
+        """Return the arguments of `bash` for the text that a call writes to a job, with the rights of that job; None if
+        the call writes to none."""
+
+    async def wait(self, job: str, seconds: float | None) -> ToolResult:
+        """Wait for the end of a job, at most `seconds`; return its exit status and last lines."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return each job of this process as JSON, oldest first: `id`, `command`, `state`, `status` (None before the
+        end), `seconds`."""
+
+
+@runtime_checkable
+class PersonQuestions(Protocol):
+    """Puts questions of the model to the person, see the tool `ask_person`."""
+
+    @property
+    def can_ask(self) -> bool:
+        """True if a person is there who can answer."""
+
+    async def ask(self, questions: Sequence[PersonQuestion]) -> list[str]:
+        """Return an answer to each question, fewer if the person stops answering."""
+
+
+class ServerTools(Protocol):
+    """The MCP servers of a session."""
+
+    async def prepare(self) -> None:
+        """Ask servers whose tools are not known yet for them, in the background; wait a second for the answers.
+        Called before each turn."""
+        ...
+
+    async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """Call a tool of a server, which is started first if it does not run. Never raises."""
+        ...
+
+    async def look_up(self, action: str, query: str, tool: str) -> ToolResult:
+        """Search the tools of all servers, or describe one, see the tool `mcp`."""
+        ...
+
+    def rows(self) -> list[ServerRow]:
+        """Return each server as JSON, sorted by name."""
+        ...
+
+    async def aclose(self) -> None:
+        """Stop asking, and end the servers if no other session uses them."""
         ...
 
 
@@ -215,11 +281,9 @@ class Waits(Protocol):
 
     def now(self) -> float:
         """Return the time of the ledger's clock, in seconds since the epoch."""
-        ...
 
     def refusal(self) -> str:
         """Return the reason why this session cannot wait, "" if it can."""
-        ...
 
 
 @runtime_checkable
@@ -228,15 +292,12 @@ class Plans(Protocol):
 
     def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
         """Add (`prompt` and `at`, `in` or `cron`), list or remove (`id`) plans. Blocks; never raises."""
-        ...
 
     def describe(self, words: Mapping[str, str]) -> str:
         """Describe times and rights of a plan for the person, or the reason why it is invalid. Blocks."""
-        ...
 
     def recover(self, call_id: str) -> ToolResult | None:
         """Return the plan that an earlier process made for a call, or None."""
-        ...
 
 
 @runtime_checkable
@@ -246,27 +307,21 @@ class Spaces(Protocol):
     def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
         """Post a message in `space` ("": the active one), once for each `call`; `wait`: let the run wait for a
         reply."""
-        ...
 
     def reply(self, call: str, message: str, text: str) -> ToolResult:
         """Answer a message, by its id, in its space."""
-        ...
 
     def enter(self, space: str) -> ToolResult:
         """Make a space the active one."""
-        ...
 
     def read(self, space: str, before: str, limit: int) -> ToolResult:
         """Return the newest messages of a space, or those before one."""
-        ...
 
     def runs(self) -> ToolResult:
         """Return the runs of the agent."""
-        ...
 
     def recover(self, call: str) -> ToolResult | None:
         """Return the result of a message that an earlier process began to send, None if it began none."""
-        ...
 
 
 class RunFacts(Protocol):
@@ -277,7 +332,6 @@ class RunFacts(Protocol):
 
         Blocks; raises `NexusError` if the ledger cannot be read.
         """
-        ...
 
 
 @runtime_checkable
@@ -289,7 +343,6 @@ class StartLog(Protocol):
 
     def was_started(self, call_id: str) -> bool:
         """Return True if the call ever began to run."""
-        ...
 
 
 class Calibrations(Protocol):
@@ -297,7 +350,6 @@ class Calibrations(Protocol):
 
     def calibration(self, model: str) -> Calibration:
         """Return the calibration of `model`, the default one if none is stored."""
-        ...
 
     def calibrate(self, model: str, value: Calibration) -> None:
         """Store the calibration of `model`."""
@@ -308,7 +360,6 @@ class Counts(Protocol):
 
     def stored_count(self, encoding: str, digest: bytes) -> int | None:
         """Return the stored count, or None."""
-        ...
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a count; the commit may be deferred or lost."""

@@ -6,16 +6,35 @@ Dispatch validates the arguments first, so that `run` may rely on the schema.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import ToolCall, ToolResult
 
 COMMAND = "command"
 """`Tool.subject` of a tool that runs command lines."""
+_RANGES = re.compile(r":(\d{1,9}(?:-\d{0,9})?(?:,\d{1,9}(?:-\d{0,9})?)*)\Z")
+
+
+def split_ranges(text: str) -> tuple[str, list[tuple[int, int | None]]]:
+    """Split `PATH:FIRST-LAST,...` into the path and the first line and number of lines of each range.
+
+    The number is None for `FIRST-`, and below 1 for a range that ends before it begins. Without ranges the list is
+    empty.
+    """
+    found = _RANGES.search(text)
+    if found is None:
+        return text, []
+    ranges: list[tuple[int, int | None]] = []
+    for one in found[1].split(","):
+        first, dash, last = one.partition("-")
+        count = int(last) - int(first) + 1 if last else None
+        ranges.append((int(first), count if dash else 1))
+    return text[: found.start()], ranges
 
 
 class Effect(StrEnum):
@@ -29,10 +48,10 @@ class Effect(StrEnum):
 
 
 class Reads(StrEnum):
-    """The information that a tool with the effect `read` returns about its paths."""
+    """The information that a tool with the effect `read` or `edit` returns about its paths, or moves elsewhere."""
 
     CONTENT = "content"
-    """Their content: rules for reading decide on the call."""
+    """Their content: rules for reading decide on the call, for an edit those that deny."""
     SEARCH = "search"
     """Content of files found below them, without those of `ToolContext.is_refused`."""
     LIST = "list"
@@ -41,16 +60,7 @@ class Reads(StrEnum):
     """Existence and time of change: only the tool's own rules decide on the call."""
 
 
-def _refuse_nothing(path: Path) -> bool:
-    return False
-
-
 def _ignore_text(text: str) -> None: ...
-def _ignore_change(path: Path, before: str, after: str) -> None: ...
-
-
-def _no_denial(output: str) -> str:
-    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,7 @@ class CommandSandbox:
     env: Mapping[str, str]
     notes: tuple[str, ...] = ()
     """Notes about the sandbox for the model, appended to the result."""
-    describe_denial: Callable[[str], str] = _no_denial
+    describe_denial: Callable[[str], str] = lambda output: ""
     """Returns a line with the restriction that the output of a failed command shows, or ""."""
 
 
@@ -84,13 +94,18 @@ class ToolContext:
     """Real paths that permission decided on, by path as the model wrote it: a tool uses these and follows no link."""
     before: str | None = None
     """Digest of the content from which the approved diff starts, "" for a missing file; None if no diff was shown."""
-    is_refused: Callable[[Path], bool] = _refuse_nothing
+    is_refused: Callable[[Path], bool] = lambda path: False
     """Returns True for a real path that a deny rule hides: a tool that finds files itself omits it."""
+    may_reach: Callable[[str], bool | None] = lambda address: None
+    """Returns True for a network address that the tool may use, False if it is refused, None if a person would be
+    asked."""
     sandbox: Callable[[], CommandSandbox] | None = None
     """Prepares the sandbox of a command; blocks. None: the command runs as nexus itself does."""
     tell: Callable[[str], None] = _ignore_text
     """Shows a line to the person, independent of the result."""
-    replaced: Callable[[Path, str, str], None] = _ignore_change
+    released: Callable[[], Awaitable[object]] | None = None
+    """Returns when the person wants the command to go on in the background; None if they cannot."""
+    replaced: Callable[[Path, str, str], None] = lambda path, before, after: None
     """Receives each file that an edit has replaced, with the digests of its content before ("": none) and after."""
 
 
@@ -123,8 +138,10 @@ class Tool:
     """Names of other arguments to show on the call's line, after the main one."""
     paths: tuple[str, ...] = ()
     """Names of the arguments with the paths of a call: a string, or an array of strings."""
+    ranged: str = ""
+    """Name of the one whose paths may end in ranges of lines, see `split_ranges`; optional, without a default."""
     reads: Reads = Reads.CONTENT
-    """The information that it returns about its paths, if its effect is `read`."""
+    """The information that it returns about its paths, or moves, if its effect is `read` or `edit`."""
     governs: bool = False
     """Rules for it also apply to the tools of its effect that do not govern: `deny read_file(x)` to all that read."""
     preview: Callable[[Mapping[str, Any], ToolContext], EditPreview] | None = None
@@ -137,6 +154,8 @@ class Tool:
     recover: Callable[[str, Mapping[type, Any]], ToolResult | None] | None = None
     """Returns the result of a call that an earlier process began (by its id, with the session's services), None if
     unknown."""
+    feeds: bool = False
+    """It writes to running commands: permission decides on what `Jobs.find_command` returns for a call."""
     later: Mapping[str, Any] = field(default_factory=dict)
     """Argument values of calls that start work which costs money after this turn."""
     sends: bool = False
@@ -151,8 +170,19 @@ class Tool:
     """Nouns of `ToolResult.counts` for the screen, each with its singular: `{"matches": "match"}`."""
     counted_as: tuple[str, ...] = ()
     """Singular and plural for a line about several folded calls: `search`, `searches`."""
+    lists: str = ""
+    """Name of the argument with the rows (`text`, `state`) that are shown below the call."""
+    asks: str = ""
+    """Name of the argument with the questions that it puts to the person; their answers are shown below the call."""
     tells: bool = False
     """Its result is one line, shown to the person."""
+    offered: str = ""
+    """`unattended`: left out of the requests of a session with a person at the terminal; `attended`: of all others;
+    `named`: of recipes that do not name it; `never`: of all. A call of it runs everywhere."""
+    server: str = ""
+    """Name of the MCP server that runs it: its calls need approval, and only the server checks their arguments."""
+    stands_for: Callable[[ToolCall], ToolCall | None] | None = None
+    """Returns the call of another tool that a call stands for, which then runs instead; None for a call of its own."""
     delegates: bool = False
     """It starts or manages a worker."""
     description: str = ""
@@ -172,7 +202,11 @@ class Tool:
         A missing argument has the default of the schema, or `.`. The result may contain values that are no strings,
         which `permission.resolve_targets` refuses.
         """
-        given = (arguments.get(name, self._default_path(name)) for name in self.paths)
+        names = [name for name in self.paths if name != self.ranged]
+        given = [arguments.get(name, self._default_path(name)) for name in names]
+        ranged = arguments.get(self.ranged, ()) if self.ranged else ()
+        for one in ranged if isinstance(ranged, list | tuple) else (ranged,):
+            given.append(split_ranges(one)[0] if isinstance(one, str) else one)
         return tuple(path for one in given for path in (one if isinstance(one, list | tuple) else (one,)))
 
     def _default_path(self, name: str) -> Any:
@@ -203,3 +237,11 @@ class Tool:
     def is_parallel(self) -> bool:
         """True if its calls in one message may run concurrently."""
         return self.effect in (Effect.NONE, Effect.READ) and not self.ordered
+
+
+def describe_subject(tool: Tool | None, call: ToolCall) -> str:
+    """Return the main argument of a call on one line, at most 200 characters; for work later all of its texts."""
+    value = call.arguments.get(tool.subject, call.arguments.get(tool.reaches, "")) if tool else call.raw
+    if tool and tool.works_later(call.arguments):  # the shortest first: time, then task
+        value = " ".join(sorted((text for text in call.arguments.values() if isinstance(text, str)), key=len))
+    return " ".join(str(value).split())[:200]

@@ -40,14 +40,16 @@ def bwrap_arguments(
     cwd: str,
     filter_descriptor: int,
     read_only: Sequence[Path],
+    *,
+    own_network: bool = True,
 ) -> list[str]:
     """Return the command line that runs `argv` in the sandbox of `profile`.
 
-    `read_only` are existing paths in writable folders to keep read-only. Only existing paths are mounted over: bwrap
-    would leave an empty file for a missing one.
+    Without `own_network` it has the network of its caller. `read_only` are existing paths in writable folders to keep
+    read-only. Only existing paths are mounted over: bwrap would leave an empty file for a missing one.
     """
     line = [str(program), "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    if not profile.network:
+    if own_network and not profile.network:
         line.append("--unshare-net")
     for root in profile.roots:
         if root.exists():
@@ -103,7 +105,7 @@ def _keep_read_only(read_only: Sequence[Path], profile: SandboxProfile) -> list[
         for parent in path.parents:
             if parent == root or not parent.is_relative_to(root):
                 break
-            if root != profile.project or GIT_FOLDER in parent.relative_to(root).parts:
+            if root not in (profile.project, *profile.added) or GIT_FOLDER in parent.relative_to(root).parts:
                 mounts.setdefault(parent, "--bind")
     # Parents first: mounted later, a folder would cover what is below it.
     return [word for path in sorted(mounts) for word in (mounts[path], str(path), str(path))]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nexus_cli.config.command_records import RECORD, UncheckedError, find_records, records_folder
+from nexus_cli.config.command_records import RECORD, UncheckedError, find_records, records_folder, running_guards
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.private_file import replace_private_file
@@ -61,6 +61,21 @@ class CommandGuard:
             self._record = os.open(self._known, os.O_RDWR | os.O_CLOEXEC)  # NFS needs write access for LOCK_EX
             fcntl.flock(self._record, fcntl.LOCK_EX)
             os.rename(self._known, self._path)
+            running_guards.append(self.accept)
+
+    def accept(self, path: Path, before: str, after: str) -> None:
+        """Accept that nexus itself has replaced a file, see `ProtectedSnapshot.accept`. On a failure the file is
+        restored at the end."""
+        draft = self._path.with_suffix(".draft")
+        with suppress(OSError), FileLock.wait_for(self._folder / "lock", _PATIENCE):
+            if self.accept not in running_guards or not self.snapshot.accept(str(path), before, after):
+                return
+            replace_private_file(draft, self.snapshot.dumps())
+            record = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
+            fcntl.flock(record, fcntl.LOCK_EX)
+            os.rename(draft, self._path)
+            os.close(self._record)
+            self._record = record
 
     def end(self, strays: OSError | None = None) -> list[str]:
         """Compare and restore; return lines for the person. On a failure the next command compares again.
@@ -71,6 +86,7 @@ class CommandGuard:
             if strays is not None:
                 raise strays
             with FileLock.wait_for(self._folder / "lock", _PATIENCE):
+                running_guards.remove(self.accept)
                 found = restore_protected(self.snapshot, _since(self._path))
                 _keep_left(self._kept, found)
                 os.rename(self._path, self._known)
@@ -80,6 +96,8 @@ class CommandGuard:
             failure = _describe_failure(self.snapshot.project, error)
             return [failure, *self.told, *_lines(told, self.snapshot.project)]
         finally:
+            if self.accept in running_guards:
+                running_guards.remove(self.accept)
             os.close(self._record)
         return [*self.told, *_lines(found, self.snapshot.project), *self._describe_bound()]
 

@@ -7,67 +7,85 @@ Every failure is an `OSError` before the command runs: no command ever starts wi
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nexus_cli.sandbox import syscalls
+from nexus_cli.sandbox import confined_launch, syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import bwrap_arguments
 from nexus_cli.sandbox.command_guard import CommandGuard
-from nexus_cli.sandbox.landlock import RuleCache
+from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
+from nexus_cli.sandbox.landlock import RuleCache, keep_signals_inside
 from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.protected_snapshot import take_snapshot
 from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope, end_strays
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
+from nexus_cli.sandbox.session_network import SessionNetwork
 
 _T = TypeVar("_T")
+_LAUNCHER = """
+import sys, types
+def load(name, source=""):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(source, module.__dict__)
+    return module
+load("nexus_cli")
+load("nexus_cli.sandbox").syscalls = load("nexus_cli.sandbox.syscalls", {!r})
+load("nexus_cli.sandbox.confined_launch", {!r}).launch()
+""".format(*(Path(str(module.__file__)).read_text(encoding="utf-8") for module in (syscalls, confined_launch)))
+"""Read once: if nexus is installed in the project, a command may change the files."""
 _ALL_NETWORKS = frozenset({AF_INET, AF_INET6, AF_NETLINK})
 _TRUNCATE_SINCE, _SIGNALS_SINCE = 3, 6
 """Landlock ABI versions that first control truncation, and that first keep signals inside the sandbox."""
 
 
-class SandboxError(OSError):
-    """The requested sandbox could not be set up; nothing was started."""
+def launch_arguments(interpreter: str, rules: int, program: int, others: Sequence[int]) -> list[str]:
+    """Return the beginning of a command line that restricts itself; `interpreter` is a path of Python.
 
-    def __init__(self, why: str) -> None:
-        super().__init__(errno.EPERM, f"the sandbox could not be set up: {why}")
+    It inherits the descriptors of rules, filter and `others`, and closes them.
+    """
+    numbers = ",".join(map(str, (rules, program, *others)))
+    return [interpreter, "-I", "-S", "-c", _LAUNCHER, numbers]
 
 
 class Confinement:
     """The sandbox of one profile, for any number of commands. Reuse it: it caches the Landlock rules."""
 
-    def __init__(self, profile: SandboxProfile, probe: BackendProbe) -> None:
+    def __init__(self, profile: SandboxProfile, probe: BackendProbe, network: SessionNetwork | None = None) -> None:
         """Prepare the sandbox of `profile` with the backend of `probe`; the profile `none` is not sandboxed.
 
-        Raises `SandboxError` if another profile has no backend.
+        Commands have the loopback of `network`, which they share, if the profile has no network itself. Raises
+        `SandboxError` if another profile has no backend.
         """
         self.profile, self.backend = profile, probe.backend if profile.name != "none" else Backend.NONE
         if probe.backend is Backend.NONE and profile.name != "none":
             raise SandboxError(probe.why)
+        self.network = network if self.backend in (Backend.LANDLOCK, Backend.BWRAP) else None
         self._program = probe.program
         self._lock = threading.Lock()
         self._scope_lock = threading.Lock()
         """Guards `_scope`. A second lock, because a thread that is started in the scope takes `_lock`."""
         self._abi = probe.abi
         self._watched: dict[int, list[tuple[RestrictedThread, int]]] = {}
-        self._guards: dict[int, CommandGuard] = {}
+        self._guards: dict[int, list[CommandGuard]] = {}
         self._rules: RuleCache | None = None
         self._scope: SignalScope | None = None
         self._filter = b""
         if self.backend is Backend.LANDLOCK:
-            self._rules = RuleCache(profile, probe.abi)
+            shared = replace(profile, network=True) if self.network is not None else profile
+            self._rules = RuleCache(shared, probe.abi)
         if self.backend in (Backend.LANDLOCK, Backend.BWRAP):
             own_network = self.backend is Backend.BWRAP  # and a process table and IPC of its own
             self._filter = assemble_filter(
-                _ALL_NETWORKS if profile.network or own_network else frozenset(),
+                _ALL_NETWORKS if profile.network or own_network or self.network else frozenset(),
                 unix_sockets=profile.unix_sockets,
                 keep_metadata=profile.name == "read",
                 keep_sizes=not own_network and probe.abi < _TRUNCATE_SINCE,
@@ -106,14 +124,16 @@ class Confinement:
         """
         told: list[str] = []
         me = threading.get_ident()
-        if self.profile.guarded and self.backend is not Backend.NONE:
-            self._guards[me] = CommandGuard(self.profile)
+        guards = self._guards[me] = []
         self._watched[me] = []
         try:
+            if self.backend is not Backend.NONE:
+                for one in self.profile.each_guarded():
+                    guards.append(CommandGuard(one))
             yield told
         finally:
             strays = self._end_strays(me)
-            if (guard := self._guards.pop(me, None)) is not None:
+            for guard in self._guards.pop(me):
                 told += guard.end(strays)
 
     def _end_strays(self, me: int) -> OSError | None:
@@ -130,39 +150,72 @@ class Confinement:
 
     def _mount_points(self) -> list[Path]:
         """Return the protected paths to mount read-only."""
-        if not self.profile.guarded:
-            return []
-        guard = self._guards.get(threading.get_ident())
-        return (guard.snapshot if guard else take_snapshot(self.profile)).mount_points()
+        guards = self._guards.get(threading.get_ident())
+        looks = [one.snapshot for one in guards] if guards else map(take_snapshot, self.profile.each_guarded())
+        return [path for look in looks for path in look.mount_points()]
 
     def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         assert self._program is not None
+        with self._open_filter() as handle:
+            cwd = str(options.get("cwd") or self.profile.cwd)
+            places, alone = self._mount_points(), self.network is None
+            line = bwrap_arguments(self._program, self.profile, argv, cwd, handle, places, own_network=alone)
+            inherited = (*options.pop("pass_fds", ()), handle)
+            if self.network is not None:
+                line = [*self.network.prefix, *self.network.closing, *line]
+                inherited = (*inherited, *self.network.handles)
+            return subprocess.Popen(line, **options, pass_fds=inherited)
+
+    @contextmanager
+    def _open_filter(self) -> Iterator[int]:
+        """Return the descriptor of a file in memory with the filter, for a program that installs it."""
         handle = os.memfd_create("filter", os.MFD_CLOEXEC)
         try:
             os.write(handle, self._filter)
             os.lseek(handle, 0, os.SEEK_SET)
-            cwd = str(options.get("cwd") or self.profile.cwd)
-            line = bwrap_arguments(self._program, self.profile, argv, cwd, handle, self._mount_points())
-            inherited = (*options.pop("pass_fds", ()), handle)
-            return subprocess.Popen(line, **options, pass_fds=inherited)
+            yield handle
         finally:
             os.close(handle)
 
     def _start_in_landlock(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         watched = self._watched.get(threading.get_ident())
+        confine, network = self._confine_thread if self.network is None else self._confine_signals, self.network
+
+        def start() -> subprocess.Popen[bytes]:
+            if network is None:
+                return subprocess.Popen(argv, **options)
+            return self._start_in_network(network, argv, options)
+
         if watched is None or self._abi < _SIGNALS_SINCE:
-            return self._in_walls(lambda: subprocess.Popen(argv, **options))
+            return self._in_walls(confine, start)
         with _no_collection():
             with self._scope_lock:
                 self._scope = self._scope or SignalScope()
-                thread = self._scope.start_thread(self._confine_thread)
+                thread = self._scope.start_thread(confine)
                 watched.append((thread, self._scope.outside))
-            return thread.call(lambda: subprocess.Popen(argv, **options))
+            return thread.call(start)
 
-    def _in_walls(self, act: Callable[[], _T]) -> _T:
-        """Call `act` in a thread that is restricted to the profile and ends afterwards."""
+    def _start_in_network(
+        self, network: SessionNetwork, argv: Sequence[str], options: dict[str, Any]
+    ) -> subprocess.Popen[bytes]:
+        """Start a program that joins the network, restricts itself to the profile and executes `argv`: a process that
+        is restricted already cannot join."""
+        assert self._rules is not None
+        with self._lock, self._open_filter() as handle:
+            rules = self._rules.open_rules()
+            line = [*network.prefix, *launch_arguments(network.interpreter, rules, handle, network.handles), *argv]
+            inherited = (*options.pop("pass_fds", ()), rules, handle, *network.handles)
+            return subprocess.Popen(line, **options, pass_fds=inherited)
+
+    def _confine_signals(self) -> None:
+        """Keep the signals of this thread and its children among themselves, as far as the kernel can."""
+        if self._abi >= _SIGNALS_SINCE:
+            keep_signals_inside()
+
+    def _in_walls(self, confine: Callable[[], object], act: Callable[[], _T]) -> _T:
+        """Call `act` in a thread that is restricted by `confine` and ends afterwards."""
         with _no_collection():
-            thread = RestrictedThread(self._confine_thread)
+            thread = RestrictedThread(confine)
             try:
                 return thread.call(act)
             finally:
@@ -172,13 +225,7 @@ class Confinement:
         """Restrict this thread to the profile, irrevocably; raise `SandboxError` if a test shows no effect."""
         assert self._rules is not None
         with self._lock:
-            rules = self._rules.open_rules()
-            syscalls.forbid_new_privileges()
-            syscalls.drop_capabilities()
-            syscalls.syscall(syscalls.LANDLOCK_RESTRICT_SELF, rules, 0)
-        syscalls.install_filter(self._filter)
-        if _can_write_to_device() or not syscalls.has_filter():
-            raise SandboxError("the kernel accepted the rules and does not enforce them")
+            restrict_thread(self._rules.open_rules(), self._filter)
 
 
 @contextmanager
@@ -191,14 +238,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
-
-
-def _can_write_to_device() -> bool:
-    """Return True if this thread can write /dev/urandom, which everyone may unless Landlock forbids it."""
-    try:
-        os.close(os.open("/dev/urandom", os.O_WRONLY | os.O_CLOEXEC))
-    except PermissionError:
-        return False
-    except OSError:
-        return True
-    return True

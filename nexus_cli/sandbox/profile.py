@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -80,6 +80,8 @@ class SandboxProfile:
     guarded: tuple[Path, ...] = ()
     """The project and its folders down to `cwd`, whose protected names (`config/protected_places.py`) are restored
     after a command. Further folders are found before each command (`guarded_places`)."""
+    added: tuple[Path, ...] = ()
+    """Folders used like the project: writable, and their protected names are restored too."""
     git_folder: Path | None = None
     """The git folder of a worktree, inside its repository's git folder and outside the project."""
     records: Path | None = None
@@ -94,6 +96,13 @@ class SandboxProfile:
     notes: tuple[str, ...] = ()
     """Warnings for the person, such as a project that cannot be written."""
 
+    def each_guarded(self) -> Iterator[SandboxProfile]:
+        """Yield a profile for the project, and one for each added folder as a project: `guarded` names its places."""
+        if self.guarded:
+            yield self
+        for one in self.added:
+            yield replace(self, project=one, cwd=one, guarded=(one,), added=(), git_folder=None)
+
     @property
     def roots(self) -> tuple[Path, ...]:
         """Return all writable paths, `temp` included."""
@@ -107,6 +116,7 @@ def make_profile(
     cwd: Path,
     own: Places,
     temp: Path | None,
+    added: Iterable[Path] = (),
     write: Iterable[str] = (),
     unix_sockets: bool = False,
     denied: tuple[Path, ...] = (),
@@ -115,6 +125,7 @@ def make_profile(
 ) -> SandboxProfile:
     """Make the profile `name` for commands of `project`; only existing folders and files are writable.
 
+    The `added` folders (real paths) are used like the project.
     `write` has the person's additions (`sandbox.write`), `denied` the files that deny rules hide. A project that is
     or contains the home folder is not writable, which a note says.
     """
@@ -125,11 +136,12 @@ def make_profile(
         return SandboxProfile(name, project, cwd, unix_sockets=True, network=True)
     shown = _find_shown(project, own)
     if name == "read":
-        hidden, shown = _narrow(project, cwd, own, environ, hidden, shown)
+        hidden, shown = _narrow(project, cwd, own, environ, hidden, shown, tuple(added))
         shown = (*shown, temp) if temp else shown
         return SandboxProfile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
-    wanted = (project, *_personal_paths(write, home))
+    added = tuple(added)
+    wanted = (project, *added, *_personal_paths(write, home))
     writable = [one for one in wanted if one.parent != one and not home.is_relative_to(one)]
     notes = [
         f"commands cannot write in {one}: it is or holds your home folder" for one in wanted if one not in writable
@@ -154,6 +166,7 @@ def make_profile(
         denied=denied,
         shown=shown,
         guarded=guarded if project in writable else (),
+        added=tuple(one for one in added if one in writable),
         git_folder=git_folder,
         records=own.data,
         network=name == "net",
@@ -165,17 +178,17 @@ def make_profile(
 
 
 def _narrow(
-    project: Path, cwd: Path, own: Places, environ: Mapping[str, str], secret: Paths, shown: Paths
+    project: Path, cwd: Path, own: Places, environ: Mapping[str, str], secret: Paths, shown: Paths, added: Paths
 ) -> tuple[Paths, Paths]:
     """Return the hidden and shown paths of `read`: besides `secret`, it hides all but the project, system and tools."""
     closed = closed_places(project, environ)
     worktree = find_worktree_folder(project)
     git = worktree.parent.parent if worktree else None
-    seen = shown_places(project, cwd, git, own, environ)
+    seen = (*shown_places(project, cwd, git, own, environ), *added)
     places, secrets = set(map(str, closed)), set(map(str, secret))
     inside = (path for path in seen if str(path) not in places and _has_above(str(path), places))
     kept = tuple(path for path in inside if not _has_above(str(path), secrets))
-    settings = hidden_in_tools(kept, (project, cwd, *([git] if git else []), *shown))
+    settings = hidden_in_tools(kept, (project, cwd, *added, *([git] if git else []), *shown))
     return (*secret, *closed, *settings), (*shown, *kept)
 
 

@@ -7,6 +7,7 @@ descriptor (`core/real_tree`), and the set of places is fixed before the command
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -24,6 +25,7 @@ from nexus_cli.sandbox.guarded_places import (
     GuardedFolder,
     find_folders,
     find_git,
+    look_again,
     look_at,
     named_by_git,
     protected_roots,
@@ -109,6 +111,26 @@ class ProtectedSnapshot:
                     left -= len(node.content or b"")
         return dict(sorted(nodes.items())), partial
 
+    def accept(self, path: str, before: str, after: str) -> bool:
+        """Take over the present state of a protected file that nexus itself has replaced; return True if that was done.
+
+        `before` and `after` are its SHA-256 in hex, "" for none. A file that was or is another one stays as it is saved
+        here: a command has changed it too.
+        """
+        if _digest(self.nodes.get(path)) != before or not any(path.startswith(f"{root}/") for root in self.roots):
+            return False
+        tree = RealTree(self.roots)
+        try:
+            now, _ = self.look(tree, look_again(tree, self.folders), self.gits.values(), self.nodes)
+        finally:
+            tree.close()
+        if _digest(now.get(path)) != after or (path not in now and path not in self.nodes):
+            return False
+        self.nodes.pop(path, None)
+        new = {one: node for one, node in now.items() if one not in self.nodes and f"{path}/".startswith(f"{one}/")}
+        self.nodes = dict(sorted((self.nodes | new).items()))
+        return True
+
     def dumps(self) -> bytes:
         """Serialize as two lines of JSON: the roots, and the whole snapshot."""
         return json.dumps(list(self.roots)).encode() + b"\n" + json.dumps(self, default=_to_json).encode()
@@ -137,6 +159,14 @@ def _fixed(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _fixed(one) for name, one in value.items()}
     return tuple(map(_fixed, value)) if isinstance(value, list) else value
+
+
+def _digest(node: SavedNode | None) -> str | None:
+    """Return the SHA-256 of a file in hex, "" for no node; None for what is no file, or was too large."""
+    if node is None:
+        return ""
+    is_file = node.kind == stat.S_IFREG and node.content is not None
+    return hashlib.sha256(node.content or b"").hexdigest() if is_file else None
 
 
 def take_snapshot(

@@ -24,11 +24,13 @@ _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
 
 
 def to_json_value(value: Any) -> Any:
-    """Convert `value` to JSON values: dataclasses become objects. `ToolResult.full` is omitted; it may be 64 MiB."""
+    """Convert `value` to JSON values: dataclasses become objects. `ToolResult.full`, which may be 64 MiB, its memos and
+    what only the model's text needs are omitted."""
     if is_dataclass(value) and not isinstance(value, type):
         made = {f.name: to_json_value(getattr(value, f.name)) for f in fields(value)}
         if isinstance(value, ToolResult):
-            del made["full"]
+            for name in ("full", "memos", "outline", "parts"):
+                del made[name]
         if type(value) in _ANSWERS:
             made = {"answer": _ANSWERS[type(value)], **made}
         return made

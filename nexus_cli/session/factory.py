@@ -6,16 +6,17 @@ with their services, contributors. Sends nothing and imports no model library.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
-from nexus_cli.config.command_records import is_unchecked
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.config.worktree_record import find_worktree, project_identity
+from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
@@ -25,6 +26,7 @@ from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.entry import ADDED_MEMO, Epoch, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, Limits, compose_limits
 from nexus_cli.core.request import ModelInfo, Provider
@@ -46,7 +48,7 @@ from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.section_sources import SessionSources, make_collector
 from nexus_cli.lane.spending import Spending, unknown_price
-from nexus_cli.lane.tool_selection import select_tools, unknown_tools
+from nexus_cli.lane.tool_selection import Schemas, describe_left_out, leave_out_tools, select_tools, unknown_tools
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
@@ -57,11 +59,20 @@ from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.limits_record import SessionLimits, permission_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
-from nexus_cli.session.service_makers import ServiceMakers, offered_services
+from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.session.settle_projects import settle_projects
+from nexus_cli.tools.registry import ToolRegistry, discover_tools
+from nexus_cli.turn.call_changes import CallChanges
 from nexus_cli.turn.dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from nexus_cli.turn.edit_checks import EditChecks
+    from nexus_cli.turn.session_hooks import SessionHooks
+
+HOOK_FILES = (".nexus/config.toml", ".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json")
+"""Files of a project that may name hooks."""
 
 
 def open_session(
@@ -115,16 +126,29 @@ def make_provider(settings: Settings) -> Provider:
     )
 
 
+def refuse_while_busy(session: Session) -> None:
+    """Raise `NexusError("usage", ...)` if workers or jobs of a session run, which another session would end."""
+    if session.workers is not None and (busy := session.workers.running()):
+        why = f"{', '.join(busy)} {'works' if len(busy) == 1 else 'work'} for it in the background"
+        raise NexusError("usage", "the session cannot be left", why, "Wait, or stop them: /agents stop NAME")
+    if session.jobs is not None and (left := session.jobs.running()):
+        why = f"{', '.join(left)} {'runs' if len(left) == 1 else 'run'} in the background and would end with it"
+        raise NexusError("usage", "the session cannot be left", why, f"/jobs stop {left[0]}")
+
+
 def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
     """Open a session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
     made = opened(ledger)
-    if made.id != earlier.id and earlier.workers is not None and (busy := earlier.workers.running()):
-        ledger.release(made.id)
-        why = f"{', '.join(busy)} {'works' if len(busy) == 1 else 'work'} for it in the background"
-        raise NexusError("usage", "the session cannot be left", why, "Wait, or stop them: /agents stop NAME")
+    if made.id != earlier.id:
+        try:
+            refuse_while_busy(earlier)
+        except NexusError:
+            ledger.release(made.id)
+            raise
     made.state = replace(made.state, shares=earlier.state.shares)
     made.inherit_from(earlier)
+    earlier.state.dispatcher.call_changes.close()
     if made.id == earlier.id:
         made.continue_from(earlier)
     else:
@@ -143,8 +167,11 @@ def _open(
     notices: list[str],
     services: ServiceMakers,
 ) -> Session:
-    notices.extend(_settle(options))
+    notices.extend(settle_projects([project_root(options.cwd), *options.add_dirs]))
     found = find_session(ledger, options)
+    kept = _kept_folders(ledger, found) if found else []
+    if kept:
+        options = _with_folders(options, kept, notices)
     recipe, told = recipe_of(found, options)
     notices.extend([*told, *unknown_tools(recipe)])
     name = options.model or (found.model if found else "")
@@ -162,7 +189,7 @@ def _open(
         notices.append(f"this session worked in worktree {found.worktree}; it continues in {options.cwd} ({resume})")
     made = found or ledger.create_session(
         folder=str(options.cwd),
-        project=str(project_identity(options.cwd)),
+        project=ledger.project_of(options.cwd),
         model=info.name,
         recipe=recipe.name,
         at=format_utc(clock()),
@@ -178,6 +205,9 @@ def _open(
     lock_session(ledger, made)
     try:
         session = factory.session(approver)
+        if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
+            timeline = session.state.lane_state.lane.timeline
+            timeline.log.record_memo(Memo(ADDED_MEMO, timeline.now(), timeline.last, {"folders": folders}))
         _check_bounds(session, info, settings)
     except BaseException:
         if not held:
@@ -189,21 +219,20 @@ def _open(
     return session
 
 
-def _settle(options: Options) -> list[str]:
-    """Undo changes to protected places by a command whose nexus process was killed; return lines for the person.
+def _kept_folders(ledger: Ledger, found: SessionInfo) -> list[str]:
+    """Return the folders that were added to a resumed session."""
+    memos = ledger.log(found.id).memos(ADDED_MEMO)
+    return [str(one) for one in memos[-1].value["folders"]] if memos else []
 
-    Runs before anything reads the project. Raises `NexusError` on failure: git or an editor might obey these changes.
-    """
-    project, own = project_root(options.cwd), places()
-    if not is_unchecked(project, own.data):
-        return []
-    from nexus_cli.sandbox.command_guard import settle_project  # noqa: PLC0415  (after a process was killed)
 
-    try:
-        return settle_project(project, own)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise NexusError("internal", "the project was not checked", why, f"Records lie in {own.data}") from error
+def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Options:
+    """Return `options` with the folders that a session kept; add a notice for each that is gone."""
+    from nexus_cli.config.added_folders import merge_folders  # noqa: PLC0415  (few sessions have any)
+
+    folders, lost = merge_folders(kept, options.add_dirs, project_root(options.cwd))
+    notices.extend(lost)
+    notices.extend(settle_projects([project_root(options.cwd), *folders]))
+    return replace(options, add_dirs=folders)
 
 
 def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
@@ -214,10 +243,13 @@ def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
         take_anchor(window.estimator, log, window.lane.epoch, window.lane.items)
 
 
-async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
+async def _before_summary(dispatcher: Dispatcher, extracts: bool, lane_state: LaneState) -> None:
     from nexus_cli.session.acts.memory import extract_facts  # noqa: PLC0415  (before a compaction only)
 
-    await extract_facts(dispatcher, lane_state)
+    if dispatcher.hooks:
+        await dispatcher.hooks.before_compaction()
+    if extracts:
+        await extract_facts(dispatcher, lane_state)
 
 
 def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
@@ -256,6 +288,9 @@ class SessionFactory:
         """Build the session. Records, sends and locks nothing."""
         services = offered_services(self.services, self.known, self.options, lambda: session)
         session = Session(self.provider, state=self._state(approver, services))
+        if hooks := session.state.dispatcher.hooks:
+            lane_state = session.state.lane_state
+            hooks.attach(lane_state.window, lane_state.upcoming, lane_state.control)
         return session
 
     def _state(self, approver: Approver | None, services: SessionServices) -> SessionState:
@@ -270,8 +305,8 @@ class SessionFactory:
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
         context = self._context(log, budget, counter)
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
-        registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
-        tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
+        registry = self._make_registry(services)
+        tools = self._select_tools(registry, context.lane.epoch if self.resumed else None, counter)
         dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
         upcoming, is_run = Upcoming(), RunFacts in services
         run_facts = (lambda: services[RunFacts].facts()) if is_run else None
@@ -292,6 +327,9 @@ class SessionFactory:
             is_run=is_run,
             **facts.source_fields(),
             permission=partial(permission_facts, dispatcher),
+            added=partial(getattr, dispatcher.permission, "added"),
+            jobs=upcoming.jobs.copy,
+            hooks=upcoming.hooks.copy,
             **SessionSources(
                 context, log.seen_files, upcoming.notices, upcoming.away, options.front, run_facts
             ).source_fields(),
@@ -309,8 +347,8 @@ class SessionFactory:
         )
         if context.lane.is_recorded and context.lane.epoch.model == info.name:
             _anchor_estimate(lane_state.window, log)
-        if self.settings.compact.extract and facts.saves:
-            lane_state.before_summary = partial(_extract_facts, dispatcher)
+        if (extracts := self.settings.compact.extract and facts.saves) or dispatcher.hooks:
+            lane_state.before_summary = partial(_before_summary, dispatcher, extracts)
         return SessionState(
             lane_state,
             dispatcher,
@@ -325,6 +363,28 @@ class SessionFactory:
             options,
             services,
         )
+
+    def _make_registry(self, services: SessionServices) -> ToolRegistry:
+        """Return the built-in tools, and those that services add; of two with one name the first stays."""
+        if self.options.no_tools and not self.resumed:
+            return ToolRegistry((), services)
+        added = added_tools(self.services, services, self.options)
+        if not added:
+            return ToolRegistry(None, services)
+        found = discover_tools()
+        for tool in added:
+            if found.setdefault(tool.name, tool) is not tool:
+                self.notices.append(f"the tool {tool.name} was left out: another tool has this name")
+        return ToolRegistry(found.values(), services)
+
+    def _select_tools(self, registry: ToolRegistry, now: Epoch | None, counter: TokenCounter) -> Schemas:
+        """Return the schemas of the tools; tell the person which ones a small window has no room for."""
+        options, window = self.options, self.info.window
+        selected = select_tools(registry, self.recipe, now, attended=options.interactive and not options.served)
+        tools, left_out = leave_out_tools(selected, window, counter.count)
+        if left_out:
+            self.notices.append(describe_left_out(window, left_out))
+        return tools
 
     def _log(self) -> FailoverLog:
         saves, spools = self.options.require_save, self.ledger.spools
@@ -342,7 +402,8 @@ class SessionFactory:
         # Nexus's data folder is protected as a whole, unless the project is a worktree in it.
         own = (places().config,) if find_worktree(project) else (places().config, places().data)
         permission = CallPermission(options.cwd, project, own, self.settings.sandbox, answers=options.answers)
-        return Dispatcher(
+        permission.added = options.add_dirs
+        dispatcher = Dispatcher(
             registry,
             log,
             limits,
@@ -353,6 +414,43 @@ class SessionFactory:
             services,
             self.recipe.limits.allow,
             self.recipe.signals,
+            call_changes=CallChanges(
+                self.made.id if options.save and self.ledger.writes else "",
+                log.count_turns,
+                max_mb=self.settings.undo.max_mb,
+            ),
+        )
+
+        def make_checks() -> EditChecks:
+            from nexus_cli.turn.edit_checks import EditChecks  # noqa: PLC0415  (the first edit)
+
+            return EditChecks(project, self.settings.check, permission, lambda: dispatcher.limits.allow or "read")
+
+        dispatcher.call_changes.make_checks = make_checks
+        dispatcher.hooks = self._make_hooks(dispatcher)
+        return dispatcher
+
+    def _make_hooks(self, dispatcher: Dispatcher) -> SessionHooks | None:
+        """Make the hooks of the session; None if no settings and no file of the project can have any."""
+        folder, personal = self.options.cwd, self.settings.hook
+        found = bool(personal)
+        while not found:
+            for name in HOOK_FILES:
+                found = found or os.path.lexists(folder / name)
+            if folder == dispatcher.project or folder == folder.parent:
+                break
+            folder = folder.parent
+        if not found:
+            return None
+        from nexus_cli.turn.session_hooks import SessionHooks  # noqa: PLC0415  (few sessions have hooks)
+
+        return SessionHooks(
+            personal,
+            dispatcher.permission,
+            self.options.cwd,
+            self.made.id,
+            lambda: dispatcher.limits.allow or "read",
+            bool(self.made.spawner),
         )
 
     def _warn(self, line: str) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.config.ledger_place import ledger_place
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.ledger import LaneLog, Ledger
 
@@ -38,7 +37,7 @@ class SessionLogger(LaneLog):
                 folder = config.folder.absolute()
                 session = ledger.create_session(
                     folder=str(folder),
-                    project=str(project_identity(folder)),
+                    project=ledger.project_of(folder),
                     model=config.model,
                     recipe=config.recipe,
                     at=format_utc(clock()),

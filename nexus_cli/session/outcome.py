@@ -22,7 +22,7 @@ from nexus_cli.permission.run_limits import SIGNALS
 from nexus_cli.session.session_state import SessionState
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UsageObject
+    from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UntilObject, UsageObject
 
 PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
@@ -119,7 +119,7 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
     """Return the object that `--json` prints at the end of a turn; `drops` are those of the turn."""
     lane_state = state.lane_state
     request = next_request(lane_state)
-    return {
+    made: AskResult = {
         "type": "result",
         "version": 1,
         "ok": outcome.ok,
@@ -144,6 +144,9 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
         "files_changed": list(outcome.changed),
         "error": cast("ErrorObject", dict(outcome.error)) if outcome.error else None,
     }
+    if outcome.until:
+        made["until"] = cast("UntilObject", dict(outcome.until))
+    return made
 
 
 def _usage(usage: Usage) -> UsageObject:

@@ -1,4 +1,7 @@
-"""The protocol of a session's workers. The implementation is above this room, and made for the first worker."""
+"""The protocols of a session's workers and of its background commands.
+
+The implementation of the workers is above this room; both are made for the first one.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 from typing import Any, Protocol, TypeVar
 
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Workers
+from nexus_cli.core.services import Jobs, Workers
 
 H_contra = TypeVar("H_contra", contravariant=True)
 WORKER = "worker"
@@ -23,6 +26,10 @@ WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
 """States of a worker. `unknown`: its process ended before it did."""
 AT_WORK = (WAITING, RUNNING, ASKING)
 """States of a worker that has not ended."""
+JOB = "job"
+"""Memo with the state of a job, written when it starts and when it ends."""
+ENDED, CLOSED = "ended", "closed"
+"""States of a job, besides `running` and `stopped`. `closed`: it ended with its session, and the model was not told."""
 
 
 class RunningWorker(Protocol):
@@ -79,5 +86,39 @@ class RunningWorkers(Workers, Protocol[H_contra]):
         """Wait for a background worker to end and return its report for the model; "" if none runs."""
         ...
 
+    def take_reports(self) -> str:
+        """Return the unread reports of workers that `release` let go on and that have ended; "" if there are none."""
+        ...
+
     async def aclose(self) -> None:
         """Stop all workers; their completed work is kept."""
+
+
+class RunningJobs(Jobs, Protocol[H_contra]):
+    """The jobs of a session; `H_contra` is the type of the session."""
+
+    def work_for(self, session: H_contra) -> None:
+        """Continue for `session`, which has replaced the previous one."""
+
+    def running(self) -> list[str]:
+        """Return the ids of the jobs that run."""
+        ...
+
+    async def end_turn(self) -> None:
+        """Record the files that jobs changed in the turn. If no turn follows, stop all jobs, and say so."""
+
+    async def end_all(self) -> list[str]:
+        """Stop all jobs; return a line for each that still ran."""
+        ...
+
+    def describe_all(self) -> list[list[str]]:
+        """Return id, state in a few words and command of each job, those of earlier processes first."""
+        ...
+
+    async def show(self, job: str) -> ToolResult:
+        """Return the last lines of a job and its state, for the person: the model still reads them as new."""
+        ...
+
+    async def stop(self, job: str) -> ToolResult:
+        """Stop a job for the person, and tell the model."""
+        ...

@@ -3,15 +3,19 @@ those of the rooms above."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter
+from nexus_cli.context.sections.skills import may_have_skills
+from nexus_cli.core.approval import Approver, PersonQuestion, QuestionAsker
+from nexus_cli.core.services import Assembly, PersonQuestions, Recall, SeenFileStore, SkillGuides, TextCounter
 from nexus_cli.core.session_services import SessionServices
+from nexus_cli.core.tool import Tool
 from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.session.memory.session_facts import SessionFacts
+from nexus_cli.session.running_workers import RunningJobs
 from nexus_cli.turn.waiting import SessionWaits
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from nexus_cli.ledger import FailoverLog, Ledger
     from nexus_cli.session.context_tool_service import ContextToolService
     from nexus_cli.session.session import Session
+    from nexus_cli.session.session_jobs import SessionJobs
 
 S_co = TypeVar("S_co", covariant=True)
 
@@ -34,6 +39,9 @@ class ServiceMaker(Generic[S_co]):
     is_offered: Callable[[Ledger, Options], bool] | None = None
     """Returns False if a session does not have the service, by the person's ledger and the options; None: every session
     has it. Must be cheap: it is called whenever a session is opened."""
+    tools: Callable[[Options], Iterable[Tool]] | None = None
+    """Returns tools beyond the built-in ones, which should need the service; called when a session is opened. One with
+    the name of another tool is left out."""
 
 
 def _log(session: Session) -> FailoverLog:
@@ -61,10 +69,46 @@ def _waits(session: Session) -> SessionWaits:
     return SessionWaits(ledger, _log(session), bool(options.spawner), lambda: _describe_run(session), longest)
 
 
+@dataclass(frozen=True, slots=True)
+class ApproverQuestions(PersonQuestions):
+    """Implements `PersonQuestions` by the approver of a session."""
+
+    approver: Approver | None
+
+    @property
+    def can_ask(self) -> bool:
+        """See `PersonQuestions`."""
+        return isinstance(self.approver, QuestionAsker)
+
+    async def ask(self, questions: Sequence[PersonQuestion]) -> list[str]:
+        """See `PersonQuestions`."""
+        return await self.approver.put_questions(questions) if isinstance(self.approver, QuestionAsker) else []
+
+
+def _questions(session: Session) -> ApproverQuestions:
+    return ApproverQuestions(session.state.dispatcher.approver)
+
+
 def _describe_run(session: Session) -> dict[str, object]:
     from nexus_cli.session.run_record import describe_run  # noqa: PLC0415  (a session begins to wait)
 
     return describe_run(session.state)
+
+
+def _jobs(session: Session) -> SessionJobs:
+    from nexus_cli.session.session_jobs import SessionJobs  # noqa: PLC0415  (few sessions have jobs)
+
+    return SessionJobs(session)
+
+
+def _has_skills(known: Ledger, options: Options) -> bool:
+    return may_have_skills(options.cwd)
+
+
+def _skill_guides(session: Session) -> SkillGuides:
+    from nexus_cli.session.skill_guides import SessionSkillGuides  # noqa: PLC0415  (few sessions read one)
+
+    return SessionSkillGuides(session.folder)
 
 
 ServiceMakers = Sequence[ServiceMaker[object]]
@@ -75,6 +119,9 @@ OWN_SERVICES: ServiceMakers = (
     ServiceMaker(Assembly, _context_tool),
     ServiceMaker(SessionFacts, _facts),
     ServiceMaker(SessionWaits, _waits),
+    ServiceMaker(RunningJobs, _jobs),
+    ServiceMaker(ApproverQuestions, _questions),
+    ServiceMaker(SkillGuides, _skill_guides, _has_skills),
 )
 """The services of every session."""
 
@@ -88,6 +135,11 @@ def offered_services(
     """
     found = [one for one in (*OWN_SERVICES, *makers) if one.is_offered is None or one.is_offered(known, options)]
     return SessionServices({one.protocol: partial(_make, one, session) for one in found})
+
+
+def added_tools(makers: ServiceMakers, services: SessionServices, options: Options) -> list[Tool]:
+    """Return the tools that the makers of `services` add, in the order of the makers."""
+    return [tool for one in makers if one.tools and one.protocol in services for tool in one.tools(options)]
 
 
 def _make(maker: ServiceMaker[object], session: Callable[[], Session]) -> object:

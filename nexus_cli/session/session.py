@@ -26,7 +26,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.limits import PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.services import Log, Workers
+from nexus_cli.core.services import Jobs, Log, ServerTools, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
@@ -47,9 +47,9 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.limits_record import at_level
-from nexus_cli.session.running_workers import RunningWorkers
+from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
-from nexus_cli.session.start_lane import start_lane
+from nexus_cli.session.start_lane import expand_trigger, find_rounds, start_lane
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.admit_trigger import admit_trigger
 from nexus_cli.turn.turn import turn
@@ -57,6 +57,7 @@ from nexus_cli.turn.turn import turn
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult
     from nexus_cli.session.status import Status
+    from nexus_cli.session.until_rounds import UntilRounds
 
 CYCLE = ("read", "edit", "run", PLAN)
 """Permission levels that Shift+Tab cycles through."""
@@ -132,8 +133,7 @@ class Session:
             raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
 
     def inherit_from(self, other: Session) -> None:
-        """Copy the memos of texts that wait for the next message, the sandbox probe, and what the person was shown
-        about unattended runs, from the previous session."""
+        """Copy what waits for the next message, and the sandbox probe, from the previous session."""
         self.tell_away(other.state.lane_state.upcoming.away)
         self.state.dispatcher.permission.share_probe(other.state.dispatcher.permission)
         self._control.attachment_memos |= other._control.attachment_memos
@@ -145,9 +145,11 @@ class Session:
         mine, theirs = self.state.lane_state.upcoming, other.state.lane_state.upcoming
         mine.pending = mine.pending or theirs.pending
         mine.notices.extend(theirs.notices)
-        self.state.services.continue_from(Workers, other.state.services)
-        if self.workers is not None:
-            self.workers.work_for(self)
+        for kind in (Workers, Jobs):
+            self.state.services.continue_from(kind, other.state.services)
+        for work in (self.workers, self.jobs):
+            if work is not None:
+                work.work_for(self)
         self._control.steering.extend(other._control.steering)
         other._control.steering.clear()
 
@@ -156,10 +158,8 @@ class Session:
         self.state.lane_state.upcoming.away.extend(told)
 
     def set_level(self, level: str) -> None:
-        """Set the permission level, as far as recipe and settings allow; decides open questions again.
-
-        Raises `NexusError("config", ...)` for `all` if a deny rule cannot be parsed.
-        """
+        """Set the permission level, as far as recipe and settings allow; decides open questions again. Raises
+        `NexusError("config", ...)` for `all` if a deny rule cannot be parsed."""
         self.state.dispatcher.permission.refuse_unguarded(level)
         if (now := self.status().allow) != PLAN:
             self._before_plan = now
@@ -176,14 +176,17 @@ class Session:
     def cycle_level(self) -> str:
         """Switch to the next level of `CYCLE` and return it; `all` must be named explicitly."""
         now = self.status().allow
-        level = CYCLE[(CYCLE.index(now) + 1) % len(CYCLE)] if now in CYCLE else CYCLE[0]
-        self.set_level(level)
+        self.set_level(level := CYCLE[(CYCLE.index(now) + 1) % len(CYCLE)] if now in CYCLE else CYCLE[0])
         return level
 
     @property
     def workers(self) -> RunningWorkers[Session] | None:
         """The workers of this session, None if it never had one."""
         return self.state.services.made(RunningWorkers)
+
+    @property
+    def jobs(self) -> RunningJobs[Session] | None:
+        return self.state.services.made(RunningJobs)
 
     @property
     def undelivered(self) -> tuple[str, ...]:
@@ -299,16 +302,13 @@ class Session:
     def steer(
         self, text: str, pasted: Sequence[str] = (), *, files: Sequence[AttachedFile] = (), source: str = "person"
     ) -> None:
-        """Send a message to the running turn, delivered after the current batch of tool calls.
-
-        `files` are records of the files in the text; `source` is the author: `person` only if they typed it.
-        """
+        """Send a message to the running turn, delivered after the current batch of tool calls. `files` are records of
+        the files in the text; `source` is the author: `person` only if they typed it."""
         if text.strip():
             self._control.steering.append(SteeringWords(text, tuple(pasted), tuple(files), source))
 
     def take_back(self, text: str = "") -> list[str]:
-        """Withdraw and return the messages that were not delivered to the running turn yet, oldest first; with `text`
-        the newest of that text alone."""
+        """Withdraw and return undelivered messages to the running turn, oldest first; with `text` the newest such."""
         steering = self._control.steering
         taken = [one for one in steering if one.text == text][-1:] if text else list(steering)
         for one in taken:
@@ -326,10 +326,8 @@ class Session:
 
     async def share(self, text: str, what: str) -> str:
         """Clip `text` for the next message to the cap of a tool result; the rest becomes a drop."""
-        lane_state = self.state.lane_state
-        return (
-            await clip_with_drop(lane_state.window, text, lane_state.window.budget.output_cap, what, Cause.OUTPUT_CAP)
-        )[0].text
+        window = self.state.lane_state.window
+        return (await clip_with_drop(window, text, window.budget.output_cap, what, Cause.OUTPUT_CAP))[0].text
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Replace the values of variables with keys in `text` by `[NAME]`; return the text and the names."""
@@ -341,12 +339,11 @@ class Session:
             self._control.attachment_memos[attached] = {COMMAND: command_values(run)}
 
     def note_recall(self, attached: str, drop_id: str) -> None:
-        """Note that `attached` is a part of a drop: the timeline names the drop once a message takes `attached`."""
+        """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
         self._control.attachment_memos[attached] = {RECALLED: {"drop": drop_id}}
 
     def store_attachments(self, texts: Sequence[tuple[str, str]]) -> bool:
-        """Store the texts that wait for the next message, each with its title; return False if the session cannot be
-        resumed."""
+        """Store titled texts that wait for the next message; return False if the session cannot be resumed."""
         timeline = self.state.lane_state.lane.timeline
         if not self.saved or not timeline.last:
             return False
@@ -383,9 +380,7 @@ class Session:
 
     def prepare(self) -> None:
         """Import the libraries of the first request (seconds of CPU). Thread-safe; may be called repeatedly."""
-        prepare = getattr(self.provider, "prepare", None)
-        if prepare is not None:
-            prepare()
+        getattr(self.provider, "prepare", lambda: None)()
 
     def cancel(self) -> None:
         """Stop the running turn or act; completed work is kept, open calls get results, and the queue continues."""
@@ -448,44 +443,57 @@ class Session:
 
     def result(self, outcome: Outcome) -> AskResult:
         """Return the JSON result of a turn (`nexus docs json`)."""
-        newest = self._ends[-1][1] if self._ends else ()
-        drops = next((drops for ended, drops in self._ends if ended is outcome), newest)
+        drops = next((kept for ended, kept in self._ends if ended is outcome), self._ends[-1][1] if self._ends else ())
         from nexus_cli.session.outcome import result_object  # noqa: PLC0415  (a turn has ended)
 
         return result_object(self.state, outcome, drops)
 
     async def aclose(self) -> None:
         """Stop running and queued work, and release the resources of the session. May be called twice."""
-        tasks = [task for task in self._work_tasks if not task.done()]
-        for task in tasks:
+        for task in (tasks := [task for task in self._work_tasks if not task.done()]):
             self._stop(task)
-        if tasks:
-            await asyncio.wait(tasks)
+        if self.jobs is not None:  # a turn may wait for one
+            await self.jobs.end_all()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if hooks := self.state.dispatcher.hooks:
+            await hooks.end()
         if self.workers is not None:
             await self.workers.aclose()
+        if self.jobs is not None:
+            await self.jobs.end_all()
         await self.state.close()
 
     async def _open(self) -> None:
+        if ServerTools in (services := self.state.services):
+            await services[ServerTools].prepare()
         if not self._opened:
             await start_lane(self.state)
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
-        lane_state, dispatcher = self.state.lane_state, self.state.dispatcher
+        lane_state, window, dispatcher = self.state.lane_state, self.state.lane_state.window, self.state.dispatcher
         known = frozenset(drop.id for drop in self.state.drops())
         dispatcher.denied.clear()
         dispatcher.changed.clear()
         dispatcher.permission.begin_turn()
         error: NexusError | None = None
+        rounds: UntilRounds | None = None
         try:
-            await run_shielded(self._begin(lane_state, trigger))
+            lane_state.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
+            await run_shielded(self._open()) if dispatcher.hooks or trigger.expands else None
+            if dispatcher.hooks:
+                await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
+            trigger = await expand_trigger(self.state, trigger) if trigger.expands else trigger
+            rounds = await run_shielded(self._begin(lane_state, trigger))
+            dispatcher.call_changes.begin_turn()
+            if rounds:
+                await rounds.begin()
             dispatcher.assessed = await self._assess(trigger)
             await turn(lane_state, dispatcher)
-            while report := await self._next_report():
-                await run_shielded(
-                    record_user_message(lane_state.window, lane_state.control, Kind.STEER, report, actor="nexus")
-                )
+            while text := await self._next_message(rounds):
+                await run_shielded(record_user_message(window, lane_state.control, Kind.STEER, text, actor="nexus"))
                 await turn(lane_state, dispatcher)
+            await turn(lane_state, dispatcher)  # with what the person typed while the last command ran
         except NexusError as problem:
             error = problem
         except ApprovalDeferred:
@@ -495,15 +503,17 @@ class Session:
         except Exception as bug:  # a person never sees a traceback
             error = report_bug(bug)
         try:
-            await deliver_steering(lane_state.window, lane_state.control)
+            await deliver_steering(window, lane_state.control)
         except NexusError as problem:
             error = error or problem
         if error is not None and self.workers is not None and not self.state.has_more_turns:
             with suppress(asyncio.CancelledError):  # the turn ends anyway, with all costs counted
                 await run_shielded(self.workers.aclose())
+        if self.jobs is not None:
+            await run_shielded(self.jobs.end_turn())
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
-        ended = outcome(self.state, error)
+        ended = rounds.close(outcome(self.state, error)) if rounds else outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
 
@@ -515,16 +525,19 @@ class Session:
 
         return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
 
-    async def _next_report(self) -> str:
-        """If the session ends with its turn, wait for a background worker and return its report; "" without one."""
-        return "" if self.workers is None or self.state.has_more_turns else await self.workers.next_report()
+    async def _next_message(self, rounds: UntilRounds | None) -> str:
+        """Return the message with which the turn goes on, "" if it ends: of a worker, a command, a hook."""
+        text = "" if self.workers is None or self.state.has_more_turns else await self.workers.next_report()
+        text, hooks = text or (await rounds.next_message() if rounds else ""), self.state.dispatcher.hooks
+        return await hooks.next_message() if hooks and not text else text
 
-    async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
-        """Open the session and record the person's message."""
-        lane_state.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
+    async def _begin(self, lane_state: LaneState, trigger: Trigger) -> UntilRounds | None:
+        """Open the session and record the person's message. Return the rounds of a turn that works for a command."""
         await self._open()
-        await admit_trigger(lane_state, self.state.dispatcher, trigger)
+        rounds = find_rounds(self.state, trigger)
+        await admit_trigger(lane_state, self.state.dispatcher, trigger, may_be_done=rounds is not None)
         lane_state.emit(event.TurnStart(trigger.text))
+        return rounds
 
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":
@@ -532,6 +545,6 @@ class Session:
         return NexusError("aborted", "stopped", "the turn was interrupted; completed steps are kept")
 
     def _timed_out(self) -> NexusError:
-        why = f"{self.state.limits.timeout} s have passed"
+        why = f"{round(self.state.limits.timeout or 0.0, 1)} s have passed"
         hint = self.state.lane_state.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)

@@ -22,7 +22,7 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Log
+from nexus_cli.core.services import Log, ServerTools
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import LaneState, Preamble
@@ -55,6 +55,8 @@ class SessionState:
     options: Options | None = None
     """The options of the session; None for a bare session."""
     services: SessionServices = field(default_factory=SessionServices)
+    told: set[str] = field(default_factory=set)
+    """Lines that are shown once in a session, and were."""
     shares: bool = False
     """True if other sessions share ledger and provider, so that `close` leaves them open."""
 
@@ -87,6 +89,9 @@ class SessionState:
     async def close(self) -> None:
         """Release sandbox, provider, the session's lock and the ledger, as far as the session has opened them."""
         self.dispatcher.permission.close()
+        if servers := self.services.made(ServerTools):
+            await servers.aclose()
+        await self.dispatcher.call_changes.aclose()
         if self.ledger is None or self.record is None:
             return
         shut = getattr(self.lane_state.model.provider, "aclose", None)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.event import Notice
-from nexus_cli.core.services import RunFacts, Workers
+from nexus_cli.core.services import Jobs, RunFacts, Workers
 from nexus_cli.lane.compaction.context_fit import replan_sections
+from nexus_cli.lane.goals import UNTIL
+from nexus_cli.lane.spending import BUDGET
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
-from nexus_cli.session.running_workers import WORKER
+from nexus_cli.session.running_workers import JOB, WORKER
 from nexus_cli.session.session_state import SessionState
+
+if TYPE_CHECKING:
+    from nexus_cli.session.until_rounds import UntilRounds
 
 
 async def start_lane(state: SessionState) -> None:
@@ -21,6 +28,22 @@ async def start_lane(state: SessionState) -> None:
         await _begin(state)
     else:
         await _resume(state)
+
+
+def find_rounds(state: SessionState, trigger: Trigger) -> UntilRounds | None:
+    """Return the rounds of a turn that works until a command passes, None for any other."""
+    if not trigger.until and not state.lane_state.lane.timeline.memos(UNTIL):
+        return None
+    from nexus_cli.session import until_rounds  # noqa: PLC0415  (few turns work for a command)
+
+    return until_rounds.find_rounds(state, trigger)
+
+
+async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:
+    """Return the trigger with the guides that its typed words call."""
+    from nexus_cli.session.skill_guides import expand_guides  # noqa: PLC0415  (few messages call one)
+
+    return await expand_guides(state, trigger)
 
 
 async def _begin(state: SessionState) -> None:
@@ -54,8 +77,11 @@ async def _resume(state: SessionState) -> None:
     await replan_sections(lane_state)
     if log.session.folder != str(options.cwd):
         lane_state.upcoming.notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
-    spent = {"max_cost"} if RunFacts in state.services else ()  # the cap of a run shrinks with its cost
-    if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds, spent):
+    known = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
+    known.update(BUDGET if options.spawner else ())  # a worker is told its new budget
+    if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds, known):
         lane_state.upcoming.notices.append(changed)
     if lane.timeline.memos(WORKER):
         state.services.find(Workers)  # reports workers whose result was not read
+    if lane.timeline.memos(JOB):
+        state.services.find(Jobs)  # reports jobs that ended with the session

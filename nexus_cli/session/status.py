@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.lane.current_request import begins_epoch, is_drafted, next_request
 from nexus_cli.lane.drop_list import returned_drops
+from nexus_cli.lane.goals import open_until
 from nexus_cli.session.session_state import SessionState
 
 
@@ -45,8 +46,12 @@ class Status:
     """False if the system text of the next request has not been read yet."""
     has_sandbox: bool = True
     """False if the level needs a sandbox and there is none."""
+    until: str = ""
+    """The command that the session works for; "" for none."""
     workers: int = 0
     """Number of background workers, set by callers that follow their events."""
+    jobs: tuple[str, ...] = ()
+    """Ids of the background commands that run."""
     waits: str = ""
     """What the session's run waits for, set by callers that watch it; "" for nothing."""
     asking: int = 0
@@ -61,6 +66,7 @@ def status(state: SessionState) -> Status:
     returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
     last, (cost, known) = lane_state.cache.last_usage, state.costs()
+    until = open_until(lane.timeline, state.session_id)
     level, probe = state.limits.allow or "read", state.dispatcher.permission.probe
     return Status(
         session=state.session_id,
@@ -78,7 +84,9 @@ def status(state: SessionState) -> Status:
         cost_usd=cost,
         known_usd=known,
         saved=state.is_saved(),
+        jobs=tuple(lane_state.upcoming.jobs),
         waiting=sum(item.tokens for item in request.waiting),
+        until=until["command"] if until else "",
         has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",
         settled=lane.is_recorded
         and (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -20,6 +21,8 @@ class StopFlag:
     def __init__(self) -> None:
         self._presses = 0
         self._changed = threading.Event()
+        self.is_unlimited = False
+        """True if the work may take longer than its time limit: it goes on in the background."""
 
     def press(self) -> None:
         """Request a stop, or an urgent one if already requested."""
@@ -46,14 +49,22 @@ def _ignore(_: object) -> None:
     return
 
 
-async def run_in_thread(work: Callable[[StopFlag], T], after: Callable[[T], object] = _ignore) -> T:
+async def run_in_thread(
+    work: Callable[[StopFlag], T], after: Callable[[T], object] = _ignore, *, stop: StopFlag | None = None
+) -> T:
     """Run `work(stop)` in a thread, then `after(result)` on the event loop, even if cancelled meanwhile.
+
+    With a `stop` of the caller's the thread is its own: work that goes on takes no place in the pool.
 
     A cancellation presses `stop` and waits for the thread, so that no thread writes or runs a child after its call has
     ended. Raises what `work` raises.
     """
-    stop = StopFlag()
-    future = asyncio.get_running_loop().run_in_executor(None, work, stop)
+    own = stop is not None
+    stop = stop or StopFlag()
+    pool = ThreadPoolExecutor(1) if own else None
+    future = asyncio.get_running_loop().run_in_executor(pool, work, stop)
+    if pool is not None:
+        pool.shutdown(wait=False)
     cancelled: asyncio.CancelledError | None = None
     while not future.done():
         try:

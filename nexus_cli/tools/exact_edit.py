@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -124,7 +125,7 @@ def _differences(region: str, old: str, offset: int, line: int) -> dict[tuple[st
                 break
         if one != other:
             lines = found.setdefault(_unequal_part(one, other), [])
-            if line not in lines:
+            if lines[-1:] != [line]:
                 lines.append(line)
         line += one.count("\n")
     return found
@@ -170,8 +171,13 @@ def _name(piece: str) -> str:
 
 _MOST_LINES = 20_000
 _MOST_COUNTED = 100_000
+_MOST_COMPARED = 50_000_000
+"""Most characters that counting the places of a text compares."""
+_CR_ENDS = re.compile(r"(?<!\r)\r++\n")
 _BOM = "\ufeff"
 _CANDIDATES = 3
+_TELLING = 4
+"""Fewest characters of `new` that are taken for a sign of an edit that was made before."""
 _COMPARED = 400
 """Most characters of a passage or line that are compared: the time is at least quadratic."""
 
@@ -232,22 +238,34 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> t
         return _append(text, new), 1
     starts = _find_places(text, old, every, stop)
     if not starts and old.startswith(_BOM) and old != _BOM:
-        starts = _find_places(text, old[1:], every, stop)
+        old = old[1:]
+        starts = _find_places(text, old, every, stop)
     if not starts:
-        raise ToolError(f"`old` does not occur{_describe_nearest(text, old, stop)}")
+        nearest = describe_nearest(text, old, stop)
+        hint = _find_done(text, new, stop) if not nearest or nearest.startswith(". Nearest") else ""
+        raise ToolError(f"`old` does not occur{hint}{nearest}")
     if len(starts) > 1 and not every:
-        lines = list(dict.fromkeys(_line_numbers(text, [match.start() for match in starts])))
+        lines = list(dict.fromkeys(_line_numbers(text, [start for start, _ in starts])))
         more = ", ..." if len(lines) > _MOST_NAMED else ""
         named = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MOST_NAMED]))}"
-        times = f"{'at least ' if len(starts) >= _MOST_COUNTED else ''}{len(starts):,} times"
+        times = f"{'at least ' if len(starts) >= _most_counted(old) else ''}{len(starts):,} times"
         raise ToolError(f"`old` occurs {times} ({named}{more}): add text around it, or set `all`")
     parts, position = [], 0
-    for match in starts:
+    for start, end in starts:
         stop.raise_if_pressed()
-        default = near_line_end(text, match.start(), match.end()) if "\n" in new else ""
-        parts += [text[position : match.start()], keep_line_ends(match[0], new, default)]
-        position = match.end()
+        default = near_line_end(text, start, end) if "\n" in new else ""
+        parts += [text[position:start], keep_line_ends(text[start:end], new, default)]
+        position = end
     return "".join(parts) + text[position:], len(starts)
+
+
+def _find_done(text: str, new: str, stop: StopFlag) -> str:
+    """Return a hint that an edit was made before, "" unless `new` occurs once and is long enough to tell."""
+    places = _find_places(text, new, False, stop) if len(new.strip()) >= _TELLING else []
+    if len(places) != 1:
+        return ""
+    (line,) = _line_numbers(text, [places[0][0]])
+    return f", but `new` does, at line {line}: this edit may already be done"
 
 
 def _append(text: str, new: str) -> str:
@@ -258,26 +276,46 @@ def _append(text: str, new: str) -> str:
     return text + end * (not ended) + added + end * (bool(text) and ended and not added.endswith(end))
 
 
-def _find_places(text: str, old: str, every: bool, stop: StopFlag) -> list[re.Match[str]]:
-    """Find `old`: without overlaps if `every`, else with overlaps, at most `_MOST_COUNTED` times."""
-    lenient = re.compile(_any_line_end(old, "\n" not in text))
-    places: list[re.Match[str]] = []
-    found = lenient.search(text)
-    while found is not None and (every or len(places) < _MOST_COUNTED):
+def _find_places(text: str, old: str, every: bool, stop: StopFlag) -> list[tuple[int, int]]:
+    """Find the beginnings and ends of `old`, in which `\\n` and `\\r\\n` mean any line end: without overlaps if
+    `every`, else with overlaps, at most `_most_counted` times."""
+    part = re.sub(r"\r?\n", "\n" if "\n" in text else "\r", old)
+    crosses = "\n" in part and "\r" in text
+    plain = _CR_ENDS.sub("\n", text) if crosses else text
+    # Overlapping matches count for a single replacement, because each of them could be meant.
+    starts = find_all(plain, part, stop, overlaps=not every)
+    if not starts or not crosses:
+        return [(start, start + len(part)) for start in starts]
+    # Where `plain` has a shorter line end, and how much it lacks up to there.
+    shortened, removed, lost = list[int](), [0], 0
+    for found in _CR_ENDS.finditer(text):
+        shortened.append(found.start() - lost)
+        lost += len(found[0]) - 1
+        removed.append(lost)
+
+    def locate(at: int) -> int:
+        return at + removed[bisect_left(shortened, at)]
+
+    return [(locate(start), locate(start + len(part))) for start in starts]
+
+
+def find_all(text: str, part: str, stop: StopFlag, *, overlaps: bool) -> list[int]:
+    """Find the places of `part`: all without overlaps, or the first `_most_counted` with overlaps.
+
+    `str.find` is linear. A regular expression is not: it can hold all threads for hours in a text of equal lines.
+    """
+    places = list[int]()
+    at = text.find(part)
+    while at >= 0 and not (overlaps and len(places) >= _most_counted(part)):
         stop.raise_if_pressed()
-        places.append(found)
-        # Overlapping matches count for a single replacement, because each of them could be meant.
-        found = lenient.search(text, found.end() if every else found.start() + 1)
+        places.append(at)
+        at = text.find(part, at + (1 if overlaps else len(part)))
     return places
 
 
-def _any_line_end(old: str, lone_cr: bool) -> str:
-    """Return a pattern for `old` in which `\\n` and `\\r\\n` match any line end.
-
-    With `lone_cr` the lines of the text end in `\\r`.
-    """
-    end = r"\r" if lone_cr else r"(?<!\r)\r*+\n"
-    return "".join(end if part.endswith("\n") else re.escape(part) for part in re.split(r"(\r?\n)", old) if part)
+def _most_counted(part: str) -> int:
+    """Return how many overlapping places of `part` are counted: each is compared in its whole length."""
+    return max(_MOST_NAMED + 1, min(_MOST_COUNTED, _MOST_COMPARED // len(part)))
 
 
 def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
@@ -289,9 +327,19 @@ def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
     return numbers
 
 
-def _describe_nearest(text: str, old: str, stop: StopFlag) -> str:
-    """Explain why `old` is not found: white space, look-alike characters, and the most similar passages."""
+def describe_nearest(text: str, old: str, stop: StopFlag, what: str = "`old`") -> str:
+    """Explain why `old`, which the model knows as `what`, is not found: white space, look-alike characters, and the
+    most similar passages."""
     alike = name_lookalikes(text, old)
+    if respelled := _find_respelled(text, old, stop):
+        first, count, exact, differs = respelled
+        which = f"line {first}" if count == 1 else f"lines {first}-{first + count - 1}"
+        reason = f" ({differs})" if differs else ""
+        reason += f": only characters that look alike differ, the file has {alike}" if alike else ""
+        changes = _diff_lines(to_lf(old).removeprefix(_BOM).strip("\n").split("\n"), exact.split("\n"), first)
+        if len(changes) < len(exact):
+            return f"{reason}. {which[0].upper()}{which[1:]} would match if you changed {what} so:\n{changes}"
+        return f"{reason}. Use {which} as {what}:\n{exact}"
     blanks, places = _find_candidates(text, old, stop)
     why = " (only white space differs)" if blanks else ""
     if alike:
@@ -299,6 +347,77 @@ def _describe_nearest(text: str, old: str, stop: StopFlag) -> str:
     near = "\n".join(f"line {first + 1}:\n" + "\n".join(block[:20]) for first, block in places)
     where = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
     return f"{why}. Nearest{where}:\n{near}" if near else why
+
+
+def _diff_lines(old: Sequence[str], found: Sequence[str], first: int) -> str:
+    """Return the lines of `old` that differ from those in the file, whose first number is `first`, each with its own
+    instead."""
+    rows, before = list[str](), -2
+    for at, (one, other) in enumerate(zip(old, found, strict=True)):
+        if one != other:
+            rows += [f"@@ line {first + at} @@"] * (at != before + 1) + [f"-{one}", f"+{other}"]
+            before = at
+    return "\n".join(rows)
+
+
+_NUMBERED = re.compile(r"[ \t]*(\d{1,7})(?:: ?|\t|\||\u2192)")
+"""A line number before a line, as tools show it."""
+_LONGEST_OFFER = 8_000
+"""Most characters of a passage that is offered whole."""
+
+
+def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str, str] | None:
+    """Find the only whole lines of `text` that differ from `old` in white space, quotes or line numbers alone.
+
+    Returns the number of the first line, the number of lines, their text, and the difference in words.
+    """
+    wanted = to_lf(old).removeprefix(_BOM).strip("\n").split("\n")
+    lines = to_lf(text[:_LARGEST]).split("\n")
+    keys = [_spell(line) for line in lines]
+    for parts, differs in ((wanted, ""), (_without_numbers(wanted), "line numbers are no part of a file")):
+        stop.raise_if_pressed()
+        named = [_spell(part) for part in parts]
+        if not any(named):
+            continue
+        places = find_lines(keys, named, stop, 2)
+        found = lines[places[0] : places[0] + len(parts)] if places else []
+        if len(places) == 1 and sum(map(len, found)) <= _LONGEST_OFFER:
+            if not differs and ["".join(line.split()) for line in found] == ["".join(part.split()) for part in parts]:
+                differs = "only white space differs"
+            elif not differs and [_fold(line) for line in found] != [_fold(part) for part in parts]:
+                differs = "only quotes differ" if _same_blanks(found, parts) else "only white space and quotes differ"
+            return places[0] + 1, len(found), "\n".join(found), differs
+    return None
+
+
+def find_lines(lines: Sequence[str], wanted: Sequence[str], stop: StopFlag, most: int) -> list[int]:
+    """Return the indexes of the first `most` places of the lines `wanted` in `lines`, with overlaps."""
+    joined, part = "\n".join(["", *lines, ""]), "\n".join(["", *wanted, ""])
+    places, at, line, counted = list[int](), joined.find(part), 0, 0
+    while at >= 0 and len(places) < most:
+        stop.raise_if_pressed()
+        line, counted = line + joined.count("\n", counted, at), at
+        places.append(line)
+        at = joined.find(part, at + 1)
+    return places
+
+
+def _spell(line: str) -> str:
+    """Return the form of a line without its white space and with one kind of quote."""
+    return "".join(_fold(line).split()).replace('"', "'").replace("`", "'")
+
+
+def _same_blanks(found: Sequence[str], parts: Sequence[str]) -> bool:
+    return [re.sub('["`]', "'", _fold(line)) for line in found] == [re.sub('["`]', "'", _fold(one)) for one in parts]
+
+
+def _without_numbers(lines: Sequence[str]) -> list[str]:
+    """Return the lines without the line numbers before them; [] unless all have one, each one more than the last."""
+    found = [_NUMBERED.match(line) for line in lines]
+    numbers = [int(one[1]) for one in found if one]
+    if len(numbers) < len(lines) or numbers != list(range(numbers[0], numbers[0] + len(lines))):
+        return []
+    return [line[one.end() :] for line, one in zip(lines, found, strict=True) if one]
 
 
 def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tuple[int, list[str]]]]:

@@ -12,11 +12,13 @@ import io
 import json
 import os
 import re
+import signal
 import stat
 import sys
 import unicodedata
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -24,6 +26,8 @@ HARD_LIMIT = 64 * 1024 * 1024
 LONGEST_LINE = 400
 MOST_CONTEXT = 1000
 """Most context lines before a match."""
+COUNTING_SECONDS = 0.3
+"""Time in which the matches beyond the limit are counted."""
 BAD_PATTERN, NO_FOLDER = 3, 4
 """Exit status if the search did not begin; the answer has the reason."""
 _CHUNK = 32 * 1024
@@ -204,7 +208,7 @@ def _search_files(
 ) -> Iterator[str]:
     shown = unread = 0
     more = binary = False
-    for path in paths:
+    for number, path in enumerate(paths):
         hits = FileHits(job.context, job.limit - shown)
         # The name comes above the first row, once there is one.
         before = ("\n\n" if shown else "") + _display_path(job, path)
@@ -221,6 +225,7 @@ def _search_files(
         counts.matches, counts.more = shown, more
         counts.files += hits.matches > 0
         if more:
+            rest, is_all = _count_matches(paths[number:], regex)
             break
     if job.alone and (binary or unread):
         why = "is binary: it was not searched" if binary else "could not be searched: unreadable, or over 64 MiB"
@@ -231,10 +236,38 @@ def _search_files(
         yield "no matches"
     if more:
         first = "match" if shown == 1 else f"{shown} matches"
-        yield f"\n[the first {first}; there are more: narrow the search or raise `limit`]"
+        left = max(1, rest - hits.matches)
+        least = "" if is_all else "at least "
+        verb = "is" if left == 1 else "are"
+        yield f"\n[the first {first}; there {verb} {least}{left:,} more: narrow the search or raise `limit`]"
     if unread:
         least = "at least " if more else ""
         yield f"\n[{least}{unread} file{'s' * (unread != 1)} could not be searched: unreadable, or over 64 MiB]"
+
+
+class _TimeUp(Exception):
+    """The time for counting is over."""
+
+
+def _count_matches(paths: Iterable[bytes], regex: NormalizedPattern) -> tuple[int, bool]:
+    """Count the lines that match, for at most `COUNTING_SECONDS`; False if there may be more."""
+
+    def end(*_: object) -> None:
+        raise _TimeUp
+
+    count = 0
+    before = signal.signal(signal.SIGALRM, end)  # it arrives while an expression is matched, too
+    signal.setitimer(signal.ITIMER_REAL, COUNTING_SECONDS)
+    try:
+        for path in paths:
+            with suppress(OSError, BinaryFileError):
+                count += sum(regex.search(line) is not None for line in lines_of(path))
+    except _TimeUp:
+        return count, False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return count, True
 
 
 def _display_path(job: SearchJob, path: bytes) -> str:

@@ -29,10 +29,12 @@ class PathPattern:
     """
 
     def __init__(self, pattern: str) -> None:
-        """Parse; raise `ToolError` for a pattern that is empty, leaves its folder, or expands to too many."""
+        """Parse; raise `ToolError` for one that is empty, has a NUL, leaves its folder, or expands to too many."""
         parts = list(dict.fromkeys(_split_list(pattern)))
         if not any(part.strip("{}") for part in parts):
             raise ToolError("the pattern must not be empty")
+        if "\0" in pattern:
+            raise ToolError("the pattern must not contain a NUL: no path does")
         self._whole = _PatternChoice(pattern)
         if len(parts) > _MOST:
             raise ToolError(f"the list has more than {_MOST} patterns")

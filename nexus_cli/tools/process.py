@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 import selectors
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from nexus_cli.config.host_environment import host_environment
+from nexus_cli.config.programs import find_program
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import HARD_LIMIT
 from nexus_cli.tools.process_tree import RUNNING, OrphanGuard, find_remaining, find_tree, send_signal, still_running
@@ -102,6 +104,11 @@ class ChildSandbox(Protocol):
         ends."""
 
 
+def find_shell(cwd: Path) -> str:
+    """Return the path of the shell for command lines."""
+    return "/bin/bash" if os.path.exists("/bin/bash") else find_program("bash", cwd) or "/bin/sh"
+
+
 def run_process(
     argv: Sequence[str],
     *,
@@ -109,26 +116,28 @@ def run_process(
     env: Mapping[str, str],
     stop: StopFlag,
     seconds: float,
-    stdin: bytes = b"",
+    stdin: bytes | int = b"",
     merge: bool = True,
     show: Callable[[bytes], None] | None = None,
+    keep: int = HARD_LIMIT,
     confinement: ChildSandbox | None = None,
     pass_fds: Sequence[int] = (),
 ) -> ProcessResult:
     """Run `argv` to its end. Blocks: call it through `run_in_thread`.
 
-    The child has no terminal, its environment no trace of nexus's own Python (`host_environment`); stdin is `stdin`,
-    stderr joins stdout or (`merge=False`) is dropped. After `seconds`, or when `stop` is pressed, its process tree gets
-    SIGTERM and two seconds later SIGKILL. A descendant that keeps the pipe open does not delay the result. The child is
-    started in the sandbox of `confinement`, and inherits `pass_fds`.
+    The child has no terminal, its environment no trace of nexus's own Python (`host_environment`); stdin is `stdin`
+    (bytes or a descriptor), stderr joins stdout or (`merge=False`) is dropped. At most `keep` bytes of output are kept.
+    After `seconds`, or when `stop` is pressed, its process tree gets SIGTERM and two seconds later SIGKILL. A
+    descendant that keeps the pipe open does not delay the result. The child is started in the sandbox of `confinement`,
+    and inherits `pass_fds`.
     Raises `OSError` or `ValueError` if it cannot be started.
     """
     stop.raise_if_pressed()
     own = host_environment(env, cwd)
     if confinement is None:
-        return _run(subprocess.Popen, argv, cwd, own, stop, seconds, stdin, merge, show, pass_fds)
+        return _run(subprocess.Popen, argv, cwd, own, stop, seconds, stdin, merge, show, keep, pass_fds)
     with confinement.watch_command() as restored:
-        result = _run(confinement.start, argv, cwd, own, stop, seconds, stdin, merge, show, pass_fds)
+        result = _run(confinement.start, argv, cwd, own, stop, seconds, stdin, merge, show, keep, pass_fds)
     return replace(result, restored=tuple(restored))
 
 
@@ -139,21 +148,27 @@ def _run(
     env: Mapping[str, str],
     stop: StopFlag,
     seconds: float,
-    stdin: bytes,
+    stdin: bytes | int,
     merge: bool,
     show: Callable[[bytes], None] | None,
+    keep: int,
     pass_fds: Sequence[int],
 ) -> ProcessResult:
     mark = secrets.token_hex(16)
     marked = {**env, _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
     with OrphanGuard(mark) as guard, tempfile.TemporaryFile() as source:
-        source.write(stdin)
-        source.seek(0)
+        given: IO[bytes] | int = subprocess.DEVNULL
+        if isinstance(stdin, int):
+            given = stdin
+        elif stdin:
+            source.write(stdin)
+            source.seek(0)
+            given = source
         child = start(
             argv,
             cwd=cwd,
             env=marked,
-            stdin=source if stdin else subprocess.DEVNULL,
+            stdin=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merge else subprocess.DEVNULL,
             start_new_session=True,
@@ -162,7 +177,7 @@ def _run(
         )
         RUNNING.add((child.pid, mark))
         assert child.stdout is not None
-        kept = BoundedOutput()
+        kept = BoundedOutput(keep)
         try:
             guard.watch(child.pid)
             with _Pipe(child.stdout, kept, show) as pipe:
@@ -218,6 +233,7 @@ def _await_child(
     deadline = time.monotonic() + seconds
     timed_out = False
     while child.poll() is None:
+        deadline = math.inf if stop.is_unlimited else deadline
         if stop.is_pressed or time.monotonic() >= deadline:
             timed_out = not stop.is_pressed
             break

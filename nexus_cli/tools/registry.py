@@ -9,15 +9,21 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core import memory, services
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext
 from nexus_cli.tools import builtin
+
+if TYPE_CHECKING:
+    from nexus_cli.tools.foreign_calls import ForeignCalls
+
+UNSAID = ("additionalProperties", "minimum")
+"""Keywords of our schemas that the model can do without, where their value is a number or False."""
 
 
 def discover_tools() -> dict[str, Tool]:
@@ -25,9 +31,23 @@ def discover_tools() -> dict[str, Tool]:
     return dict(_tools_in(tuple(builtin.__path__)))
 
 
+def rule_tools() -> dict[str, Tool]:
+    """Return the tools that a rule may name: the built-in ones, and those that models of other programs call."""
+    return {**discover_tools(), **_foreign_tools()}
+
+
 def find_tool(name: str) -> Tool | None:
-    """Return the built-in tool with this exact name, or None."""
-    return _tools_in(tuple(builtin.__path__)).get(name)
+    """Return the built-in tool with this exact name, or None; also one that is not offered."""
+    return _tools_in(tuple(builtin.__path__)).get(name) or find_foreign_tool(name)
+
+
+def find_foreign_tool(name: str) -> Tool | None:
+    """Return the tool with this exact name that models of other programs call, and that is not offered, or None."""
+    return _foreign_tools().get(name)
+
+
+def _foreign_tools() -> Mapping[str, Tool]:
+    return _tools_in((str(Path(__file__).with_name("foreign")),), f"{__package__}.foreign")
 
 
 def tells_person(name: str) -> bool:
@@ -37,15 +57,15 @@ def tells_person(name: str) -> bool:
 
 
 @lru_cache(4)
-def _tools_in(folders: tuple[str, ...]) -> Mapping[str, Tool]:
-    paths = (path for folder in folders for path in Path(folder).glob("*.json"))
-    return {path.stem: _read_definition(path) for path in sorted(paths, key=lambda path: path.stem)}
+def _tools_in(folders: tuple[str, ...], package: str = builtin.__name__) -> Mapping[str, Tool]:
+    paths = (path for folder in folders for path in Path(folder).glob("*.json") if path.name != "names.json")
+    return {path.stem: _read_definition(path, package) for path in sorted(paths, key=lambda path: path.stem)}
 
 
-def _read_definition(path: Path) -> Tool:
+def _read_definition(path: Path, package: str) -> Tool:
     """Load a tool from its definition, whose fields are listed in `tools/README.md`."""
     found = json.loads(path.read_text(encoding="utf-8"))
-    module = f"{builtin.__name__}.{path.stem}"
+    module = f"{package}.{path.stem}"
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         result: ToolResult = await import_module(module).run(arguments, context)
@@ -78,7 +98,7 @@ def _read_definition(path: Path) -> Tool:
         reads=Reads(found.pop("reads", Reads.CONTENT)),
         counted_as=tuple(found.pop("counted_as", ())),
         preview=preview if found.pop("previews", edits) else None,
-        check=check if edits else None,
+        check=check if found.pop("checks", edits) else None,
         recover=recover if found.pop("recovers", False) else None,
         needs=tuple(_find_protocol(name) for name in found.pop("needs", ())),
         **found,
@@ -106,8 +126,24 @@ class ToolRegistry:
                 self._tools[tool.name] = tool
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool with this exact name, or None."""
-        return self._tools.get(name)
+        """Return the tool with this exact name, or None.
+
+        Tools that are not offered edit files: they are there if `edit_file` is.
+        """
+        return self._tools.get(name) or (find_foreign_tool(name) if "edit_file" in self._tools else None)
+
+    @cached_property
+    def foreign(self) -> ForeignCalls:
+        """Translates calls under names of other programs; the window and the ledger keep what the model sent."""
+        from nexus_cli.tools.foreign_calls import ForeignCalls  # noqa: PLC0415
+
+        return ForeignCalls(self)
+
+    def add(self, tools: Iterable[Tool]) -> None:
+        """Add tools of a running session, or replace them. One with the name of a tool of ours is ignored."""
+        ours = {name for name, tool in self._tools.items() if not tool.server and tool.stands_for is None}
+        self._tools |= {tool.name: tool for tool in tools if tool.name not in ours}
+        self._tools = dict(sorted(self._tools.items()))
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
@@ -127,6 +163,13 @@ class ToolRegistry:
         inside = [known for key, known in plain.items() if len(wanted) > 2 and (wanted in key or key in wanted)]
         return inside[0] if inside else None
 
+    def describe_unknown(self, name: str) -> str:
+        """Return the error of a call whose tool there is not."""
+        near = self.foreign.find_nearest(name) or self.nearest(name)
+        hint = f" Did you mean {near}?" if near else ""
+        sent = [tool.name for tool in self._tools.values() if tool.offered != "never"]
+        return f"there is no tool {name!r}.{hint} There are: {', '.join(sent)}."
+
     def get_definitions(self) -> list[dict[str, Any]]:
         """Return a fresh copy of the definitions for Chat Completions, identical in every process."""
         return [
@@ -135,11 +178,24 @@ class ToolRegistry:
                 "function": {
                     "name": tool.name,
                     "description": tool.description,
-                    "parameters": json.loads(json.dumps(tool.parameters)),
+                    "parameters": _sent_schema(tool.parameters),
                 },
             }
             for tool in self._tools.values()
         ]
+
+
+def _sent_schema(schema: Any) -> Any:
+    """Return a copy of a schema for the model, without `"additionalProperties": false`, `minimum`, and the rarely used
+    arguments, `"sent": false`: dispatch checks all of them, and the words would cost tokens in every request."""
+    if isinstance(schema, Mapping):
+        unsaid = {
+            key
+            for key, one in schema.items()
+            if (key in UNSAID and isinstance(one, int)) or (isinstance(one, Mapping) and one.get("sent") is False)
+        }
+        return {key: _sent_schema(one) for key, one in schema.items() if key not in unsaid}
+    return [_sent_schema(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
 def _letters(name: str) -> str:

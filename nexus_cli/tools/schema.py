@@ -22,6 +22,8 @@ _NAMES = {
     "null": "null",
 }
 _LONGEST_QUOTE = 60
+_SHOWN = 120
+"""Characters that are shown of arguments on each side of a mistake in their JSON."""
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -32,6 +34,24 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     """
     repaired = _repair(dict(arguments), schema)
     return repaired, validate_arguments(repaired, schema)
+
+
+def describe_unreadable(raw: str) -> str:
+    """Return the error of arguments that are not a JSON object: whether they were cut off, or where they are wrong."""
+    told = "arguments are not a JSON object: "
+    try:
+        json.loads(raw)
+    except RecursionError:
+        return f"{told}nested too deeply"
+    except ValueError as error:
+        at = error.pos if isinstance(error, json.JSONDecodeError) else 0
+        if at >= len(raw.rstrip()) or str(error).startswith("Unterminated string"):
+            told += (
+                f"cut off after {len(raw):,} characters. Nothing ran: send the whole call again, long text in parts."
+            )
+            return f"{told} They end in: {raw[-_SHOWN:]}"
+        return f"{told}{str(error).partition(':')[0]} at character {at + 1}: {raw[max(0, at - _SHOWN) : at + _SHOWN]}"
+    return f"{told}{raw[: 2 * _SHOWN]}"
 
 
 def validate_arguments(arguments: Any, schema: Mapping[str, Any]) -> list[str]:

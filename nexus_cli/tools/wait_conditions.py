@@ -166,6 +166,15 @@ def owner_of(pid: int) -> int | None:
     return os.getuid()
 
 
+def is_kernel_thread(pid: int) -> bool:
+    """Return True for a thread of the kernel, which has no command line: a sandboxed command counts its processes from
+    1, so that root might take one of these for its own."""
+    try:
+        return not Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def is_running(value: Mapping[str, Any]) -> bool:
     """Return True while the process of a wait runs; False after a reboot."""
     started: str = value["started"]
@@ -205,7 +214,7 @@ def check_url(url: str) -> str:
         return "it must be http://HOST..., https://HOST... or tcp://HOST:PORT"
     if parts.scheme == "tcp" and (not parts.port or parts.path or parts.query):
         return "it must be tcp://HOST:PORT"
-    if parts.username or parts.password:
+    if "@" in parts.netloc:
         return "it must not contain a user name or password"
     return "" if url.isprintable() and " " not in url else "it contains spaces or control characters"
 

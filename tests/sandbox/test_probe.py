@@ -20,7 +20,8 @@ from nexus_cli.sandbox import probe as probe_module
 from nexus_cli.sandbox import syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
-from nexus_cli.sandbox.confinement import Confinement, SandboxError
+from nexus_cli.sandbox.confined_launch import SandboxError
+from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.probe import WALLS, find_backend
 from nexus_cli.sandbox.profile import make_profile

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from sandbox.scene import IDENTITY, ONE_EACH, Ground, Scene, in_user, open_scene
+from search import some
 
 from nexus_cli.config.command_records import UncheckedError, is_unchecked
 from nexus_cli.sandbox import command_guard
@@ -84,7 +85,7 @@ def test_nothing_outside_the_project_changes_whatever_leads_there(ground: Ground
             plant_canaries(scene)
             before = tree(scene.home)
             told: tuple[str, ...] = ()
-            for place in (".ssh", "Documents", "AGENTS.md", ".vscode"):
+            for place in some((".ssh", "Documents", "AGENTS.md", ".vscode"), 2):
                 words = LEADS_OUT[name].replace("{home}", str(scene.home)).replace("{}", place)
                 told += scene.run(words).restored
                 told += scene.run("true").restored

@@ -26,7 +26,7 @@ from nexus_cli.reports.context import context_report
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
 
-SESSIONS = 12
+SESSIONS = 10
 TURNS = 3
 MOST = 150
 """Tokens that we may add to a turn on average."""

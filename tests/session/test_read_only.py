@@ -43,7 +43,7 @@ def closed() -> None:
 
 
 def kept() -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in places().data.iterdir()}
+    return {str(path): path.read_bytes() for path in places().data.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("how", [{"newest": True}, {"resume": "the session"}, {"newest": True, "model": OTHER}])

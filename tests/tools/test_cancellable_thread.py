@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -73,3 +74,17 @@ def test_work_that_gives_up_is_not_noted() -> None:
     stop.press()
     with pytest.raises(ThreadStopped):
         stop.raise_if_pressed()
+
+
+def test_work_with_a_flag_of_its_callers_needs_no_place_in_the_pool() -> None:
+    async def scenario() -> str:
+        over, loop = threading.Event(), asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        held = loop.run_in_executor(None, over.wait, 20)
+        try:
+            return await asyncio.wait_for(run_in_thread(lambda stop: "done", stop=StopFlag()), 300)
+        finally:
+            over.set()
+            await held
+
+    assert asyncio.run(scenario()) == "done"

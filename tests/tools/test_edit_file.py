@@ -49,6 +49,18 @@ def test_when_one_edit_fails_none_counts(desk: Any) -> None:
     assert not desk.memory.files
 
 
+def test_an_edit_that_is_repeated_is_told_that_it_is_done(desk: Any) -> None:
+    path = desk.write("a", "def one():\n    return 1\n\nlast\n")
+    edit = _edit("    return 0\n", "    return 1\n")
+    error = desk.run("edit_file", path="a", edits=[edit]).error
+    assert error.startswith("a: `old` does not occur, but `new` does, at line 2: this edit may already be done"), error
+    assert path.read_text() == "def one():\n    return 1\n\nlast\n"
+    for text in ("1", " ", ""):  # too little to be sure
+        assert "already" not in desk.run("edit_file", path="a", edits=[_edit("gone", text)]).error
+    twice = desk.write("b", "x = 1000\nx = 1000\n")
+    assert "already" not in desk.run("edit_file", path="b", edits=[_edit("gone", "x = 1000")]).error and twice.exists()
+
+
 def test_an_edit_that_changes_nothing_is_skipped_with_a_note_and_the_others_apply(desk: Any) -> None:
     path = desk.write("a", "one\ntwo\nthree\n")
     edits = [_edit("one", "1"), _edit("gone", "gone"), _edit("two\n", "two\r\n"), _edit("three", "3")]
@@ -314,6 +326,24 @@ def test_the_nearest_places_do_not_overlap_and_a_bounded_count_says_so() -> None
     assert apply_edits("x" * 100_005, [_edit("x", "y", all=True)], StopFlag()).text == "y" * 100_005
 
 
+def test_a_search_in_equal_lines_is_linear() -> None:
+    # Sizes at which comparing every place in full takes minutes, without a moment to stop.
+    for end in ("\n", "\r\n"):
+        text = f"0,0,0,0{end}" * 500_000
+        with pytest.raises(ToolError, match="`old` does not occur"):
+            apply_edits(text, [_edit("0,0,0,0\n" * 20_000 + "1", "x")], StopFlag())
+        with pytest.raises(ToolError, match="at least "):
+            apply_edits(text, [_edit("0,0,0,0\n" * 4_000, "x")], StopFlag())
+        edited = apply_edits(f"{text}1", [_edit("0,0,0,0\n" * 20_000 + "1", "x\n")], StopFlag()).text
+        assert edited == f"0,0,0,0{end}" * 480_000 + f"x{end}"
+
+
+def test_an_edit_crosses_mixed_line_ends_exactly() -> None:
+    text = "a\r\nb\n\r\r\nc\r\na\nb\n"
+    assert apply_edits(text, [_edit("b\n\nc\n", "B\n\nC\n")], StopFlag()).text == "a\r\nB\n\r\r\nC\r\na\nb\n"
+    assert apply_edits(text, [_edit("a\r\nb", "x", all=True)], StopFlag()).text == "x\n\r\r\nc\r\nx\n"
+
+
 contents = st.lists(
     st.tuples(st.text("abc é\t", max_size=6), st.sampled_from(["\n", "\r\n", "\r", ""])), max_size=12
 ).map(lambda lines: "".join(text + end for text, end in lines))
@@ -368,3 +398,51 @@ def test_the_numbers_of_a_short_diff_are_those_of_the_new_text(before: str, afte
         shown = short_diff(before, after)
     for number, text in re.findall(r"^(\d+) [ +](.*)$", shown, re.MULTILINE):
         assert lines[int(number) - 1] == text
+
+
+FILE = "def one():\n    return 1\n\n\ndef two(name):\n\tif name == 'x':\n\t\treturn 2\n"
+OFFERED = {
+    "white space": ("if name  == 'x':\n    return 2", "only white space differs", "\tif name == 'x':\n\t\treturn 2"),
+    "a blank more": ("if name=='x' :\n  return 2", "only white space differs", "\tif name == 'x':\n\t\treturn 2"),
+    "quotes": ('\tif name == "x":\n\t\treturn 2', "only quotes differ", "\tif name == 'x':\n\t\treturn 2"),
+    "curly quotes": ("\tif name == \u2018x\u2019:", "look alike", "\tif name == 'x':"),
+    "numbers": ("5: def two(name):\n6: \tif name == 'x':\n", "line numbers", "def two(name):\n\tif name == 'x':"),
+    "numbers of cat": ("     1\tdef one():\n     2\t    return 1", "line numbers", "def one():\n    return 1"),
+    "both": ("5|def two( name ):\n6|  if name == 'x':", "line numbers", "def two(name):\n\tif name == 'x':"),
+}
+
+
+@pytest.mark.parametrize("kind", OFFERED)
+def test_the_only_passage_that_is_spelled_otherwise_is_offered_whole_and_never_taken(desk: Any, kind: str) -> None:
+    old, why, offered = OFFERED[kind]
+    path = desk.write("a.py", FILE)
+    error = desk.run("edit_file", path="a.py", edits=[_edit(old, "pass")]).error
+    assert why in error and "as `old`:" in error, error
+    assert error.split("as `old`:\n")[1] == f"{offered}\nNothing was changed.", error
+    assert path.read_text() == FILE
+    assert desk.run("edit_file", path="a.py", edits=[_edit(offered, "pass")]).success, "what is offered fits"
+
+
+def test_a_passage_that_is_there_twice_or_only_looks_numbered_is_not_offered(desk: Any) -> None:
+    desk.write("a", "  x = 1\ny\n    x = 1\n10: a\n12: b\n")
+    for old in ("\tx = 1\n", "1: x  = 1", "10: a\n11: b", "gone"):
+        assert "as `old`:" not in desk.run("edit_file", path="a", edits=[_edit(old, "z")]).error, old
+
+
+def test_a_long_passage_of_which_few_lines_differ_is_offered_as_a_diff(desk: Any) -> None:
+    lines = [f"    value_{number} = {number}" for number in range(60)]
+    path = desk.write("a", "\n".join(lines) + "\n")
+    old = [*lines[5:20], "  value_20 = 20", "value_21  = 21", *lines[22:40], "value_40 = 40", *lines[41:55]]
+    error = desk.run("edit_file", path="a", edits=[_edit("\n".join(old), "z")]).error
+    shown = (
+        "Lines 6-55 would match if you changed `old` so:\n@@ line 21 @@\n-  value_20 = 20\n+    value_20 = 20\n"
+        "-value_21  = 21\n+    value_21 = 21\n@@ line 41 @@\n-value_40 = 40\n+    value_40 = 40\nNothing was changed."
+    )
+    assert error.endswith(shown) and path.read_text() == "\n".join(lines) + "\n", error
+
+
+def test_a_long_passage_is_offered_whole(desk: Any) -> None:
+    lines = [f"    value_{number} = {number}" for number in range(60)]
+    desk.write("a", "\n".join(lines) + "\n")
+    error = desk.run("edit_file", path="a", edits=[_edit("\n".join(map(str.strip, lines[5:55])), "z")]).error
+    assert "Use lines 6-55 as `old`:\n" + "\n".join(lines[5:55]) in error

@@ -74,7 +74,7 @@ def test_files_that_could_not_be_searched_before_the_limit_are_a_lower_bound(des
         file.truncate(grep_worker.HARD_LIMIT + 1)
     desk.write("b", "x\nx\n")
     output = desk.run("grep", pattern="x", limit=1).output
-    assert "[the first match; there are more" in output and "[at least 1 file could not be searched" in output
+    assert "[the first match; there is 1 more:" in output and "[at least 1 file could not be searched" in output
 
 
 def test_unreadable_and_huge_files_are_counted(desk: Any) -> None:
@@ -83,3 +83,16 @@ def test_unreadable_and_huge_files_are_counted(desk: Any) -> None:
         file.truncate(grep_worker.HARD_LIMIT + 1)
     output = desk.run("grep", pattern="x").output
     assert output == "a\n1:x\n[1 file could not be searched: unreadable, or over 64 MiB]"
+
+
+def test_the_matches_beyond_the_limit_are_counted_for_a_bounded_time(desk: Any) -> None:
+    desk.write("a", "x\ny\n" * 20)
+    desk.write("b", "x\n" * 5)
+    desk.write("c.bin", b"x\n\0")
+    assert desk.run("grep", pattern="x", limit=3).output.endswith(
+        "[the first 3 matches; there are 22 more: narrow the search or raise `limit`]"
+    )
+    desk.write("b", "aa\n" + "a" * 60 + "b\n")
+    desk.write("a", "aa\n" * 10)
+    output = desk.run("grep", pattern="^(a+)+$", limit=4).output
+    assert output.endswith("[the first 4 matches; there are at least 6 more: narrow the search or raise `limit`]")

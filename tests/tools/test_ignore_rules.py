@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from search import SEARCHES
 
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.listing import list_files
@@ -64,7 +65,7 @@ def grow(folder: Path, how: random.Random) -> None:
 
 def test_files_outside_a_repository_are_those_that_git_would_list(tmp_path: Path) -> None:
     how = random.Random(25)
-    for number in range(120):
+    for number in range(1000 if SEARCHES else 40):
         folder = tmp_path / str(number)
         folder.mkdir()
         grow(folder, how)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from nexus_cli.tools.builtin import bash
+from nexus_cli.tools.process import find_shell
 
-pytestmark = pytest.mark.skipif(bash._shell(Path.cwd()).rpartition("/")[2] != "bash", reason="no bash")
+pytestmark = pytest.mark.skipif(find_shell(Path.cwd()).rpartition("/")[2] != "bash", reason="no bash")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_a_command_that_traces_itself_does_not_show_the_trap(desk: Any) -> None:
     ["(echo a; exit 3) | cat", "if then | (", "echo $0 $# | cat", "echo x | (exit 9)", "x=$(false | true); echo $?"],
 )
 def test_what_a_command_prints_and_its_status_are_those_of_bash_alone(desk: Any, command: str) -> None:
-    argv = [bash._shell(Path.cwd()), "-c", command]
+    argv = [find_shell(Path.cwd()), "-c", command]
     alone = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=desk.project)
     result = desk.run("bash", command=command)
     assert result.output.rpartition("[exit status")[0] == alone.stdout + alone.stderr
@@ -62,5 +63,5 @@ def test_a_shell_that_is_not_bash_and_a_person_who_uses_the_variable_are_left_al
     monkeypatch.setenv("BASH_ENV", str(tmp_path / "env.sh"))
     assert desk.run("bash", command="false | echo $MINE").output == "1\n[exit status 0]"
     monkeypatch.delenv("BASH_ENV")
-    monkeypatch.setattr(bash, "_shell", lambda cwd: shutil.which("sh"))
+    monkeypatch.setattr(bash, "find_shell", lambda cwd: shutil.which("sh"))
     assert desk.run("bash", command="false | echo a").output == "a\n[exit status 0]"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import socket
+import threading
+import time
 from typing import Any
 
 import pytest
+from tools.documents import make_notebook, make_pdf
 
-from nexus_cli.tools import files
+from nexus_cli.tools import documents, files
 from nexus_cli.tools.builtin import read_file
 
 
@@ -83,7 +87,8 @@ def test_encodings_and_line_ends_are_read_and_named(desk: Any, data: bytes, show
 def test_images_and_binary_files_are_told_apart_and_not_remembered(desk: Any, data: bytes, kind: str) -> None:
     desk.write("a", data)
     result = desk.run("read_file", path="a")
-    assert result.error == f"a: is {kind}, {len(data)} bytes: only text can be read"
+    why = "you see an image only if the person attaches it" if "image" in kind else "only text can be read"
+    assert result.error == f"a: is {kind}, {len(data)} bytes: {why}"
     assert not desk.memory.files
 
 
@@ -91,7 +96,9 @@ def test_a_folder_is_listed(desk: Any) -> None:
     desk.write("d/b.txt", "")
     desk.write("d/A/x", "")
     desk.write("d/.hidden", "")
-    assert desk.run("read_file", path="d").output == ".hidden\nA/\nb.txt"
+    (desk.project / "d/loop").symlink_to("loop")
+    (desk.project / "d/to_a").symlink_to("A")
+    assert desk.run("read_file", path="d").output == ".hidden\nA/\nb.txt\nloop\nto_a/"
     (desk.project / "empty").mkdir()
     assert desk.run("read_file", path="empty").output == "[empty folder]"
 
@@ -150,3 +157,184 @@ def test_an_empty_path_is_an_error_of_every_tool(desk: Any, path: str) -> None:
         "edit_file": {"edits": [{"old": "x", "new": "y"}]},
     }
     assert all("must not be empty" in desk.run(tool, path=path, **more).error for tool, more in given.items())
+
+
+def test_the_parts_of_one_call_have_one_limit_and_each_file_is_read_once(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    threads: list[threading.Thread] = []
+    read, join = files.read_file_at, read_file._join_parts
+
+    def read_noted(folder: int, name: str) -> files.FileContent:
+        opened.append(name)
+        return read(folder, name)
+
+    def join_noted(results: Any) -> Any:
+        threads.append(threading.current_thread())
+        return join(results)
+
+    monkeypatch.setattr(read_file, "HARD_LIMIT", 1000)
+    monkeypatch.setattr(read_file, "read_file_at", read_noted)
+    monkeypatch.setattr(read_file, "_join_parts", join_noted)
+    desk.write("big", b"x" * 9 + b"\n" + b"y" * 590 + b"\n")
+    desk.write("other", b"z" * 700)
+    result = desk.run("read_file", path="big", more=["big:1-,1-1", "other", "big:2-"])
+    assert result.text.count("y" * 590) == 1 and "zz" not in result.text, result.text
+    assert result.text.count("x" * 9) == 2, "what still fits is read"
+    assert result.text.count("not read") == 3 and result.success, result.text
+    assert opened == ["big", "other", "big"] and threads[0] is not threading.main_thread()
+
+
+def test_several_ranges_and_files_are_read_in_one_call(desk: Any) -> None:
+    desk.write("a.py", "".join(f"line {n}\n" for n in range(1, 101)))
+    desk.write("b.txt", "b\r\n")
+    desk.write("c:3-4", "named so\n")
+    desk.write("d/e", "")
+    result = desk.run("read_file", path="a.py", offset=2, limit=1, more=["a.py:50-51,99-", "b.txt", "a.py:7", "d"])
+    assert result.output == (
+        "[a.py; lines 2-2 of 100]\nline 2\n\n[a.py; lines 50-51 of 100]\nline 50\nline 51\n\n"
+        "[a.py; lines 99-100 of 100]\nline 99\nline 100\n\n[b.txt; CRLF line ends]\nb\n\n"
+        "[a.py; lines 7-7 of 100]\nline 7\n\n[d]\ne\n"
+    )
+    assert result.counts == {"lines": 7, "entries": 1} and not result.error
+    assert desk.run("read_file", path="c:3-4").output == "named so\n", "`path` is a name, whatever it ends in"
+    mixed = desk.run("read_file", path="a.py", limit=1, more=["no.py", "a.py:9-3"])
+    assert (
+        "no.py: No such file" in mixed.output and "a.py: the last line of a range is before its first" in mixed.output
+    )
+    assert desk.run("read_file", path="no", more=["no.py:1"]).error.count("No such file") == 2
+    assert desk.run("read_file", path="a.py", more=["a.py"] * 50).error
+
+
+SOURCES = {
+    "a.py": "import os\n\nclass A(B):\n    async def m(self):\n        x = 1\n\ndef f(): pass\n",
+    "a.ts": "import x\nexport default class A {\n  private get(a: b): void {\n    if (a) {\n    }\n  }\n}\n"
+    "export const f = async (a) => {\n",
+    "a.go": "package m\n\nfunc (s *S) M() error {\n\treturn nil\n}\ntype S struct {\n}\n",
+    "a.rs": "use x;\npub(crate) struct S;\nimpl S {\n    pub async fn m(&self) {\n    }\n}\n",
+    "A.java": "package a;\nfinal class A {\n    private int x = f(1);\n    public static void main(String[] a) {\n",
+    "A.cs": "namespace N {\n    public record R(int A);\n    internal async Task<int> M(int a)\n    {\n",
+    "a.kt": "data class A(val b: Int)\nfun f() = 1\nval x = f()\n",
+    "a.scala": "object A {\n  def f(x: Int) = 1\n  val y = f(1)\n}\n",
+    "a.swift": "struct A {\n    func f() {\n    }\n    init(a: Int) {\n    }\n}\n",
+    "a.cpp": "#include <x>\nstruct S {\n};\nint main(int argc) {\n  return f(1);\n}\nint f(int);\n",
+    "a.rb": "module M\n  class A\n    def f\n      1\n    end\n",
+    "a.php": "<?php\nabstract class A {\n    public function f() {\n        return g();\n",
+    "a.sh": "set -e\nfunction f {\n  g x\n}\nh() {\n",
+    "a.md": "# One\ntext # no\n```sh\n# comment\n```\n## Two\n",
+}
+ROWS = {
+    "a.py": [3, 4, 7],
+    "a.ts": [2, 3, 8],
+    "a.go": [3, 6],
+    "a.rs": [2, 3, 4],
+    "A.java": [2, 4],
+    "A.cs": [1, 2, 3],
+    "a.kt": [1, 2],
+    "a.scala": [1, 2],
+    "a.swift": [1, 2, 4],
+    "a.cpp": [2, 4],
+    "a.rb": [1, 2, 3],
+    "a.php": [2, 3],
+    "a.sh": [2, 5],
+    "a.md": [1, 6],
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_an_outline_has_the_lines_of_definitions_and_headings(desk: Any, name: str) -> None:
+    desk.write(name, SOURCES[name])
+    head, *rows = desk.run("read_file", path=name, limit=0).output.splitlines()
+    assert head == f"[outline of {SOURCES[name].count(chr(10))} lines]"
+    assert [int(row.partition(":")[0]) for row in rows] == ROWS[name], rows
+    assert not desk.memory.files, "an outline is no reading of the file"
+
+
+def test_an_outline_of_many_definitions_leaves_out_the_deeper_ones_and_counts_them(desk: Any) -> None:
+    desk.write("a.py", "".join(f"class A{n}:\n    def m(self):\n        pass\n" for n in range(150)))
+    rows = desk.run("read_file", path="a.py", limit=0).output.splitlines()
+    assert len(rows) == 152 and rows[-1] == "[150 more]" and not any("def" in row for row in rows)
+    desk.write("flat.py", "def f(): pass\n" * 1000)
+    assert len(desk.run("read_file", path="flat.py", limit=0).output.splitlines()) == 202
+    desk.write("x.dat", "text\n")
+    assert desk.run("read_file", path="x.dat", limit=0).output.endswith("no definitions or headings are recognized]")
+
+
+def test_outlining_hostile_lines_takes_no_time(desk: Any) -> None:
+    lines = (
+        "(" * 400,
+        "a " * 200,
+        "public " * 60,
+        "const x" + " " * 390,
+        "a<" * 200,
+        "template <" + "<" * 390,
+        "a, " * 130,
+    )
+    for name in (*SOURCES, "a.sql", "a.toml", "a.lua"):
+        desk.write(name, "".join(f"{line}\n" for line in lines * 100))
+        begun = time.process_time()
+        desk.run("read_file", path=name, limit=0)
+        assert time.process_time() - begun < 60, name
+
+
+def test_a_pdf_comes_by_its_pages(desk: Any) -> None:
+    desk.write("s.pdf", make_pdf(["One\nfirst", "Two (2)", ""]))
+    assert desk.run("read_file", path="s.pdf").output == (
+        "[PDF; pages 3]\n[page 1]\nOne\nfirst\n\n[page 2]\nTwo (2)\n\n[page 3]\n(no text)"
+    )
+    part = desk.run("read_file", path="s.pdf", offset=2, limit=1)
+    assert part.output == "[PDF; pages 2-2 of 3]\n[page 2]\nTwo (2)" and part.counts == {"pages": 1}
+    assert desk.run("read_file", path="s.pdf", limit=0).output == "[PDF; pages 3]\n1: One\n2: Two (2)\n3: (no text)"
+    assert desk.run("read_file", path="s.pdf", offset=4).error == "s.pdf: has only 3 pages"
+    assert not desk.memory.files
+    desk.write("late.pdf", b"\n" + make_pdf(["One"]))
+    assert "One" in desk.run("read_file", path="late.pdf").output
+    desk.write("notes.txt", "\n%PDF- begins a PDF\n")
+    assert desk.run("read_file", path="notes.txt").output == "\n%PDF- begins a PDF\n"
+    desk.write("bad.pdf", b"%PDF-1.4\nnothing")
+    assert desk.run("read_file", path="bad.pdf").error.startswith("bad.pdf: is a PDF: it cannot be read as PDF")
+
+
+def test_a_pdf_that_blows_up_or_never_ends_is_stopped(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.write("bomb.pdf", make_pdf(["boom", "after"], blow_up=1 << 28))
+    result = desk.run("read_file", path="bomb.pdf")
+    assert "after" in result.text or "stopped after page" in result.text or result.error, result
+    assert len(result.text) < 10_000
+    desk.write("long.pdf", make_pdf(["x" * 80] * 300))
+    monkeypatch.setattr(documents, "PDF_SECONDS", 0.01)
+    assert "within 0 s" in desk.run("read_file", path="long.pdf").error
+
+
+def test_a_notebook_of_too_many_values_is_read_as_text_and_says_so(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.write("many.ipynb", '{"cells":[' + ",\n".join(["{}"] * 2_000_000) + "]}")
+    parsed: list[int] = []
+    monkeypatch.setattr(read_file, "read_notebook", lambda text, *_: parsed.append(len(text)))
+    result = desk.run("read_file", path="many.ipynb", limit=2)
+    assert result.output.startswith(
+        "[the JSON of a notebook that is too large to show its cells; lines 1-2 of 2000000]"
+    )
+    assert not parsed and result.output.endswith('\n{"cells":[{},\n{},\n'), result.output
+
+
+def test_the_text_of_a_notebook_stops_at_a_bound(desk: Any) -> None:
+    image = {"data": {"image/png": "A" * 8_000_000}}
+    outputs = [{"text": "\n" * 60 + "x"}] * 40_000
+    desk.write("a.ipynb", make_notebook([("code", "plot", [image]), *[("code", "y" * 90_000, [])] * 10]))
+    desk.write("b.ipynb", make_notebook([("code", "print", outputs)]))
+    pages = desk.run("read_file", path="a.ipynb").output
+    assert "[image/png]" in pages and pages.endswith("\n[stopped after cell 6: the text is long]")
+    assert pages.startswith("[notebook; edits apply to its JSON; cells 1-6 of 11]")
+    assert "cells 7-11 of 11" in desk.run("read_file", path="a.ipynb", offset=7).output.splitlines()[0]
+    long = desk.run("read_file", path="b.ipynb").output
+    assert long.endswith("[more output]") and len(long) < 500_000 and "[41 more lines]" in long
+
+
+def test_a_file_called_a_notebook_that_is_none_is_text(desk: Any) -> None:
+    for text in ("{", "[]", '{"cells": 1}', '{"cells": ["a"]}', '{"cells": ' * 5000):
+        desk.write("a.ipynb", text)
+        assert desk.run("read_file", path="a.ipynb").output == text
+    odd = {"cells": [{"cell_type": 5, "source": [1, None], "outputs": [{"data": 4}, 7, {"text": {}}]}, {}]}
+    desk.write("a.ipynb", json.dumps(odd))
+    assert "[cell 2, raw]" in desk.run("read_file", path="a.ipynb").output
+    assert desk.run("read_file", path="a.ipynb", offset=3).error == "a.ipynb: has only 2 cells"

@@ -17,7 +17,7 @@ import pytest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Recall, SeenFileStore, WorkerTask
+from nexus_cli.core.services import Recall, SeenFileStore, Workers, WorkerTask
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.permission import call_permission
 from nexus_cli.tools.builtin import __path__ as folders
@@ -27,7 +27,7 @@ from nexus_cli.tools.schema import validate_arguments
 TOOLS = list(discover_tools().values())
 each = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 KEYWORDS = {"type", "properties", "required", "items", "enum", "minimum", "maximum", "additionalProperties"}
-KEYWORDS |= {"description"}  # for the model alone
+KEYWORDS |= {"description", "sent"}  # for the model alone; not for it
 
 PAGE = {"first", "total"}
 """Figures of a result that say which part of a whole it is; they need no noun."""
@@ -135,16 +135,38 @@ def test_the_schema_stays_within_what_the_check_understands(tool: Tool) -> None:
     assert tool.parameters["type"] == "object"
     for schema in _schemas(json.loads(json.dumps(tool.parameters))):
         assert set(schema) <= KEYWORDS
+        unsent = {name for name, one in schema.get("properties", {}).items() if not one.get("sent", True)}
+        assert not unsent & set(schema.get("required", ())), "the model must know what it has to name"
         assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
         if schema["type"] == "object":
             assert schema["additionalProperties"] is False, "a misspelt argument would be passed over in silence"
+
+
+def test_definitions_omit_keywords_that_dispatch_checks() -> None:
+    registry = ToolRegistry(services={SeenFileStore: 1})
+    sent = {one["function"]["name"]: one["function"]["parameters"] for one in registry.get_definitions()}
+    assert "additionalProperties" not in json.dumps(sent) and "minimum" not in json.dumps(sent)
+    assert list(sent["read_file"]["properties"]) == ["path", "offset", "limit", "more"]
+    tool = discover_tools()["read_file"]
+    assert validate_arguments({"path": "a", "offset": 0, "lines": 2}, tool.parameters)
+
+
+def test_rare_arguments_are_accepted_without_being_sent() -> None:
+    registry = ToolRegistry(services={Workers: 1})
+    sent = {one["function"]["name"]: one["function"]["parameters"] for one in registry.get_definitions()}
+    limits = sent["agent"]["properties"]["limits"]["properties"]
+    assert list(limits) == ["max_steps", "max_cost", "allow"] and "sent" not in json.dumps(sent)
+    rare = {"task": "x", "model": "m", "limits": {"timeout": 3.5, "tools": ["bash"]}}
+    assert not validate_arguments(rare, discover_tools()["agent"].parameters)
+    assert validate_arguments(rare | {"limits": {"timeout": "soon"}}, discover_tools()["agent"].parameters)
 
 
 @each
 def test_the_description_is_one_short_paragraph_that_names_real_arguments(tool: Tool) -> None:
     assert 20 < len(tool.description) < 400
     assert "\n" not in tool.description
-    known = {name for schema in _schemas(dict(tool.parameters)) for name in schema.get("properties", {})}
+    properties = [schema.get("properties", {}) for schema in _schemas(dict(tool.parameters))]
+    known = {name for one in properties for name, inner in one.items() if inner.get("sent", True)}
     quoted = [part for i, part in enumerate(tool.description.split("`")) if i % 2 and part.isidentifier()]
     assert set(quoted) <= known
 
@@ -152,7 +174,7 @@ def test_the_description_is_one_short_paragraph_that_names_real_arguments(tool: 
 @each
 def test_the_subject_is_a_required_argument_where_there_is_one(tool: Tool) -> None:
     arguments = tool.parameters.get("required", tool.parameters["properties"])
-    assert tool.subject in arguments or not (tool.subject or arguments)
+    assert tool.subject in arguments or {tool.lists, tool.asks} & {*arguments} or not (tool.subject or arguments)
 
 
 @each
@@ -224,6 +246,9 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
 
         def search(self, text: str, slots: object, limit: int) -> None:
             raise NexusError("usage", "memory", "it cannot be read")
+
+        def read_skill(self, name: str, file: str = "") -> str:
+            raise NexusError("usage", f"no skill {name}", "no skill has this name")
 
         def refusal(self) -> str:
             return "nobody waits here"

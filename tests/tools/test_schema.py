@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.tools.schema import check_arguments, validate_arguments
+from nexus_cli.tools.schema import check_arguments, describe_unreadable, validate_arguments
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -96,3 +96,18 @@ def test_what_is_sound_already_stays_as_it_is(arguments: dict[str, Any]) -> None
 def test_a_hostile_depth_is_no_crash() -> None:
     assert validate_arguments({"path": "[" * 100_000, "edits": "[" * 100_000}, SCHEMA)
     assert check_arguments({"path": "a", "edits": "[" * 100_000}, SCHEMA)[1]
+
+
+@pytest.mark.parametrize("cut", ['{"path": "a.py", "content": "one\\ntw', '{"path": "a.py"', '{"path": ', "{", '{"pa'])
+def test_arguments_that_were_cut_off_are_called_so(cut: str) -> None:
+    told = describe_unreadable(cut)
+    assert told.startswith("arguments are not a JSON object: cut off after ") and f"{len(cut)} characters" in told
+    assert "send the whole call again" in told and told.endswith(cut[-20:])
+
+
+def test_arguments_that_are_no_json_are_shown_where_they_are_wrong() -> None:
+    told = describe_unreadable('{"a": 1,, "b": 2}' + " " * 900)
+    assert told.startswith("arguments are not a JSON object: ") and "character 9" in told and "cut off" not in told
+    assert describe_unreadable("[1]") == "arguments are not a JSON object: [1]"
+    for raw in ("x" * 9000, '"' + "x" * 9000, '{"a": "' + "x" * 9000, '{"a": x' + "y" * 9000):
+        assert len(describe_unreadable(raw)) < 500

@@ -7,13 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from programs import missing
 
 from nexus_cli.config.programs import find_program
+from nexus_cli.tools import listing
 from nexus_cli.tools.builtin import grep
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
@@ -154,7 +159,7 @@ GREPS: list[tuple[dict[str, Any], str]] = [
     (
         {"pattern": "def", "glob": "src/**/*.{py,txt}", "limit": 2},
         "src/a.py\n3:def first():\n\nsrc/b.py\n1:def second():\n"
-        "[the first 2 matches; there are more: narrow the search or raise `limit`]",
+        "[the first 2 matches; there is 1 more: narrow the search or raise `limit`]",
     ),
     ({"pattern": "no such text"}, "no matches"),
     ({"pattern": "binary"}, "no matches"),
@@ -408,7 +413,7 @@ def test_a_name_that_is_there_is_no_pattern() -> None:
     assert [PathPattern(pattern).select(there) for pattern in asked] == found
 
 
-@pytest.mark.parametrize("pattern", ["", "  ", ", ,", "{}", "[z-a].py"])
+@pytest.mark.parametrize("pattern", ["", "  ", ", ,", "{}", "[z-a].py", "a\0.py"])
 def test_a_pattern_that_can_match_nothing_is_an_error(desk: Any, pattern: str) -> None:
     desk.write("a.py", "x\n")
     assert "the pattern" in desk.run("glob", pattern=pattern).error
@@ -477,3 +482,53 @@ def test_what_was_found_is_counted_for_the_person(desk: Any) -> None:
     assert counted("read_file", path="a.txt", offset=2) == ({"lines": 2, "first": 2, "total": 3}, False)
     assert counted("read_file", path=".") == ({"entries": 4}, False)
     assert counted("write_file", path="new.txt", content="x\ny") == ({"lines": 2}, False)
+
+
+NAMES = st.sampled_from(["a.py", "b.log", "c", "build", "Ä.txt", "a b", ".x", "z.py"])
+RULES = st.sampled_from(
+    ["*.py", "build/", "!a.py", "/c", "**/c", "a b", "*", "!*/", "build/*", "!build/c", "[ab].*", ".x", "c/"]
+)
+LINES = st.sampled_from(
+    ["def x", "DEF", "x = 1\r", "caf\xe9", "cafe\u0301", "", "a" * 600 + "def", "\x1cdef", "tab\tx"]
+)
+TREES = st.dictionaries(
+    st.lists(NAMES, min_size=1, max_size=3).map("/".join),
+    st.tuples(st.lists(LINES, max_size=4).map("\n".join), st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "latin-1"])),
+    max_size=10,
+)
+IGNORED = st.dictionaries(st.sampled_from([".", "build", "c", "c/build"]), st.lists(RULES, max_size=4), max_size=3)
+PATTERNS = st.sampled_from(
+    ["def", "x", "caf.", "^x", r"\w+\t", "1$", "é", "(?i)def", r"\bdef\b", "[^a]x", "a{300}", "."]
+)
+
+
+@pytest.mark.skipif(REAL_RG is None or shutil.which("git") is None, reason="needs rg and git")
+@settings(max_examples=settings().max_examples // 2)
+@given(TREES, IGNORED, PATTERNS, st.booleans(), st.sampled_from([1, 3, 100]))
+def test_any_tree_gives_the_same_with_and_without_rg_and_git(
+    new_desk: Callable[[], Any],
+    files: dict[str, tuple[str, str]],
+    ignored: dict[str, list[str]],
+    pattern: str,
+    ignore_case: bool,
+    limit: int,
+) -> None:
+    desk = new_desk()
+    for name, (text, encoding) in files.items():
+        with suppress(OSError):  # a name of it is a folder's or a file's already
+            desk.write(name, text.encode(encoding, "replace"))
+    for folder, rules in ignored.items():
+        with suppress(OSError):
+            desk.write(f"{folder}/.gitignore", "".join(f"{rule}\n" for rule in rules))
+    asked = {"pattern": pattern, "ignore_case": ignore_case, "limit": limit}
+    found = {}
+    for has_git in (False, True):
+        if has_git:
+            subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
+        for has_rg in (False, True):
+            with pytest.MonkeyPatch.context() as patch:
+                if not has_git:
+                    patch.setattr(listing, "find_program", lambda *_: None)
+                patch.setattr(grep, "find_program", lambda *_, rg=REAL_RG if has_rg else None: rg)
+                found[has_git, has_rg] = desk.run("grep", **asked), desk.run("glob", pattern="**").output
+    assert len({(one.text, str(one.counts), listed) for one, listed in found.values()}) == 1, found

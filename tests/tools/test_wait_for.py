@@ -107,12 +107,25 @@ def test_a_process_is_told_from_a_later_one_of_its_number(tmp_path: Path) -> Non
     assert look("process", wait["value"]) == {"process": child.pid}
     assert not is_running({"process": os.getpid(), "started": "another boot 17"}), "after a reboot it has ended"
     gone = call(tmp_path, process=child.pid)
-    assert gone.waits is None and not gone.ran and "background processes of a command" in gone.error
+    assert gone.waits is None and not gone.ran and "processes of a command" in gone.error
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root owns process 1")
 def test_a_process_of_another_user_is_none_of_ours(tmp_path: Path) -> None:
     assert "another user" in call(tmp_path, process=1).error
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/1"), reason="no /proc")
+def test_a_process_of_the_system_is_none_that_a_command_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: os.stat("/proc/1").st_uid)
+    assert "of the system (processes of a command end with it;" in call(tmp_path, process=1).error
+    monkeypatch.undo()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        monkeypatch.setattr(Path, "read_bytes", lambda path: b"")  # as for kernel threads, which containers do not show
+        assert "of the system" in call(tmp_path, process=child.pid).error
+        child.kill()
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -272,6 +285,8 @@ def test_only_a_service_of_the_settings_is_waited_for(tmp_path: Path) -> None:
         "file:///etc/passwd",
         "http://",
         "http://a:b@c/",
+        "http://@c/",
+        "http://:@c/",
         "http://a b/",
         "http://a:x/",
         "ftp://a",

@@ -1,6 +1,6 @@
 """The object of `nexus ask --json`, and its parts."""
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class ErrorObject(TypedDict):
@@ -74,6 +74,20 @@ class DeniedCall(TypedDict):
     hint: str
 
 
+class UntilObject(TypedDict):
+    """The state of work for a command: `nexus ask --until`."""
+
+    command: str
+    passed: bool
+    """True if the command exited 0."""
+    rounds: int
+    """Runs of the command in this turn."""
+    status: int | None
+    """Exit status of the newest run; null before the first one."""
+    left: list[str]
+    """If the turn failed: the last lines of the newest run."""
+
+
 class AskResult(TypedDict):
     """The result of one turn: `nexus ask --json`, and the last line of `--stream-json`."""
 
@@ -87,7 +101,8 @@ class AskResult(TypedDict):
     data: Any
     """Reserved; null."""
     finish: str
-    """`stop`, or the kind of the error."""
+    """`stop`, or the kind of the error. `limit` also where an agent of a server is ok, and `text` is its report at the
+    end of its budget."""
     session: str | None
     """null if none was opened."""
     model: str | None
@@ -101,3 +116,5 @@ class AskResult(TypedDict):
     denied: list[DeniedCall]
     files_changed: list[str]
     error: ErrorObject | None
+    until: NotRequired[UntilObject]
+    """In a turn that works for a command."""

@@ -227,6 +227,8 @@ class RunObject(TypedDict):
     model: str | None
     session: str | None
     waits_for: str | None
+    came: str | None
+    """What ended its wait: an answer or an event that no process has taken up yet."""
     wake_at: str | None
     resumes: int
     created: str
@@ -276,6 +278,10 @@ class LastRun(TypedDict):
     id: str
     state: str
     at: str
+    paused: bool
+    broken_off: bool
+    came: str | None
+    """These three as in `RunObject`."""
 
 
 ScheduleObject = TypedDict(
@@ -453,3 +459,69 @@ class DoctorReport(TypedDict):
     model: str | None
     sandbox: SandboxReport
     checks: list[CheckObject]
+
+
+class KeptPathObject(TypedDict):
+    """A path that an undo left as it is."""
+
+    path: str
+    why: str
+    aside: str | None
+    """Where its earlier state was put; null if it has none."""
+
+
+class MovedHead(TypedDict):
+    """A HEAD that the turn moved, and an undo did not move back."""
+
+    before: str
+    after: str
+    command: str
+    """The command that moves it back."""
+
+
+class UndoReport(TypedDict):
+    """`nexus undo --json`, `nexus redo --json`. Paths inside the project are relative to it."""
+
+    version: Literal[1]
+    action: Literal["undo", "redo"]
+    turn: int | None
+    """null if there was nothing to undo."""
+    restored: list[str]
+    removed: list[str]
+    kept: list[KeptPathObject]
+    head_moved: MovedHead | None
+    unfollowed: list[str]
+    """Commands of the turn whose changes are not known, and why."""
+    dry_run: bool
+
+
+class ServerRow(TypedDict):
+    """An MCP server in a list."""
+
+    name: str
+    source: Literal["personal", "project"]
+    file: str
+    """The file that names it."""
+    transport: Literal["stdio", "http"]
+    target: str
+    """The command, with the name of its program alone, or the address."""
+    state: Literal["listed", "not listed", "failed"]
+    tools: int | None
+    """null until the server was asked."""
+    tokens: int | None
+    """Tokens of the schemas of its tools."""
+    listed: str | None
+    """When it was asked, ISO 8601, UTC."""
+    why: str
+    """Why it is not available."""
+
+
+class ServersReport(TypedDict):
+    """`nexus mcp list --json`."""
+
+    version: Literal[1]
+    servers: list[ServerRow]
+    sent: Literal["each", "one"]
+    """`each`: every tool is sent by itself; `one`: the tool `mcp` in their place."""
+    problems: list[str]
+    """One line for each entry that is left out."""

@@ -45,11 +45,26 @@ class SkillObject(TypedDict):
     problem: str
 
 
+class ListedSkill(SkillObject):
+    """A skill in the list."""
+
+    catalogue: Literal["described", "named", "counted", ""]
+    """How the system text of a session has it; "" if it has it not."""
+
+
+class CommandObject(SkillObject):
+    """A command of the person or the project."""
+
+    built_in: bool
+    """True if a built-in command has its name, so that only `$NAME` calls it."""
+
+
 class SkillsReport(TypedDict):
     """`nexus skill list --json`."""
 
     version: Literal[1]
-    skills: list[SkillObject]
+    skills: list[ListedSkill]
+    commands: list[CommandObject]
     untrusted: int
     """Skills of a project that is not trusted."""
 
@@ -188,6 +203,21 @@ class WarmReport(TypedDict):
     """Bytes; null where the system does not tell."""
 
 
+class HookState(TypedDict):
+    """A hook (`nexus docs hooks`)."""
+
+    event: str
+    matcher: str
+    command: str
+    timeout: float
+    on_timeout: str
+    source: str
+    """The file that names it."""
+    state: str
+    """`active`, `changed`, `not trusted` or `not supported`."""
+    why: str
+
+
 class StatusReport(TypedDict):
     """`nexus status --json`."""
 
@@ -196,8 +226,11 @@ class StatusReport(TypedDict):
     tools: list[str]
     skills: list[SkillName]
     servers: list[ServerState]
+    hooks: list[HookState]
     credentials: list[str]
     """Names, never values."""
+    environment: str
+    """The project's environments that sandboxed commands use: `python 3.12 from .venv`."""
     capabilities: list[CapabilityObject]
     host: str
     model_why: str
@@ -364,6 +397,8 @@ class TrustItemObject(TypedDict):
 
     kind: str
     name: str
+    what: str
+    """Of a server: its entry on one line, cut; else ""."""
     state: TrustItemState
     diff: str
 

@@ -5,7 +5,7 @@ Each has the fields of its class in `core/event.py`; `tests/program/test_json_ty
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UsageObject
+from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UntilObject, UsageObject
 from nexus_cli.core.json_types.context_report import BudgetObject, SectionObject
 from nexus_cli.core.json_types.setup_reports import WorkerObject
 
@@ -62,6 +62,8 @@ class ResultObject(TypedDict):
     """Exit statuses of the parts of a pipe."""
     first_line: int | None
     file: str
+    job: str
+    """Id of the background job as which its command runs on, else ""."""
     warning: str
     """What it left undone; "" if it did all that was asked."""
     waits: dict[str, Any] | None
@@ -133,6 +135,8 @@ class OutcomeObject(TypedDict):
     seconds: float
     denied: list[DeniedCall]
     changed: list[str]
+    until: UntilObject | None
+    """null in a turn that works for no command."""
 
 
 class DropDetails(TypedDict):

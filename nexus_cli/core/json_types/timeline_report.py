@@ -21,7 +21,7 @@ class TimelineRow(TypedDict):
     kind: str
     """Of an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of an
     epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
-    `compaction_failed`, `drop`, `pin`, `goal`, `worker`, `lane`, `waiting`, `claimed`, `resumed`."""
+    `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `worker`, `lane`, `waiting`, `claimed`, `resumed`."""
     entry: int | None
     """Id of the entry."""
     actor: EntityObject
@@ -40,7 +40,7 @@ class TimelineRow(TypedDict):
     cost_usd: float | None
     """Of a request, a lane or a worker; null if it is unknown."""
     seconds: float | None
-    """Of a call, a request or a worker."""
+    """Of a call, a request, a worker or a hook."""
     calls: NotRequired[list[TimelineCall]]
     call: NotRequired[str]
     subject: NotRequired[str]

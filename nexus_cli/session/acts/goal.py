@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.lane.goals import drop_goal, finish_goal, list_goals, set_goal
+from nexus_cli.lane.goals import drop_goal, finish_goal, list_goals, open_until, set_goal, set_until
 from nexus_cli.lane.recipes import own_recipe
 from nexus_cli.session.acts.side_run import run_in_lane
 from nexus_cli.session.session_state import Act, SessionState
@@ -56,6 +56,28 @@ def goal_setting(text: str) -> Act:
             lane_state.emit(Notice(f"goal saved without steps: {problem}"))
 
     return act
+
+
+def goal_until(text: str, command: str) -> Act:
+    """Store `text` as a goal without steps, for which the session works until `command` exits 0."""
+
+    async def act(state: SessionState) -> None:
+        timeline = state.lane_state.lane.timeline
+        set_until(timeline, state.session_id, command, set_goal(timeline, shorten(text), []).id)
+
+    return act
+
+
+def end_until(state: SessionState) -> str:
+    """Drop the goal that the session works for, and return its command, "" without one. A running round is ended by its
+    own reply."""
+    timeline = state.lane_state.lane.timeline
+    found = open_until(timeline, state.session_id)
+    if found is None:
+        return ""
+    set_until(timeline, state.session_id, "")
+    drop_goal(timeline, found["goal"])
+    return str(found["command"])
 
 
 def goal_closing(names: Sequence[str], verb: str) -> Act:

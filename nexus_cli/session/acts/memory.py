@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.groups import Done
 from nexus_cli.core.errors import NexusError
@@ -89,7 +88,7 @@ def _facts(state: SessionState) -> list[Fact]:
     """Return the facts of every slot, the newest first; raise `NexusError("usage", ...)` without a ledger."""
     if state.ledger is None:
         raise NexusError("usage", "no memory", "this session has no ledger", "Start nexus itself")
-    return state.ledger.facts.list_facts(str(project_identity(state.dispatcher.cwd)))
+    return state.ledger.facts.list_facts(state.ledger.project_of(state.dispatcher.cwd))
 
 
 def _newest_that_fit(state: SessionState, facts: Sequence[Fact]) -> list[Fact]:

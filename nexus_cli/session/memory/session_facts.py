@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
@@ -53,7 +52,7 @@ class SessionFacts(Facts):
     def of(cls, ledger: Ledger, session: str, folder: Path, clock: Clock) -> SessionFacts:
         """Return the memory of the session with this id, which works in `folder`."""
         kept = ledger.is_kept and ledger.writes
-        return cls(ledger, session, str(project_identity(folder)), clock, kept)
+        return cls(ledger, session, ledger.project_of(folder), clock, kept)
 
     def source_fields(self) -> Mapping[str, Any]:
         """Return the fields of a contributor's `Sources` that this object fills."""
@@ -209,4 +208,4 @@ def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
 def open_facts(folder: Path) -> Iterator[SessionFacts]:
     """Open the facts of sessions in `folder`; empty if the ledger cannot be opened."""
     with readonly_ledger() as ledger:
-        yield SessionFacts(ledger, "", str(project_identity(folder)))
+        yield SessionFacts(ledger, "", ledger.project_of(folder))

@@ -1,4 +1,4 @@
-"""`bash`: run one shell command to its end, through `tools/process.py`.
+"""`bash`: run one shell command to its end, through `tools/process.py`, or begin one in the background.
 
 The command runs in the sandbox and with the environment that permission decided on (`ToolContext.sandbox`).
 """
@@ -10,43 +10,31 @@ import codecs
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from nexus_cli.config.command_records import UncheckedError
-from nexus_cli.config.programs import find_program
-from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import CommandSandbox, ToolContext
+from nexus_cli.tools.background_process import AdoptedProcess, OutputRing
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import NUL, decode_output
+from nexus_cli.tools.output_text import LATIN, STYLE, decode_text
 from nexus_cli.tools.pipe_statuses import record_pipe_statuses
-from nexus_cli.tools.process import ProcessResult
+from nexus_cli.tools.process import ProcessResult, find_shell
 from nexus_cli.tools.process import run_process as run_process
 
 DEFAULT_SECONDS = 120
 MOST_SECONDS = 3600
-_PIECE = 1 << 20
 _SHOW_EVERY = 0.1
 _SHOW_MOST = 4096
 _MOST_RESTORED = 20
 """Most changed protected places listed in a result."""
 _MOST_SHOWN = 5
 """Most changed protected places shown to the person."""
-_LATIN = "nexus-latin"
-_STYLE = re.compile("\x1b\\[[0-9;:]*[mK]")
-"""SGR (colours) and EL (erase to the end of the line) of ECMA-48."""
 _OPEN_STYLE = re.compile("\x1b(?:\\[[0-9;:]*)?\\Z")
-
-
-def _latin(error: UnicodeError) -> tuple[str, int]:
-    """Decode bytes that are not UTF-8 as Windows-1252."""
-    assert isinstance(error, UnicodeDecodeError)
-    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
-
-
-codecs.register_error(_LATIN, _latin)
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -56,12 +44,24 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """
     if not arguments["command"].strip():
         return ToolResult(error="`command` must not be empty", ran=False)
+    if arguments.get("background"):
+        jobs = context.services.get(Jobs)
+        if jobs is None:
+            return ToolResult(error="this session has no background commands", ran=False)
+        started: ToolResult = await jobs.start(arguments["command"], context, arguments.get("timeout"))
+        return started
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
     loop = asyncio.get_running_loop()
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
-    shell, command = _shell(context.cwd), arguments["command"]
+    shell, command = find_shell(context.cwd), arguments["command"]
     ended: list[ProcessResult] = []
     sandbox, pipe = CommandSandbox(None, os.environ), tuple[int, ...]()
+    output, stop = OutputRing(), StopFlag()
+
+    def take(data: bytes) -> None:
+        output.add(data)
+        if not stop.is_unlimited:
+            live.feed(data)
 
     def work(stop: StopFlag) -> ProcessResult:
         nonlocal sandbox, pipe
@@ -73,20 +73,25 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
                 env={**sandbox.env, "TERM": "dumb", **statuses.variables},
                 stop=stop,
                 seconds=seconds,
-                show=live.feed,
+                show=take,
                 confinement=sandbox.confinement,
                 pass_fds=statuses.pass_fds,
             )
             pipe = found if any((found := statuses.read())[:-1]) else ()
         return result
 
+    began = time.monotonic()
     try:
-        done = await run_in_thread(work, ended.append)
+        task = await _wait_for_end(run_in_thread(work, ended.append, stop=stop), context)
+        if not task.done():
+            process = AdoptedProcess(output, stop, task, ended, began)
+            return await _adopt(command, context, process, sandbox)
+        done = task.result()
     except asyncio.CancelledError:
         if ended:
             _tell_restored(ended[0], context)
         if ended and ended[0].output:
-            context.stopped(_STYLE.sub("", await asyncio.to_thread(_text, ended[0].output)))
+            context.stopped(STYLE.sub("", await asyncio.to_thread(decode_text, ended[0].output)))
         raise
     except UncheckedError as error:
         context.tell(str(error.strerror))
@@ -102,6 +107,41 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe)
 
 
+async def _wait_for_end(work: Coroutine[Any, Any, ProcessResult], context: ToolContext) -> asyncio.Task[ProcessResult]:
+    """Start a command and return its task at its end, or when the person wants it to go on in the background. A
+    cancellation stops the command."""
+    task = asyncio.create_task(work)
+    others: set[asyncio.Future[Any]] = set()
+    try:
+        while not task.done():
+            others = (
+                {asyncio.ensure_future(context.released())} if context.released and Jobs in context.services else set()
+            )
+            await asyncio.wait({task, *others}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done() or not (why := context.services[Jobs].refuse_more()):
+                break
+            context.tell(why)
+    except BaseException:
+        while not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({task})
+        raise
+    finally:
+        for other in others:
+            other.cancel()
+    return task
+
+
+async def _adopt(command: str, context: ToolContext, process: AdoptedProcess, sandbox: CommandSandbox) -> ToolResult:
+    """Make a job of a command that the person sent to the background."""
+    jobs: Jobs = context.services[Jobs]
+    lines = [f"[sandbox: {note}]" for note in sandbox.notes]
+    if sandbox.confinement is not None and not sandbox.confinement.profile.network:
+        lines += ["[sandbox: other commands cannot reach a server in it]"] * (sandbox.confinement.network is None)
+    return await jobs.adopt(command, context, process, "".join(f"{line}\n" for line in lines))
+
+
 def _tell_restored(done: ProcessResult, context: ToolContext) -> None:
     """Show the person the protected places that the command had changed."""
     for line in done.restored[:_MOST_SHOWN]:
@@ -110,36 +150,8 @@ def _tell_restored(done: ProcessResult, context: ToolContext) -> None:
         context.tell(f"sandbox: {len(done.restored) - _MOST_SHOWN:,} more protected places restored or removed")
 
 
-def _shell(cwd: Path) -> str:
-    return "/bin/bash" if os.path.exists("/bin/bash") else find_program("bash", cwd) or "/bin/sh"
-
-
-def _text(output: bytes, uncounted: int = 0) -> str:
-    """Decode `output` and end it with a newline unless it is empty; replace binary output by a note."""
-    read = None if b"\0" in output else _utf_8(output)
-    if read is None:
-        decoded = decode_output(output, cut=uncounted > 0)
-        if decoded is None:
-            kind = image_type(output)
-            what = f" (a {IMAGE_NAMES[kind]} image)" if kind else ""
-            size = len(output) + uncounted
-            return f"[binary output{what}, {size:,} bytes: not shown; write it to a file, or look with xxd]\n"
-        read = decoded.plain.replace("\0", NUL)
-    return read if read.endswith("\n") or not read else f"{read}\n"
-
-
-def _utf_8(output: bytes) -> str | None:
-    """Return `output` decoded as UTF-8, or None."""
-    # In pieces: one call would block all other threads until everything is decoded.
-    pieces = (output[start : start + _PIECE] for start in range(0, len(output), _PIECE))
-    try:
-        return "".join(codecs.iterdecode(pieces, "utf-8"))
-    except UnicodeDecodeError:
-        return None
-
-
 def _format_result(done: ProcessResult, seconds: int, sandbox: CommandSandbox, pipe: Sequence[int]) -> str:
-    text, styles = _STYLE.subn("", _text(done.output, done.uncounted))
+    text, styles = STYLE.subn("", decode_text(done.output, done.uncounted))
     notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *done.restored[:_MOST_RESTORED])]
     if len(done.restored) > _MOST_RESTORED:
         lines.append(f"[sandbox: {len(done.restored) - _MOST_RESTORED:,} more protected places restored or removed]")
@@ -153,7 +165,7 @@ def _format_result(done: ProcessResult, seconds: int, sandbox: CommandSandbox, p
     if styles:
         notes.append("colour codes left out")
     if done.left:
-        notes.append(f"{done.left} background processes ended")
+        notes.append(f"{done.left} background process{'es' * (done.left > 1)} ended with it")
     return text + "\n".join([*lines, f"[{'; '.join(notes)}]"])
 
 
@@ -162,7 +174,7 @@ class _Live:
 
     def __init__(self, show: Callable[[str], object]) -> None:
         self._show = show
-        self._decoder = codecs.getincrementaldecoder("utf-8")(_LATIN)
+        self._decoder = codecs.getincrementaldecoder("utf-8")(LATIN)
         self._binary = False
         self._pending = ""
         self._last = 0.0
@@ -181,6 +193,6 @@ class _Live:
         begun = _OPEN_STYLE.search(self._pending)
         end = begun.start() if begun else len(self._pending)
         if end:
-            self._show(_STYLE.sub("", self._pending[:end]))
+            self._show(STYLE.sub("", self._pending[:end]))
             self._pending = self._pending[end:]
             self._last = time.monotonic()

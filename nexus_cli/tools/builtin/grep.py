@@ -108,7 +108,7 @@ def _narrow_by_rg(
 ) -> Sequence[str]:
     """Return the files that `rg` cannot rule out; all files without `rg`, or if it may read the pattern differently."""
     pattern = arguments["pattern"]
-    if rg is None or len(names) < 2 or not pattern or _OTHER_DIALECT.search(pattern):
+    if rg is None or len(names) < 2 or not pattern or "\0" in pattern or _OTHER_DIALECT.search(pattern):
         return names
     case = ["-i"] if arguments.get("ignore_case", False) else []
     fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern, "-e", _UNSURE]

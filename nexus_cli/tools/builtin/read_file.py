@@ -1,6 +1,7 @@
-"""`read_file`: read the text of a file, or list a folder. Dispatch caps the result.
+"""`read_file`: read files, parts of them, or list a folder. Dispatch caps the result.
 
-Text has no line numbers: an edit can quote exactly what was read, and it costs fewer tokens.
+Text has no line numbers: an edit can quote exactly what was read, and it costs fewer tokens. `offset` and `limit` count
+the pages of a PDF and the cells of a notebook; `limit` 0 gives an outline.
 """
 
 from __future__ import annotations
@@ -8,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.elide import plural
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import FilePart, ToolResult
 from nexus_cli.core.real_files import open_folder, open_listable, status_at
 from nexus_cli.core.services import SeenFileStore
-from nexus_cli.core.tool import ToolContext
+from nexus_cli.core.tool import ToolContext, split_ranges
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.documents import has_too_many_values, read_notebook, read_pdf
 from nexus_cli.tools.files import (
     HARD_LIMIT,
     FileContent,
@@ -29,20 +32,90 @@ from nexus_cli.tools.files import (
     describe_problem,
     read_file_at,
 )
+from nexus_cli.tools.outline import outline_text
+
+MOST_PARTS = 50
+_RANGE = {"first", "total"}
+"""Figures of a range, which parts do not add up to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One part to read: `limit` None for all that follows, 0 for an outline."""
+
+    path: str
+    offset: int | None = None
+    limit: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.offset is None and self.limit is None
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the text, after a line in brackets about range, line ends and encoding if they are special."""
-    path = arguments["path"]
+    """Return the text, after a line in brackets about range, line ends and encoding if they are special.
+
+    With `more` each part has such a line, with its path; a part that cannot be read has its error instead.
+    """
+    parts = [_Request(arguments["path"], arguments.get("offset"), arguments.get("limit"))]
+    for one in arguments.get("more", ()):
+        path, ranges = split_ranges(one)
+        parts += [_Request(path, max(1, first), count) for first, count in ranges] or [_Request(path)]
+    if len(parts) > MOST_PARTS:
+        return ToolResult(error=f"{len(parts)} parts in one call; at most {MOST_PARTS}", ran=False)
+    results = list[ToolResult]()
+    last: dict[Path, FileContent | list[str]] = {}
+    for part in parts:
+        results.append(await _read_part(part, context, last, sum(len(one.text) for one in results), len(parts) > 1))
+    return results[0] if len(results) == 1 else await asyncio.to_thread(_join_parts, results)
+
+
+def _join_parts(results: Sequence[ToolResult]) -> ToolResult:
+    text, shown, counts = "", list[FilePart](), dict[str, int]()
+    for result in results:
+        start, lines = text.count("\n"), result.counts.get("lines", 0)
+        if result.file and lines:
+            first, total = result.counts.get("first", 1), result.counts.get("total", lines)
+            shown.append(FilePart(result.file, first, lines, total, (result.first_line or 0) - start))
+        text += result.text.removesuffix("\n") + "\n\n"
+        for noun in result.counts.keys() - _RANGE:
+            counts[noun] = counts.get(noun, 0) + result.counts[noun]
+    text = text.removesuffix("\n")
+    if not any(result.success for result in results):
+        return ToolResult(error=text)
+    uncounted, more = sum(one.uncounted for one in results), any(one.more for one in results)
+    return ToolResult(text, uncounted=uncounted, counts=counts, more=more, parts=tuple(shown))
+
+
+async def _read_part(
+    part: _Request, context: ToolContext, last: dict[Path, FileContent | list[str]], taken: int, named: bool
+) -> ToolResult:
+    """Read one part; `last` has the file read before, `taken` is the length of the parts read so far."""
+    name = f"{part.path}; " if named else ""
     try:
-        target = decided_path(path, context)
-        content = await asyncio.to_thread(_read, target)
+        if part.limit is not None and part.limit < 0:
+            raise ToolError("the last line of a range is before its first")
+        target = decided_path(part.path, context)
+        if target not in last:
+            last.clear()
+            last[target] = await asyncio.to_thread(_read, target)
+        content = last[target]
         if isinstance(content, list):
-            return ToolResult("\n".join(content) or "[empty folder]", counts={"entries": len(content)})
-        result = await asyncio.to_thread(_format_content, content, arguments)
+            listed = "\n".join(content) or "[empty folder]"
+            return ToolResult(f"[{part.path}]\n{listed}" if named else listed, counts={"entries": len(content)})
+        document = await run_in_thread(
+            lambda stop: _format_document(content, target, part, name, stop, context.project)
+        )
+        result = document
+        if result is None:
+            if _is_notebook(target) and has_too_many_values(content.data):
+                name += "the JSON of a notebook that is too large to show its cells; "
+            result = await asyncio.to_thread(_format_content, content, part, name, context.output_cap)
+        if taken and taken + len(result.text) > HARD_LIMIT:
+            raise ToolError(f"not read: one call reads at most {HARD_LIMIT >> 20} MiB")
     except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(path, error, context))
-    if result.success and not content.beyond:
+        return ToolResult(error=describe_problem(part.path, error, context))
+    if document is None and result.success and not content.beyond and part.limit != 0:
         seen: SeenFileStore = context.services[SeenFileStore]
         seen.note(str(target), content.digest, "read")
         return replace(result, file=str(target))
@@ -55,23 +128,63 @@ def _read(target: Path) -> FileContent | list[str]:
         if not stat.S_ISDIR(status_at(parent, target.name).st_mode):
             return read_file_at(parent, target.name)
         with open_folder(target.name, inside=parent) as at, open_listable(at) as listed, os.scandir(listed) as entries:
-            return sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)
+            return sorted(entry.name + ("/" if _is_folder(entry) else "") for entry in entries)
 
 
-def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolResult:
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _is_notebook(target: Path) -> bool:
+    return target.suffix.lower() == ".ipynb"
+
+
+def _format_document(
+    content: FileContent, target: Path, part: _Request, name: str, stop: StopFlag, project: Path
+) -> ToolResult | None:
+    """Return the pages of a PDF or the cells of a notebook, None for another file."""
+    is_notebook = _is_notebook(target) and not content.beyond and not has_too_many_values(content.data)
+    is_pdf = content.data.startswith(b"%PDF-") or (target.suffix.lower() == ".pdf" and b"%PDF-" in content.data[:1024])
+    if not is_notebook and not is_pdf:
+        return None
+    if content.beyond:
+        raise ToolError(f"is a PDF over {HARD_LIMIT >> 20} MiB")
+    if is_notebook:
+        text = decode_file(content.data)
+        found = read_notebook(text.model_text, part.offset or 1, part.limit) if text else None
+        kind = "notebook; edits apply to its JSON"
+    else:
+        found, kind = read_pdf(content.data, part.offset or 1, part.limit, stop, project), "PDF"
+    if found is None:
+        return None
+    shown = "" if found.first == 1 and found.last == found.total else f"{found.first}-{found.last} of "
+    head = f"[{name}{kind}; {found.unit} {shown}{found.total}]\n"
+    return ToolResult(head + found.text, counts={found.unit: max(0, found.last - found.first + 1)})
+
+
+def _format_content(content: FileContent, part: _Request, name: str, cap: int) -> ToolResult:
     data = content.data
     kind = image_type(data)
     text = None if kind else decode_file(data)
     if text is None:
         what = f"a {IMAGE_NAMES[kind]} image" if kind else "binary"
-        raise ToolError(f"is {what}, {len(data) + content.beyond} bytes: only text can be read")
+        why = "you see an image only if the person attaches it" if kind else "only text can be read"
+        raise ToolError(f"is {what}, {len(data) + content.beyond} bytes: {why}")
     shown = text.model_text
     notes = []
     counts = {"lines": count_lines(shown)}
-    first = 1
-    if "offset" in arguments or "limit" in arguments:
-        total, first = counts["lines"], arguments.get("offset", 1)
-        shown, last = _lines(shown, first, arguments.get("limit"), bool(content.beyond))
+    first, outline = 1, ""
+    if part.limit == 0:
+        head = f"{name}outline of {plural(counts['lines'], 'line')}"
+        return ToolResult(_outline(part.path, shown, head) or f"[{head}: no definitions or headings are recognized]")
+    if part.is_whole and len(shown) > cap:  # a token has at least one character
+        outline = _outline(part.path, shown, "outline, then the text; `limit` 0 gives the outline alone")
+    if not part.is_whole:
+        total, first = counts["lines"], part.offset or 1
+        shown, last = _lines(shown, first, part.limit, bool(content.beyond))
         notes.append(f"lines {first}-{last} of {'at least ' if content.beyond else ''}{total}")
         counts = {"lines": max(0, last - first + 1), "first": first, "total": total}
     if text.encoding != "utf-8" or text.errors != "strict":
@@ -82,10 +195,22 @@ def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolR
         notes.append(f"only the first {HARD_LIMIT >> 20} MiB; {content.beyond} bytes follow")
     if not data:
         notes.append("empty file")
-    head = f"[{'; '.join(notes)}]\n" if notes else ""
+    joined = (name + "; ".join(notes)).removesuffix("; ")
+    head = f"[{joined}]\n" if joined else ""
     return ToolResult(
-        head + shown, uncounted=content.beyond, counts=counts, more=bool(content.beyond), first_line=first - bool(head)
+        head + shown,
+        uncounted=content.beyond,
+        counts=counts,
+        more=bool(content.beyond),
+        first_line=first - bool(head),
+        outline=outline,
     )
+
+
+def _outline(path: str, text: str, head: str) -> str:
+    """Return the outline below a line with `head`, "" if nothing is recognized."""
+    rows = outline_text(path, text)
+    return f"[{head}]\n{rows}" if rows else ""
 
 
 def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, int]:

@@ -18,7 +18,7 @@ from nexus_cli.core.field_conditions import is_condition
 from nexus_cli.core.local_time import SUCH_AS, parse_time
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import Wait
-from nexus_cli.core.services import Waits
+from nexus_cli.core.services import Jobs, Waits
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.wait_conditions import (
     APPEARS,
@@ -31,6 +31,7 @@ from nexus_cli.tools.wait_conditions import (
     glob_states,
     host_headers,
     is_glob,
+    is_kernel_thread,
     is_port,
     look,
     owner_of,
@@ -41,12 +42,15 @@ EVENTS = (CHANGES, APPEARS, DISAPPEARS)
 LONGEST_WHY = 300
 """Most characters of `Wait.why`; the value of the wait is never cut."""
 WAYS = ("file", "process", "time", "url", "service")
-ENDS_WITH = "background processes of a command end with it"
+ENDS_WITH = "processes of a command end with it; wait for a background command by its job id"
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Let the run wait, or return at once if the condition already holds."""
     given = [name for name in WAYS if name in arguments]
+    named = str(arguments.get("process", 0))
+    if not named.isdigit() and len(given) == 1:
+        return await _wait_for_job(named, arguments, context)
     waits: Waits | None = context.services.get(Waits)
     if len(given) != 1:
         return ToolResult(error=f"name one of {', '.join(WAYS)}", ran=False)
@@ -61,14 +65,34 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return made
     made = replace(made, why=made.why if len(made.why) <= LONGEST_WHY else f"{made.why[:LONGEST_WHY]}...")
     until = made.until
-    if "timeout" in arguments:
-        seconds = parse_duration(arguments["timeout"])
-        if seconds is None:
-            return ToolResult(error=f"timeout {arguments['timeout'][:80]!r} is not a duration (`2 hours`)", ran=False)
+    seconds = _read_timeout(arguments)
+    if isinstance(seconds, ToolResult):
+        return seconds
+    if seconds is not None:
         until = min(now + seconds, until or now + seconds)
     if (came := await asyncio.to_thread(look, made.kind, made.value)) is not None:
         return ToolResult(f"no need to wait: {describe_event(made.kind, came)}")
     return _begin(replace(made, until=until), now)
+
+
+def _read_timeout(arguments: Mapping[str, Any]) -> float | ToolResult | None:
+    """Return the time limit in seconds, None without one, or the result of a call whose limit is no duration."""
+    if "timeout" not in arguments:
+        return None
+    seconds = parse_duration(arguments["timeout"])
+    why = f"timeout {arguments['timeout'][:80]!r} is not a duration (`2 hours`)"
+    return ToolResult(error=why, ran=False) if seconds is None else seconds
+
+
+async def _wait_for_job(job: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Wait for a background command within this call: it ends with this process, so that no other could wait for it."""
+    jobs: Jobs | None = context.services.get(Jobs)
+    seconds = _read_timeout(arguments)
+    if isinstance(seconds, ToolResult):
+        return seconds
+    if jobs is None:
+        return ToolResult(error=f"there is no job {job[:40]!r}", ran=False)
+    return await jobs.wait(job, seconds)
 
 
 def _begin(wait: Wait, now: float) -> ToolResult:
@@ -87,7 +111,7 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
         value = {"path": str(path), "event": event, "before": before, "machine": this_machine()}
         return Wait("file", f"{name} {event}", value)
     if "process" in arguments:
-        return _wait_for_process(arguments["process"])
+        return _wait_for_process(int(arguments["process"]))
     if "url" in arguments:
         return _wait_for_url(arguments["url"], str(arguments.get("status", "200")), arguments.get("match", []))
     if "service" in arguments:
@@ -101,6 +125,8 @@ def _wait_for_process(pid: int) -> Wait | ToolResult:
         return ToolResult(error=f"there is no process {pid}: it has ended ({ENDS_WITH})", ran=False)
     if owner_of(pid) != os.getuid():
         return ToolResult(error=f"process {pid} belongs to another user ({ENDS_WITH})", ran=False)
+    if pid == 1 or is_kernel_thread(pid):
+        return ToolResult(error=f"process {pid} is one of the system ({ENDS_WITH})", ran=False)
     return Wait("process", f"process {pid} ends", value)
 
 

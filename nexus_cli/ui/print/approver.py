@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from nexus_cli.commands import parse
-from nexus_cli.core.approval import Allow, Answer, Deny, Question
-from nexus_cli.text.cells import wrap
+from nexus_cli.core.approval import Allow, Answer, Deny, PersonQuestion, Question
+from nexus_cli.text.cells import one_line, wrap
 from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, ask_text, describe_unclear_answer, list_prompt
 
 TRIES = 5
 NO_ANSWER, CLOSED = "no clear answer", "the question was closed without an answer"
 YES = frozenset({"ok", "okay", "sure", "yep", "yeah"})
 """Words that may mean yes, and are not an instruction."""
+LETTERS = ("y", "s", "a", "n")
+"""The letters of the answers."""
 FEWEST = 3
 """Least number of words after a yes that make an instruction: "yes please" is none."""
 SHORTEST = 4
@@ -40,6 +42,11 @@ def is_command_line(line: str) -> bool:
     return parse(line) is not None or line.startswith("!")
 
 
+def is_command_answer(line: str) -> bool:
+    """Return True for a command, also one that was typed after the letter of an answer (`s/exit`): no answer either."""
+    return is_command_line(line) or (line[:1].lower() in LETTERS and parse(line[1:]) is not None)
+
+
 def parse_answer(line: str, listed: bool = False, stores: bool = False) -> ParsedAnswer | None:
     """Parse a line; return None if its meaning is unclear. An empty line is never a yes, nor is a command.
 
@@ -47,7 +54,7 @@ def parse_answer(line: str, listed: bool = False, stores: bool = False) -> Parse
     several questions (`listed`). `always` stores rules if the question names some (`stores`), else it means `session`.
     """
     words = line.strip()
-    if is_command_line(words):
+    if is_command_answer(words):
         return None
     word, _, rest = words.partition(" ")
     if listed and words in ("A", "N"):
@@ -119,6 +126,20 @@ class PersonApprover:
             return answer if self._stops or not isinstance(answer, Deny) else replace(answer, stops=False)
         finally:
             self._waiting.remove(one)
+
+    async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
+        """See `QuestionAsker`: one question after the other, none while a call waits for approval."""
+        answers: list[str] = []
+        async with self._turn:
+            for number, one in enumerate(questions, 1):
+                keys = [AnswerKey(str(key), one_line(text)) for key, text in enumerate(one.choices, 1)]
+                count = f"{number} of {len(questions)}  " if len(questions) > 1 else ""
+                line = await self._source.question("", f"{count}{one_line(one.text)}", keys)
+                if line is None:
+                    break
+                chosen = next((text for key, text in enumerate(one.choices, 1) if str(key) == line.strip()), None)
+                answers.append(chosen or line.strip())
+        return answers
 
     async def _ask(self, one: WaitingQuestion) -> Answer:
         text = "" if one.number else self._show_list()

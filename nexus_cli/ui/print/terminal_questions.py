@@ -18,7 +18,7 @@ from typing import Any
 from nexus_cli.text.cells import cells, cut_start, wrap
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
-from nexus_cli.ui.render.question_text import OR_WORDS, AnswerKey, choice_rows, find_key, line_prompt
+from nexus_cli.ui.render.question_text import AnswerKey, choice_rows, find_key, line_prompt, words_hint
 
 ESCAPE_SECONDS = 0.05
 """Seconds in which an Esc may be the beginning of another key."""
@@ -236,7 +236,11 @@ class _Field:
         found = find_key(self.words, self._keys)
         chosen = self._keys.index(found) if found else self._chosen if not self.words else None
         rows = choice_rows(self._prompt, self._keys, chosen, width, 8, True)
-        typed = cut_start(self.words, width - 4) if self.words else f"\x1b[2m{OR_WORDS[: width - 2]}\x1b[0m\r> "
+        typed = (
+            cut_start(self.words, width - 4)
+            if self.words
+            else f"\x1b[2m{words_hint(self._keys)[: width - 2]}\x1b[0m\r> "
+        )
         if said := describe_key(found, bool(self.key)):
             typed = f"{typed}\x1b[2m  {said[: max(0, width - 6)]}\x1b[0m\r> {typed}"
         self._stream.write(self._erase() + "\n".join([*rows, f"> {typed}"]))

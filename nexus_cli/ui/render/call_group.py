@@ -39,9 +39,10 @@ class CallGroup:
     def fits(done: FinishedCall) -> bool:
         """True if `done` may be folded with others."""
         result = done.result
-        open_ = done.failed or result.stopped or done.asked
+        open_ = done.failed or result.stopped or result.job or done.asked
         tool = find_tool(done.call.name)
-        is_single = tool is not None and bool(tool.tells or tool.delegates or tool.shows)
+        told = tool is not None and any(name in done.call.arguments for name in tool.shows)
+        is_single = tool is not None and bool(told or tool.tells or tool.delegates or tool.lists or tool.asks)
         return not (open_ or result.diff or result.changed or result.warning or result.waits or is_single)
 
     def add(self, item: FinishedCall | HeldNote) -> None:
@@ -107,4 +108,4 @@ def _count(made: list[FinishedCall]) -> str:
         return plural(len(made), *tool.counted_as)
     if tool and tool.reads_content:
         return f"{call_verb(name)} {plural(len({done.subject for done in made}), 'file')}"
-    return f"{call_verb(name)} {len(made)} times"
+    return f"{call_verb(name)} {len(made)} times" if len(made) > 1 else call_verb(name)

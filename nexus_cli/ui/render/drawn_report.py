@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from nexus_cli.reports.forms import draw_report
-from nexus_cli.reports.text.lines import Value
-from nexus_cli.ui.render.folder_diff import folder_diff_lines
+from nexus_cli.reports.text.lines import Value, filled, folded, plural
+from nexus_cli.text.cells import cut
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.unified_diff import diff_lines
+
+LINES, NAMES = 1000, 50
+"""Most lines of a diff, and names of files, that are shown."""
+_ENDS = re.compile(r"(?m)^[-+ ].*?(\r?)$")
 
 
 def draw_in_theme(form: str, value: Value, width: int, theme: Theme) -> str:
@@ -19,3 +26,37 @@ def draw_in_theme(form: str, value: Value, width: int, theme: Theme) -> str:
     said = prose.feed(value["text"]) + prose.flush()
     rest = draw_report(form, {**value, "text": None}, width, theme.look)
     return "\n".join([said.rstrip("\n"), *([rest] if rest else [])])
+
+
+def folder_diff_lines(value: Value, width: int, theme: Theme) -> list[str]:
+    """Draw `/diff`: the diff, then the files without diff lines; without git, the files that the session changed."""
+    lines: list[str] = []
+    if value["source"] != "git":
+        why = str(value["why"])
+        lines += filled(f"{why[:1].upper()}{why[1:]}: these are the files that this session changed.", width)
+        return [*lines, *(_names(value["files"], width) or ["  none"])]
+    if text := str(value["text"]).rstrip("\n"):
+        lines += diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True)
+        if value.get("cut"):
+            lines += filled(f"[the diff is larger than shown: {value['cut']}]", width)
+    else:
+        lines += filled("No uncommitted changes.", width)
+    if unread := value["unread"]:
+        lines += ["", *filled(f"{plural(len(unread), 'new file')}, large or not text:", width), *_names(unread, width)]
+    if more := int(value["untracked_count"]) - len(value["untracked"]):
+        lines += filled(f"[and {plural(more, 'untracked file')} not listed]", width)
+    return lines
+
+
+def mark_line_ends(text: str) -> str:
+    """Mark the `\\r` at the end of each line as `^M` in hunks in which only some lines have one."""
+    return "".join(
+        re.sub(r"\r(?=\n|\Z)", "^M", hunk) if len(set(_ENDS.findall(hunk))) > 1 else hunk
+        for hunk in re.split(r"(?m)^(?=@@ )", text)
+    )
+
+
+def _names(names: list[str], width: int) -> list[str]:
+    lines = [line for name in names for line in folded(name.replace("\n", "\\n"), width, "  ")]
+    hidden = len(lines) - NAMES
+    return [*lines[:NAMES], cut(f"[{plural(hidden, 'line')} more]", width, "…")] if hidden > 0 else lines

@@ -11,7 +11,7 @@ from typing import Any
 
 from nexus_cli.core.event import CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.limits import LEVELS, name_level
-from nexus_cli.reports.text.lines import Value, dollars, plural, short, short_dollars
+from nexus_cli.reports.text.lines import Value, dollars, plural, short, short_dollars, worker_title
 from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cut, one_line, wrap
 
@@ -94,7 +94,7 @@ def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
 
 
 LONGEST = 400
-"""Most characters of a worker's task, error or line."""
+"""Most characters of a worker's error or line."""
 
 
 def worker_figures(row: Value) -> list[str]:
@@ -110,7 +110,7 @@ def describe_worker(row: Value) -> str:
     if row["state"] == "waiting":
         return ""
     if row["state"] in AT_WORK:
-        return f"{row['id']} started: {one_line(row['task'][:LONGEST])}"
+        return f"{row['id']} started: {worker_title(row['task'])}"
     facts = [f"{row['id']} {row['state']}", *worker_figures(row), format_duration(row["seconds"])]
     return " · ".join(facts) + (f": {for_person(one_line(row['error'][:LONGEST]))}" if row["error"] else "")
 
@@ -156,18 +156,29 @@ def describe_failure(outcome: Outcome) -> str:
     return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
 
 
-def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool = False) -> str:
+def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool = False, priced: bool = True) -> str:
     """Return the totals of a turn; "" if they do not deserve a line. Tokens and dollars include those of its workers,
-    the steps are its own."""
+    the steps are its own. Without `priced` the dollars are left to `describe_changed`."""
     used = outcome.usage
     if not (outcome.steps > 1 or outcome.seconds > 10 or used.cost_usd):
         return ""
     steps = "1 step" if outcome.steps == 1 else f"{outcome.steps:,} steps"
     used_by = "with workers " if with_workers else ""
     facts = [steps, format_duration(outcome.seconds), f"{used_by}{short(used.input)} in", f"{short(used.output)} out"]
-    if used.cost_usd:
+    if used.cost_usd and priced:
         facts.append(short_dollars(used.cost_usd))
     return f" {dot} ".join(facts)
+
+
+def describe_changed(outcome: Outcome, dot: str, counted: str, commands: int) -> str:
+    """Return the last line of a turn that changed files, "" for any other. `counted` are the files and lines that
+    /undo would take back, "" if that is not known; `commands` is the number of commands that ran."""
+    if not (outcome.changed or counted):
+        return ""
+    facts = [counted or plural(len(outcome.changed), "file")]
+    facts += [plural(commands, "command")] if commands else []
+    facts += [short_dollars(outcome.usage.cost_usd)] if outcome.usage.cost_usd else []
+    return f" {dot} ".join([*facts, *(["/undo takes it back"] if counted else [])])
 
 
 def format_duration(seconds: float) -> str:

@@ -20,6 +20,8 @@ from nexus_cli.ui.render.worker_tree import WorkerTree
 
 KEPT = 4096
 """Most characters of an open text that are used."""
+LONG_CALL, LONG_LINES = 10.0, 5
+"""Seconds after which more than the last line of a call's output is shown, and how many are."""
 
 
 class OpenCall:
@@ -35,6 +37,8 @@ class OpenCall:
         """True if the person is asked first: it does not run yet."""
         self.done: FinishedCall | None = None
         """Its outcome while an earlier call still runs."""
+        self.after: list[FinishedCall] = []
+        """The ends of workers that it manages, to show below its own outcome."""
         self.what = format_call(call, subject)
         self._door = StreamSanitizer()
         self._end = ""
@@ -47,10 +51,13 @@ class OpenCall:
         """Return the time that it has run; None while it waits or the person is asked."""
         return None if self.asked or self.waiting else max(0.0, now - self.began)
 
-    @property
-    def last_line(self) -> str:
-        """The last non-blank line of its output."""
-        return next((line for line in reversed(self._end.split("\n")) if line.strip()), "").strip()
+    def runs_long(self, now: float) -> bool:
+        return not self.done and (self.seconds(now) or 0.0) >= LONG_CALL
+
+    def last_lines(self, now: float) -> list[str]:
+        """Return the last non-blank line of its output, or the last few of a call that has run for long."""
+        most = LONG_LINES if self.runs_long(now) else 1
+        return [line.strip() for line in self._end.split("\n") if line.strip()][-most:]
 
 
 def tail_of_prose(text: str, rows: int, width: int) -> list[str]:
@@ -67,7 +74,7 @@ def tail_of_code(text: str, rows: int, width: int) -> list[str]:
 def call_lines(
     open_: Iterable[OpenCall], workers: WorkerTree, now: float, rows: int, width: int, theme: Theme
 ) -> list[str]:
-    """Return one line for each call and below it the last line of its output, or the workers of its worker, as far as
+    """Return one line for each call and below it the last lines of its output, or the workers of its worker, as far as
     there is room."""
     blocks = []
     for call in open_:
@@ -78,8 +85,9 @@ def call_lines(
             block = workers.running_lines(worker, width, theme)
         else:
             block = [format_running_call(call.what, call.seconds(now), width, theme, call.waiting)]
-            if call.last_line and width > 8:
-                block += ["    " + theme.paint("dim", cut(expand_tabs(call.last_line), width - 4, theme.signs.cut))]
+            if width > 8:
+                ends = (cut(expand_tabs(line), width - 4, theme.signs.cut) for line in call.last_lines(now))
+                block += ["    " + theme.paint("dim", line) for line in ends]
         blocks.append(block)
     return fit_blocks(blocks, rows, width, theme)
 

@@ -15,8 +15,8 @@ QUIET = 1.0
 """Seconds without a key before a question accepts keys, and before a letter that answers alone."""
 ALONE = 1.0
 """Seconds after which a letter is an answer: words are typed faster."""
-ALONE_ANSWERS = ("y", "n")
-"""Answers that store nothing and apply only to this call."""
+ALONE_ANSWERS = ("y", "n", *"123456789")
+"""Answers that store nothing and apply only to this call, and the numbers of choices."""
 
 
 class LoneKey:

@@ -24,6 +24,7 @@ MOST_REASON = 200
 MOST_PARTS = 8
 """Most parts of a call that are named."""
 OR_WORDS = "or type what to do instead"
+OR_OWN_WORDS = "or your own words"
 ESCAPE = "Esc stop"
 WHOLE = ("later", "send")
 """Kinds of questions whose text is shown completely."""
@@ -38,9 +39,14 @@ class AnswerKey:
 
     key: str
     label: str
-    """The label, which begins with the letter of the key."""
+    """The label, which begins with the letter of the key unless that is a number."""
     lasts: bool = False
     """True if it applies to more than one call, so that the letter needs Enter."""
+
+    @property
+    def is_choice(self) -> bool:
+        """True if it is one of the numbered choices of the model's question: then the label is its text."""
+        return self.key.isdigit()
 
 
 def answer_keys(question: Question, waiting: int, *, stops: bool = True) -> list[AnswerKey]:
@@ -89,8 +95,15 @@ def line_prompt(prompt: str, keys: Sequence[AnswerKey]) -> str:
     """Return the prompt for an answer by line: the key of each answer is in brackets."""
     if not keys:
         return prompt
-    named = " \u00b7 ".join(f"[{one.key}]{one.label[1:]}" for one in keys)
-    return f"{prompt} {named}, {OR_WORDS}: "
+    named = " \u00b7 ".join(
+        f"[{one.key}] {one.label}" if one.is_choice else f"[{one.key}]{one.label[1:]}" for one in keys
+    )
+    return f"{prompt} {named}, {words_hint(keys)}: "
+
+
+def words_hint(keys: Sequence[AnswerKey]) -> str:
+    """Return what besides `keys` answers the question."""
+    return OR_OWN_WORDS if keys and keys[0].is_choice else OR_WORDS
 
 
 def choice_rows(
@@ -106,14 +119,18 @@ def choice_rows(
     above and `last` at the end.
 
     The `chosen` key is marked. If that takes more than `most` rows, the labels are left out first, then the lines
-    above.
+    above, then the end of the question but its mark.
     """
     *head, asked = prompt.split("\n")
     above = [cut(line, columns, "...") for line in head]
     texts = [f"{one.key} {one.label}" for one in keys]
     rows = _flow(asked, [*texts, last], chosen, columns, colour)
     if len(above) + len(rows) > most:
-        rows = _flow(asked, [*(one.key for one in keys), last], chosen, columns, colour)
+        texts = [one.key for one in keys]
+        rows = _flow(asked, [*texts, last], chosen, columns, colour)
+    if len(rows) > most:
+        asked = f"{cut(asked.removesuffix('?'), columns // 2, '...')}?"
+        rows = _flow(asked, [*texts, last], chosen, columns, colour)
     return [*above[: max(0, most - len(rows))], *rows[: max(1, most)]]
 
 
@@ -235,5 +252,5 @@ def excerpt(lines: list[str]) -> list[str]:
     hidden = len(lines) - HEAD_LINES - TAIL_LINES
     if hidden <= 0:
         return lines
-    missing = f"... {hidden:,} lines are not shown here, the end follows ..."
+    missing = f"... {'1 line is' if hidden == 1 else f'{hidden:,} lines are'} not shown here, the end follows ..."
     return [*lines[:HEAD_LINES], missing, *lines[-TAIL_LINES:]]

@@ -93,8 +93,10 @@ class RichRenderer:
         self._in_turn = False
         self._caches = False
         self._output: tuple[str, str] | None = None
-        self._version = 0
-        self._seen: tuple[object, list[str]] = (None, [])
+        self.commands_run = 0
+        """Number of commands that the turn ran."""
+        self.counted = ""
+        """The files and lines that the turn changed, as counted before its end is fed; "" if nobody counts them."""
         self.last_answer = ""
         """The text of the newest turn that had any."""
 
@@ -134,6 +136,11 @@ class RichRenderer:
         self.last_answer, self._output, self._folded = "", None, None
         self._workers.forget()
 
+    @property
+    def runs_long(self) -> bool:
+        """True if a command has run for so long that the person may want it to go on in the background."""
+        return any(one.runs_long(self._clock()) for one in self._open_calls if tool_line.runs_commands(one.call))
+
     def spinner(self) -> str:
         """Describe the current wait on one line; "" if there is none."""
         return self._spinner.line(self._width(), self._open_calls)
@@ -141,7 +148,6 @@ class RichRenderer:
     def show_connection(self, *, is_lost: bool) -> None:
         """Show that the events of a running turn do not arrive, or that they do again."""
         if self._in_turn:
-            self._version += 1
             self._spinner.phase(RECONNECTING if is_lost else WAITING)
 
     def show_held(self) -> None:
@@ -153,23 +159,19 @@ class RichRenderer:
         """Show the person's message, called by its reader: `TurnStart` shows nothing, `SteeringMessage` its own
         text."""
         self._show_held_drops()
-        self._version += 1
         self._scrollback.add_user_message(text)
 
     def show_note(self, text: str, role: str = "") -> None:
         """Show a note of ours, one or more lines, in a role of the theme."""
         self._show_held_drops()
-        self._version += 1
         self._scrollback.add_note(text, role)
 
     def add_lines(self, lines: Sequence[str]) -> None:
         """Output finished lines of other work."""
-        self._version += 1
         self._scrollback.add_lines(lines)
 
     def toggle_thinking(self) -> None:
         """Switch between showing and folding thinking. Switching on also shows the last folded thought."""
-        self._version += 1
         self._show_thinking = not self._show_thinking
         shown = self._thought or self._folded
         if self._show_thinking and shown is not None and shown.text:
@@ -177,7 +179,6 @@ class RichRenderer:
         self._folded = None
 
     def feed(self, event: e.Event) -> None:
-        self._version += 1
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)
             return
@@ -254,15 +255,9 @@ class RichRenderer:
     def live(self, rows: int) -> list[str]:
         """Return the open block and running work in at most `rows` lines; a screen never draws in its last column."""
         self._spinner.lists_calls = rows > 0
+        if rows <= 0:
+            return []
         now, width = self._clock(), self._width() - 1
-        seconds = [round(call.seconds(now) or 0) for call in self._calls.values()]
-        seconds += [round(now)] if self.background_workers else []
-        key = (self._version, rows, width, seconds)
-        if self._seen[0] != key:
-            self._seen = key, self._live(rows, width, now) if rows > 0 else []
-        return list(self._seen[1])
-
-    def _live(self, rows: int, width: int, now: float) -> list[str]:
         is_known = self._in_turn and not self._spinner.is_reconnecting
         beside = self._workers.besides(self._calls) if is_known else []
         blocks = [self._workers.running_lines(worker, width, self._live_theme) for worker in beside]
@@ -343,6 +338,10 @@ class RichRenderer:
         """Show a worker's activity in the live area, and a line at its end."""
         line = self._workers.feed(marked, {call.call.id for call in self._open_calls})
         self._spinner.worker_asks = self._workers.asks
+        calls = (one for one in self._open_calls if tool_line.manages_worker(one.call, marked.agent))
+        if isinstance(line, FinishedCall) and (call := next(calls, None)):
+            call.after.append(line)
+            return
         self._beside += [line] if line else []
         if not self._markdown.is_open:
             self._show_beside()
@@ -395,6 +394,7 @@ class RichRenderer:
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result
+        self.commands_run += result.status is not None
         subject = call.subject if call else main_argument(event.call)
         shown = self._asked.pop(event.call.id, None)
         alone, self._asked_alone = event.call.id == self._asked_alone, ""
@@ -411,6 +411,8 @@ class RichRenderer:
         while self._calls and (first := next(iter(self._calls.values()))).done is not None:
             del self._calls[first.call.id]
             self._finish(first.done)
+            self._beside += first.after
+        self._show_beside()
         if not self._open_calls:
             self._spinner.phase(PREPARING if self._in_turn else "", again=True)
 
@@ -436,7 +438,7 @@ class RichRenderer:
         match event:
             case e.SessionStart() | e.TurnStart():
                 self._workers.forget(ended=True)
-                self._in_turn = True
+                self._in_turn, self.commands_run, self.counted = True, 0, ""
                 self._spinner.phase(PREPARING)
             case e.SteeringMessage():
                 self._scrollback.add_user_message(event.text)
@@ -457,7 +459,9 @@ class RichRenderer:
                 self._finish(call.done)
             else:
                 self._scrollback.add_note(f"{call.what}: no result yet", "warn")
+            self._beside += call.after
         self._show_group()
+        self._show_beside()
         with_workers = self._workers.are_counted
         self._workers.forget(ended=True)
         self._in_turn = False
@@ -466,8 +470,10 @@ class RichRenderer:
             self.last_answer = outcome.text
         if self._commands:
             self._show_failure(outcome)
-        totals = event_texts.describe_totals(outcome, self._theme.signs.dot, with_workers=with_workers)
-        self._scrollback.add_note(totals, "dim")
+        dot = self._theme.signs.dot
+        changed = event_texts.describe_changed(outcome, dot, self.counted, self.commands_run)
+        totals = event_texts.describe_totals(outcome, dot, with_workers=with_workers, priced=not changed)
+        self._scrollback.add_note("\n".join(filter(None, [totals, changed])), "dim")
 
     def _show_failure(self, outcome: e.Outcome) -> None:
         if outcome.error and outcome.error.get("kind") == "aborted":

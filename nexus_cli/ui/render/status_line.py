@@ -26,15 +26,16 @@ class _Part:
 
 _LEAVES = tuple(
     """
-    effort path recipe cache branch folder level why cost drops workers sandbox waits asking model unsaved
+    effort path recipe cache branch folder level why ids cost drops until workers jobs sandbox waits asking model
+    unsaved
     """.split()
 )
 """Parts in the order in which they are left out; the use of the window always stays."""
 
 
 def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "") -> str:
-    """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, the current
-    wait, runs that ask, drops, cache, cost."""
+    """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, jobs, the
+    command worked for, the current wait, runs that ask, drops, cache, cost."""
     room = max(0, width - 1)
     gone: set[str] = set()
     waiting = list(_LEAVES)
@@ -43,7 +44,7 @@ def status_line(status: Status, branch: str, width: int, theme: Theme, home: str
         if _size(parts, theme) <= room:
             return f" {theme.paint('dim', theme.signs.dot)} ".join(theme.paint(p.role, p.text) for p in parts)
         if not waiting:
-            return theme.paint(parts[0].role, _shortest(status, room))
+            return theme.paint(parts[0].role, cut(f"{_share(status):.0%}{_pressure(status)[1]}", room))
         gone.add(waiting.pop(0))
 
 
@@ -60,7 +61,10 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""
     named = f" ({cut(one_line(branch), FOLDER, theme.signs.cut)})" if branch and "branch" not in gone else ""
     waits = cut(f"waits: {one_line(status.waits)}", FOLDER, theme.signs.cut) if status.waits else ""
+    until = cut(f"until {one_line(status.until)}", FOLDER, theme.signs.cut) if status.until else ""
     waits = "waiting" if waits and "why" in gone else waits
+    jobs = plural(len(status.jobs), "job") if status.jobs else ""
+    jobs += f" {' '.join(status.jobs)}" if jobs and "ids" not in gone else ""
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
         _Part("level", one_line(name_level(status.allow)), "warn" if status.allow == LEVELS[-1] else "dim"),
@@ -69,6 +73,8 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
         _Part("folder", (place + named).strip()),
         _Part("used", used, role),
         _Part("workers", plural(status.workers, "worker") if status.workers else "", "accent"),
+        _Part("jobs", jobs, "accent"),
+        _Part("until", until, "accent"),
         _Part("waits", waits, "accent"),
         _Part("asking", f"{plural(status.asking, 'run')} to answer: /runs" if status.asking else "", "warn"),
         _Part("drops", f"{status.drops:,} left out" if status.drops else "", "warn"),
@@ -95,13 +101,10 @@ def _thousands(tokens: int) -> str:
     return short(tokens if tokens < 9_950 else round(tokens, -3))
 
 
-def _shortest(status: Status, room: int) -> str:
-    return cut(f"{_share(status):.0%}{_pressure(status)[1]}", room)
-
-
 def _model(name: str) -> str:
-    """Return the last part of a model's name: the provider's part matters little."""
-    return cut(one_line(name.rpartition("/")[2] or name), 32)
+    """Return the last part of a model's name, after the name of its key: the provider's part matters little."""
+    key, colon, _ = name.partition("/")[0].partition(":")
+    return cut(one_line((key + colon if colon and "/" in name else "") + (name.rpartition("/")[2] or name)), 32)
 
 
 def _place(folder: str, home: str, theme: Theme, *, whole: bool) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.todo import MARKS, OPEN, count_items
 from nexus_cli.core.tool import Effect
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
@@ -19,6 +20,8 @@ OUTPUT_LINES = 4
 """Most lines of a command's output below its outcome."""
 ERROR_LINES = 6
 DIFF_LINES = 40
+LISTED_ITEMS = 12
+"""Items of a list beyond which those that are done are only counted."""
 _KEPT = 16_384
 """Characters of an error or of the end of an output that are used."""
 _STATUS = re.compile(r"\[exit status -?\d+(?:; pipe: [\d ]+)?(?:; colour codes left out)?\]\Z")
@@ -72,7 +75,8 @@ class FinishedCall:
     def is_sure(self) -> bool:
         """True if no part of it failed: a pipe or a list has the status of its last command."""
         hides = self.result.status is not None and _HIDES_STATUS.search(str(self.call.arguments.get("command", "")))
-        return not (self.failed or self.result.stopped or self.result.warning or hides or self.result.waits)
+        result = self.result
+        return not (self.failed or result.stopped or result.warning or hides or result.waits or result.job)
 
 
 def main_argument(call: ToolCall) -> str:
@@ -94,10 +98,22 @@ def _nouns(call: ToolCall) -> Mapping[str, str]:
     return tool.counts if tool else {}
 
 
+def runs_commands(call: ToolCall) -> bool:
+    """Return True for a call that runs a command of the shell."""
+    tool = find_tool(call.name)
+    return tool is not None and tool.runs_commands
+
+
 def starts_worker(call: ToolCall) -> bool:
     """Return True if a call hands work over to a worker."""
     tool = find_tool(call.name)
     return tool is not None and tool.delegates
+
+
+def manages_worker(call: ToolCall, worker: str) -> bool:
+    """Return True if a call names `worker`, or may mean it as the only one."""
+    tool = find_tool(call.name)
+    return tool is not None and "agent" in tool.shows and call.arguments.get("agent", "") in ("", worker)
 
 
 def call_verb(name: str) -> str:
@@ -111,7 +127,9 @@ def format_call(call: ToolCall, subject: str) -> str:
     tool = find_tool(call.name)
     folder = next(iter(tool.find_paths(call.arguments)), None) if tool and tool.finds_files else None
     where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
-    more = (one_line(str(call.arguments.get(name, ""))[:400]) for name in (tool.shows if tool else ()))
+    given = (call.arguments.get(name, "") for name in (tool.shows if tool else ()))
+    listed = (" ".join(map(str, one)) if isinstance(one, list) else str(one) for one in given)
+    more = (one_line(text[:400]) for text in listed)
     shown = "".join(f' "{text}"' if " " in text else f" {text}" for text in more if text)
     return f"{call_verb(call.name)} {one_line(subject)}{shown}{where}".rstrip()
 
@@ -130,7 +148,7 @@ def describe_counts(counts: Mapping[str, int], more: bool, nouns: Mapping[str, s
         elif noun in nouns and not parts:
             return "empty" if noun in ("lines", "entries") else f"no {noun}"
     changed = f" +{counts['added']:,} -{counts.get('removed', 0):,}" if "added" in counts else ""
-    return " in ".join(parts) + changed
+    return (" in " if "files" in counts else ", ").join(parts) + changed
 
 
 def format_running_call(what: str, seconds: float | None, width: int, theme: Theme, waiting: bool = False) -> str:
@@ -160,6 +178,10 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
     if result.error and not result.stopped and not (done.asked and done.is_outcome):
         role = "warn" if result.denied else "error"
         lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
+    if _asks(done) and not done.is_outcome:
+        lines += (indent + line for text in done.result.output.splitlines() for line in wrap(sanitize(text), room))
+    if rows := _listed(done):
+        lines += (indent + theme.paint(*row) for row in _item_rows(rows, room, theme))
     if result.warning and done.figures:
         lines += (indent + theme.paint("warn", line) for line in wrap(one_line(result.warning), room))
     return lines + [indent + theme.paint("dim", cut(line, room, theme.signs.cut)) for line in done.below]
@@ -216,6 +238,8 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
         facts.append((describe_changes(result.diff), "dim"))
     elif not result.error and (counted := describe_counts(result.counts, result.more, _nouns(done.call))):
         facts.append((counted, "dim"))
+    if rows := _listed(done):
+        facts.append((count_items(rows), "dim"))
     if tells_person(done.call.name) and not result.error:
         facts.append((one_line(result.output[:200]).replace("the person", "you"), "dim"))
     if result.status is not None and not done.is_sure:
@@ -223,6 +247,8 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
         facts.append((f"exit {result.status}{parts}", "error" if result.status else "dim"))
     if result.warning and not done.figures:
         facts.append((one_line(result.warning), "warn"))
+    if result.job:
+        facts.append((f"job {result.job}", "accent"))
     if result.waits:
         facts.append(("waiting", "accent"))
     if result.denied:
@@ -232,6 +258,37 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
     if done.seconds >= _SLOW or len(done.figures) > 1:
         facts.append((f"{done.seconds:.1f} s", "dim"))
     return facts
+
+
+def _listed(done: FinishedCall) -> Sequence[Mapping[str, str]]:
+    """Return the rows of a call that lists some; () if it failed."""
+    tool = find_tool(done.call.name)
+    given = done.call.arguments.get(tool.lists, ()) if tool and tool.lists and not done.result.error else ()
+    return [
+        {"text": str(one.get("text")), "state": str(one.get("state") or OPEN)}
+        for one in (given if isinstance(given, list) else ())
+        if isinstance(one, Mapping) and (one.get("state") or OPEN) in MARKS
+    ]
+
+
+def _asks(done: FinishedCall) -> bool:
+    tool = find_tool(done.call.name)
+    return tool is not None and bool(tool.asks)
+
+
+def _item_rows(items: Sequence[Mapping[str, str]], room: int, theme: Theme) -> Iterator[tuple[str, str]]:
+    """Yield role and text of each item; the first of many done ones are counted."""
+    done = sum(one["state"] in ("done", "dropped") for one in items)
+    hidden = min(done, max(0, len(items) - LISTED_ITEMS))
+    if hidden:
+        yield "dim", cut(f"[x] {plural(hidden, 'earlier item', 'earlier items')}", room, theme.signs.cut)
+    for one in items:
+        ended = one["state"] in ("done", "dropped")
+        if ended and hidden:
+            hidden -= 1
+            continue
+        text = cut(f"[{MARKS[one['state']]}] {one_line(one['text'][:400])}", room, theme.signs.cut)
+        yield "dim" if ended else "accent" if one["state"] == "doing" else "tool", text
 
 
 def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
@@ -252,7 +309,6 @@ def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
 
 
 def _cause(error: str, room: int, whole: str) -> list[str]:
-    """Return the beginning of an error."""
     lines = sanitize(error[:_KEPT]).strip("\n").split("\n")
     shown: list[str] = []
     for number, line in enumerate(lines):

@@ -11,6 +11,7 @@ from typing import Any
 
 from nexus_cli.core import event as e
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.reports.text.lines import worker_title
 from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.call_group import HeldNote
@@ -55,7 +56,7 @@ class ShownWorker:
 
     @property
     def task(self) -> str:
-        return one_line(str(self.row["task"])[:LONGEST])
+        return worker_title(str(self.row["task"]))
 
     def report_lines(self) -> list[str]:
         """Return the beginning of its report, each line sanitized."""

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nexus_cli.commands import discover, find, parse
@@ -131,6 +131,8 @@ class InputQueue:
         self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
         trigger = Trigger(text, "person", tuple(read.parts), read.files, read.uncounted, typed.pasted)
+        if typed.text.startswith("/") or "$" in typed.shown:
+            trigger = replace(trigger, expands=True)
         return QueuedMessage(typed, trigger, along)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.progress import follow_progress
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.ui.render.event_texts import use_slash_names
 
@@ -31,6 +32,8 @@ class Job:
     what: str
     began: float = field(default_factory=time.monotonic)
     task: asyncio.Task[None] | None = None
+    share: float = 0.0
+    """Share of the work that is done, from 0 to 1; 0 if it does not report any."""
     stopped: int = 0
     """Number of times that the person tried to stop it."""
 
@@ -84,14 +87,19 @@ class JobRunner:
             return
         before = now.kind, now.what
         now.kind, now.what, now.began = "busy", what, time.monotonic()
+
+        def follow(share: float) -> None:
+            now.share = share
+
         try:
-            await work
+            with follow_progress(follow):
+                await work
         except NexusError as error:
             if error.kind != "aborted":
                 raise
             raise NexusError("aborted", f"{what} stopped", "completed steps are kept") from error
         finally:
-            now.kind, now.what = before
+            (now.kind, now.what), now.share = before, 0.0
 
     def stop(self) -> None:
         """Let the current job settle and end; finished steps are kept."""

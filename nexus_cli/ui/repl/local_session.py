@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.config.paths import places
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
@@ -40,6 +41,10 @@ SHELL_OUTPUTS = 100
 """Most outputs of `!` lines that are kept for the transcript."""
 
 
+COUNTING = 0.3
+"""Most seconds in which the changed lines of a turn are counted at its end."""
+
+
 class LocalSession:
     """Implements `ReplBackend`: one session after another: a command can open the next one."""
 
@@ -51,6 +56,7 @@ class LocalSession:
         """The `CommandContext` of the commands; set once after construction."""
         self._status: Status | None = None
         self._branch = ""
+        self._own_commands: Mapping[str, Command] = {}
         self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
         """Outputs of `!` lines for the transcript, each with the newest entry at its time."""
 
@@ -66,6 +72,18 @@ class LocalSession:
         self._runs = WaitingRuns(lambda: self.session, repl.show_note, repl.view.invalidate)
         self._first = InitialEstimate(repl.jobs.start_background, repl.refresh_status)
 
+    def read_own_commands(self) -> None:
+        """Begin to read the commands of the person and the project."""
+        self.repl.jobs.start_background(self._read_own_commands(tells=True))
+
+    async def _read_own_commands(self, *, tells: bool = False) -> None:
+        """Read the commands of the person and the project; `tells` of those whose name is taken."""
+        from nexus_cli.commands.own_guides import describe_taken, own_commands  # noqa: PLC0415  (after the start)
+
+        self._own_commands = await asyncio.to_thread(own_commands, self.folder, discover())
+        for line in await asyncio.to_thread(describe_taken, self.folder, discover()) if tells else ():
+            self.repl.show_note(line)
+
     def share_attachments(self) -> None:
         """Connect the session with the pending attachments and its workers, and queue attachments stored in it."""
         attached = self.repl.input_queue.attached
@@ -76,7 +94,7 @@ class LocalSession:
 
     @property
     def commands(self) -> Mapping[str, Command]:
-        return discover()
+        return {**self._own_commands, **discover()}
 
     @property
     def folder(self) -> Path:
@@ -104,12 +122,28 @@ class LocalSession:
         return workers.running() if workers is not None else ()
 
     def release_workers(self) -> list[str]:
+        self.session.state.lane_state.control.release_commands()
         workers = self.session.workers
         return workers.release() if workers is not None else []
 
     async def run(self, trigger: Trigger) -> None:
         async for event in self.session.run(trigger):
+            if isinstance(event, e.TurnEnd) and (event.outcome.changed or self.repl.renderer.commands_run):
+                self.repl.renderer.counted = await asyncio.to_thread(self._count_changes)
             self.repl.feed(event)
+
+    def _count_changes(self) -> str:
+        """Return the files and lines that the newest turn changed and /undo would take back; "" if unknown. Blocks."""
+        from nexus_cli.reports.turn_changes import count_turn  # noqa: PLC0415  (after a change)
+
+        record = self.session.record
+        if record is None:
+            return ""
+        try:
+            count = count_turn(places().data, self.session.id, record.count_turns(), COUNTING)
+        except (OSError, ValueError, NexusError):
+            return ""
+        return count.text if count else ""
 
     async def steer(self, trigger: Trigger) -> bool:
         self.session.steer(trigger.text, trigger.pasted, files=trigger.files)
@@ -174,7 +208,7 @@ class LocalSession:
             self.refresh()
         assert self._status is not None
         now = replace(self._status, workers=self.repl.renderer.background_workers, waits=self._sleeping.waits)
-        now = replace(now, asking=self._runs.count)
+        now = replace(now, asking=self._runs.count, jobs=tuple(self.session.state.lane_state.upcoming.jobs))
         return status_line(now, self._branch, width, self.repl.theme, str(Path.home()))
 
     def refresh(self) -> None:
@@ -186,6 +220,15 @@ class LocalSession:
         counts = isinstance(inner, e.StepEnd | e.WorkerState)  # the dollars of a worker are the session's
         if counts or isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
+        if isinstance(inner, e.WorkerState) and self.repl.jobs.current is None:
+            self._send_reports()
+
+    def _send_reports(self) -> None:
+        """Begin a turn with the reports of workers that the person moved to the background."""
+        workers = self.session.workers
+        if workers is not None and not self.repl.is_leaving and (reports := workers.take_reports()):
+            self.repl.show_note("the model gets the report")
+            self.repl.jobs.start("turn", "", self.run(Trigger(reports, source="agent", actor="nexus")))
 
     def take_notices(self) -> list[str]:
         return self.session.take_notices()
@@ -204,7 +247,10 @@ class LocalSession:
                 self.repl.feed(event)
 
     def became_idle(self, ended: Job) -> None:
-        self._hand_over.offer(ended, self.repl.outcome)
+        self.repl.jobs.start_background(self._read_own_commands())
+        self._send_reports()
+        if self.repl.jobs.current is None:
+            self._hand_over.offer(ended, self.repl.outcome)
 
     def watch(self) -> None:
         self._sleeping.watch()

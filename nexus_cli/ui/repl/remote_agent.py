@@ -32,6 +32,7 @@ from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.conversation import CUT_SHORT
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
+from nexus_cli.ui.repl.repl_backend import ReplBackend
 from nexus_cli.ui.repl.shell_line import ShellLine
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ class RemoteDesk(TerminalContext):
         super().show(form, _help_here(value) if form == "help" else value)
 
 
-class RemoteAgent:
-    """Implements `ReplBackend`: one agent of a server, as one of its clients sees it."""
+class RemoteAgent(ReplBackend):
+    """One agent of a server, as one of its clients sees it."""
 
     ends_with_repl = False
-    output = ""
+    last_answer = ""
 
     def __init__(self, client: Client, agent: ListedAgent, url: str, folder: Path, approver: PersonApprover) -> None:
         """`folder` of this machine has the files that a message mentions."""
@@ -93,13 +94,12 @@ class RemoteAgent:
         self._expected: list[str] = []
         """Texts of this client whose turn has not begun."""
         self._in_turn = agent["state"] in AT_WORK
-        self.undelivered: list[str] = []
+        self._steered: list[str] = []
         self._steering = asyncio.Lock()
         self._seen = agent["next"]
         """The number of the next event."""
         self._is_calling = False
         """True while the server runs a command of this client."""
-        self.last_answer = ""
         self._news = asyncio.Event()
         """Set by every event."""
         self._connected = asyncio.Event()
@@ -119,17 +119,19 @@ class RemoteAgent:
         return self.agent_id
 
     @property
+    def session_id(self) -> str:
+        """The session of the agent, in the ledger of the server's machine."""
+        return self._agent["session"]
+
+    @property
     def commands(self) -> Mapping[str, Command]:
         return served_commands()
 
-    # Turns
-
     @property
-    def working(self) -> Sequence[str]:
-        return ()
+    def undelivered(self) -> Sequence[str]:
+        return self._steered
 
-    def release_workers(self) -> list[str]:
-        return []
+    # Turns
 
     async def run(self, trigger: Trigger) -> None:
         self._expected.append(trigger.text)
@@ -150,7 +152,7 @@ class RemoteAgent:
             if trigger.text in self._expected:
                 self._expected.remove(trigger.text)
             if not trigger.text:  # it took them, or they are lost
-                self.undelivered.clear()
+                self._steered.clear()
 
     async def _follow(self) -> None:
         """Wait until no turn runs."""
@@ -176,13 +178,13 @@ class RemoteAgent:
         self._agent = rows.get(self.agent_id, self._agent)
 
     async def steer(self, trigger: Trigger) -> bool:
-        self.undelivered.append(trigger.text)
+        self._steered.append(trigger.text)
         try:
             async with self._steering:
                 await self._client.steer(self.agent_id, trigger.text)
         except (CallError, ConnectionError):
-            if trigger.text in self.undelivered:  # else it was taken back meanwhile
-                self.undelivered.remove(trigger.text)
+            if trigger.text in self._steered:  # else it was taken back meanwhile
+                self._steered.remove(trigger.text)
                 return False
         return True
 
@@ -196,9 +198,9 @@ class RemoteAgent:
         return []  # they are at the server, as is the newest one
 
     def take_newest(self) -> str:
-        if not self.undelivered:
+        if not self._steered:
             return ""
-        text = self.undelivered.pop()
+        text = self._steered.pop()
         self._begin(self._unqueue(text))
         return text
 
@@ -290,24 +292,6 @@ class RemoteAgent:
         parts = (one_line(agent["model"]), level, used, f"{self.agent_id} at {self._url}")
         return theme.paint("dim", cut(f" {theme.signs.dot} ".join(parts), max(0, width - 1), theme.signs.cut))
 
-    def refresh(self) -> None:
-        """Do nothing, as every turn and command reads the figures."""
-
-    def note(self, event: e.Event) -> None:
-        """Do nothing."""
-
-    def take_notices(self) -> list[str]:
-        return []  # they are events
-
-    def store_attachments(self) -> bool:
-        return False
-
-    def withdraw_offer(self) -> bool:
-        return False
-
-    def turn_succeeded(self) -> None:
-        """Do nothing."""
-
     def became_idle(self, ended: Job) -> None:
         """Say how to go on with a plan: the question about it is asked only where the session is."""
         outcome = self.repl.outcome
@@ -332,7 +316,7 @@ class RemoteAgent:
                 why = str(error)
             self._failed += 1
             if self._failed > TRIES:
-                kept = f"nexus --resume {self._agent['session']} continues its session on the machine of the server"
+                kept = f"nexus --resume {self.session_id} continues its session on the machine of the server"
                 self.repl.show_note(f"nexus: {self.agent_id} at {self._url} has ended: {why}. {kept}.", "error")
                 self.status_code = 1
                 self.repl.request_exit()
@@ -361,7 +345,8 @@ class RemoteAgent:
     def _take(self, line: Mapping[str, Any]) -> None:
         """Show one object of the stream."""
         if line["type"] == "gap":
-            self.repl.show_note(f"{line['last'] - line['first'] + 1} events were missed", "warn")
+            missed = line["last"] - line["first"] + 1
+            self.repl.show_note(f"{'1 event was' if missed == 1 else f'{missed} events were'} missed", "warn")
         elif (event := _event_of(line)) is not None:
             self._show(event)
         self._seen = max(self._seen, line.get("seq", -1) + 1)
@@ -377,8 +362,8 @@ class RemoteAgent:
             task = self._questions.pop(question_id(inner.call_id, agent), None)
             if task is not None:
                 task.cancel()  # answered elsewhere, or done
-        elif isinstance(event, e.SteeringMessage) and event.text in self.undelivered:
-            self.undelivered.remove(event.text)
+        elif isinstance(event, e.SteeringMessage) and event.text in self._steered:
+            self._steered.remove(event.text)
         elif isinstance(event, e.TurnStart | e.TurnEnd):
             self._in_turn = isinstance(event, e.TurnStart)
         if isinstance(event, e.Notice) and TAKEN_BACK in event.text:
@@ -440,7 +425,6 @@ def _command_here(command: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _error_of(error: CallError) -> NexusError:
-    """Convert the error of a call."""
     return _nexus_error(error.data if isinstance(error.data, dict) else {"kind": "refused", "message": str(error)})
 
 

@@ -41,10 +41,14 @@ from nexus_cli.ui.repl.view import ReplView
 AROUND = 8
 """Rows of the terminal that a resumed conversation leaves free."""
 STOP_KEY = "esc to stop"
+BACKGROUND_KEY = "ctrl+b: background"
 LEAVING = ("exit", "quit")
 """Words that leave nexus, as in a shell."""
 SOON = 0.5
 """Seconds after which running work gets a line."""
+
+BAR = 20
+"""Cells of a progress bar."""
 
 
 class Repl:
@@ -87,6 +91,11 @@ class Repl:
         return self.jobs.current is not None
 
     @property
+    def is_leaving(self) -> bool:
+        """True once the person leaves: no more work begins."""
+        return self._leaving
+
+    @property
     def moving(self) -> bool:
         """True if the spinner moves."""
         return self.renderer.moving or (self.jobs.kind in ("busy", "shell", "command") and not self.jobs.waits_for_user)
@@ -102,11 +111,14 @@ class Repl:
         text, work = self.renderer.spinner(), self.jobs.current
         late = work is not None and work.kind != "turn" and work.seconds > SOON
         if not text and work is not None and late and not self.jobs.waits_for_user:
-            text = f"{self.theme.signs.running} {brief(work.what)}  {work.seconds:.0f} s"
+            bar = f"  {_draw_bar(work.share, self.theme)}" if work.share else ""
+            text = f"{self.theme.signs.running} {brief(work.what)}{bar}  {work.seconds:.0f} s"
         if not text or work is None or self.jobs.waits_for_user or not self.moving:
             return text
         dot = f" {self.theme.signs.dot} "
         added = ("  stopping",) if work.stopped else (dot + STOP_KEY, dot + STOP_KEY.split()[0])
+        if not work.stopped and self.renderer.runs_long and self.backend.ends_with_repl:
+            added = (dot + STOP_KEY + dot + BACKGROUND_KEY, *added)
         room = self.view.width - cells(without_codes(text))
         return text + next((one for one in added if cells(one) < room), "")
 
@@ -266,7 +278,6 @@ class Repl:
         self.renderer.show_note(text, role)
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
-        """Show a report."""
         self.renderer.show_held()
         if form == "transcript":
             self.jobs.start_background(self._show_transcript(value))
@@ -347,12 +358,12 @@ class Repl:
 
     def _command(self, name: str, rest: str, typed: TypedMessage) -> None:
         try:
-            command = find(name, discover())
+            command = find(name, {**self.backend.commands, **discover()})
         except NexusError as error:
             self._echo(typed.shown)
             self.show_note(error.line, "error")
             return
-        if self.jobs.current is not None and command.idle:
+        if self.jobs.current is not None and command.idle and rest not in command.at_once:
             self.input_queue.later.append(typed)
         else:
             self._echo(typed.shown)
@@ -431,3 +442,8 @@ class Repl:
         finally:
             self._leaving = True
             await self.jobs.settle(is_quiet=not self.backend.ends_with_repl)
+
+
+def _draw_bar(share: float, theme: Theme) -> str:
+    full = round(share * BAR)
+    return f"{theme.signs.shades[0] * full}{theme.signs.shades[-1] * (BAR - full)} {share:.0%}"

@@ -14,7 +14,10 @@ from nexus_cli.ui.repl.shell_line import ShellLine
 
 
 class ReplBackend(Protocol):
-    """The conversation behind a REPL. Events of turns, workers and commands go to `Repl.feed`."""
+    """The conversation behind a REPL. Events of turns, workers and commands go to `Repl.feed`.
+
+    A backend that extends this class lacks what it does not define: workers, shell output, notices, offers.
+    """
 
     ends_with_repl: bool
     """False if a running turn goes on when the person leaves."""
@@ -34,6 +37,7 @@ class ReplBackend(Protocol):
     @property
     def output(self) -> str:
         """The newest output of a running shell line."""
+        return ""
 
     @property
     def last_answer(self) -> str:
@@ -46,9 +50,11 @@ class ReplBackend(Protocol):
     @property
     def working(self) -> Sequence[str]:
         """Ids of the workers that leaving would stop."""
+        return ()
 
     def release_workers(self) -> list[str]:
-        """Let the workers that the turn waits for work in the background; return their ids."""
+        """Let the commands and workers that the turn waits for go on in the background; return the workers' ids."""
+        return []
 
     async def run(self, trigger: Trigger) -> None:
         """Run one turn; without text, resume from the end of the window."""
@@ -82,24 +88,30 @@ class ReplBackend(Protocol):
 
     def store_attachments(self) -> bool:
         """Store the attachments of the next message; False if they are lost with the REPL."""
+        return False
 
     def status_line(self, width: int) -> str:
         """Return the status line in at most `width` columns."""
 
     def refresh(self) -> None:
         """Read the figures of the status line again."""
+        return None
 
     def note(self, event: e.Event) -> None:
         """Take notice of an event that was shown."""
+        return None
 
     def take_notices(self) -> list[str]:
         """Return notices since the last call."""
+        return []
 
     def withdraw_offer(self) -> bool:
         """Withdraw the question that follows a turn; False if none is open."""
+        return False
 
     def turn_succeeded(self) -> None:
         """Begin in the background what follows a turn."""
+        return None
 
     def became_idle(self, ended: Job) -> None:
         """Offer the person what may follow `ended`, if no other work does."""

@@ -55,8 +55,10 @@ class Shell:
         """Run `line` to its end. If cancelled, it ends at once, and its last output is kept."""
         given: list[str] = []
         context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=given.append)
+        arguments = {"command": line.command, "timeout": MOST_SECONDS}
+        changes = session.state.dispatcher.call_changes
         try:
-            result = await run({"command": line.command, "timeout": MOST_SECONDS}, context)
+            result, _ = await changes.follow(f"!{line.command}", "", context.project, lambda: run(arguments, context))
         except asyncio.CancelledError:
             output = "".join(given)
             await self._show(line, f"{output}{chr(10) * (output[-1:] not in ('', chr(10)))}{STOPPED}", session)

@@ -11,20 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import APPROVAL, WAITING, Run
+from nexus_cli.core.run import WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.runs.run_approvals import NO, YES, answers_of, asks_approval
-from nexus_cli.text.cells import one_line
+from nexus_cli.runs.run_approvals import NO, SESSION, YES, answer_run, answers_of, asks_approval
+from nexus_cli.text.cells import one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.ui.print.approver import is_command_answer
 from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.repl.view import ReplView
 
-KEYS = (AnswerKey("y", "yes"), AnswerKey("n", "no"))
 SHOWN = 2_000
 """Most characters of a call that are shown."""
-WORDS = {"y": YES, "yes": YES, "n": NO, "no": NO}
+WORDS = {"y": YES, "yes": YES, "s": SESSION, "session": SESSION, "n": NO, "no": NO}
 RunClaim = tuple[int, int]
 """Key and claim of a run: the same run may ask again."""
 
@@ -75,8 +74,8 @@ class ApprovalQuestions:
         waiting = {
             (run.key, run.fence): run
             for run in runs
-            if run.state == WAITING and run.waits is not None and run.waits.kind == APPROVAL
-            if self._ledger.runs.may_answer(run)
+            if run.state == WAITING and asks_approval(run)
+            if self._ledger.runs.is_own(run)
         }
         for key in self._asked.keys() - (waiting.keys() - answers.keys()):
             one = self._asked.pop(key)
@@ -107,9 +106,10 @@ class ApprovalQuestions:
         assert run.waits is not None, "it waits for approval"
         lines = [line for question in run.waits.value["questions"] for line in _describe(question)]
         self._view.notify(f"{name} waits for your approval", waits=True)
-        text, prompt = sanitize("\n".join(lines)) + "\n", f"{name} wants to do this ({run.id})?"
-        said = (await self._view.question(text, prompt, KEYS) or "").strip()
-        if not said:
+        rows = [row for line in lines for row in wrap(sanitize(line), self._view.width - 1)]
+        text, prompt = "\n".join(rows) + "\n", f"{name} wants to do this ({run.id})?"
+        said = (await self._view.question(text, prompt, _answer_keys(run.waits.value["questions"])) or "").strip()
+        if not said or is_command_answer(said):
             way = f"/approve asks again, or nexus runs resume {run.id} --answer yes"
             self._show_note(f"{name} still waits for approval: {way}", "warn")
             return
@@ -124,13 +124,18 @@ class ApprovalQuestions:
         """Record an answer, and return the line for the person: another one may have been first."""
         run = one.run
         assert run.waits is not None
-        calls = [question["call"] for question in run.waits.value["questions"]]
-        value = {"calls": calls, "answer": answer, "text": text, "by": self._person}
-        if self._ledger.runs.signal_wait(run, APPROVAL, value, format_utc(local_now())):
-            return _describe_answer({**value, "by": "you"}, one)
+        asked = len(run.waits.value["questions"])
+        if answer_run(self._ledger, run, [answer] * asked, [text] * asked, self._person):
+            return _describe_answer({"answer": answer, "text": text, "by": "you"}, one)
         if earlier := self._find_answer(run, taken=True):
             return f"already answered: {_describe_answer(earlier, one)}"
         return f"{one_line(one.name)} ({run.id}) asks no more"
+
+
+def _answer_keys(questions: Sequence[Mapping[str, str]]) -> tuple[AnswerKey, ...]:
+    """Return the keys of the questions of one run; the yes for the rest of the run names what it covers."""
+    covers = dict.fromkeys(one_line(one.get("always") or "this call") for one in questions)
+    return AnswerKey("y", "yes"), AnswerKey("s", f"session: {'; '.join(covers)}"), AnswerKey("n", "no")
 
 
 def _read_answer(said: str) -> tuple[str, str]:
@@ -144,7 +149,7 @@ def _read_answer(said: str) -> tuple[str, str]:
 def _describe_answer(answer: Mapping[str, Any], one: _OpenQuestion) -> str:
     """Return `Ana said yes to Scout (run-1)`, and the words of a refusal."""
     text = one_line(str(answer.get("text") or ""))
-    said = NO if answer["answer"] == NO else "yes"
+    said = {NO: "no", SESSION: "yes, for the rest of the run,"}.get(answer["answer"], "yes")
     who = one_line(str(answer.get("by") or "somebody"))
     return f"{who} said {said} to {one_line(one.name)} ({one.run.id})" + (f": {text}" if text else "")
 

@@ -41,7 +41,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.space_approvals import ApprovalQuestions, RunClaim
-from nexus_cli.ui.repl.view import ReplView
+from nexus_cli.ui.repl.view import ReplController, ReplView
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import SpaceMessageObject
@@ -84,7 +84,7 @@ KEYS = (
 """The keys that work here."""
 
 
-class SpaceChat:
+class SpaceChat(ReplController):
     """One space as seen by one member."""
 
     def __init__(
@@ -137,16 +137,7 @@ class SpaceChat:
         """See `ReplController`: True while an agent works."""
         return any(run.state == RUNNING for run in self._working)
 
-    def live(self, rows: int) -> list[str]:
-        """See `ReplController`."""
-        return []
-
-    def spinner(self) -> str:
-        """See `ReplController`."""
-        return ""
-
     def queued(self) -> list[str]:
-        """See `ReplController`."""
         return [f"sending {len(self._posts)}"] if self._posts else []
 
     def status(self, width: int) -> str:
@@ -255,14 +246,6 @@ class SpaceChat:
         """Alt+Enter while an agent works: break the line, as it does else."""
         self.view.fill(f"{typed.text}\n")
 
-    def take_back(self) -> str:
-        """Return nothing: posted messages stay."""
-        return ""
-
-    def detach(self) -> bool:
-        """Return False: there are no attachments."""
-        return False
-
     def edit_last(self) -> None:
         """Report that messages cannot be changed."""
         self.show_note("posted messages cannot be changed")
@@ -270,9 +253,6 @@ class SpaceChat:
     def interrupt(self, *, gently: bool = False) -> None:
         """Stop the agents that work; what is queued and what waits stays."""
         self._stop_runs({one.key for one in self._space.members}, (RUNNING,))
-
-    def release_workers(self) -> None:
-        """Do nothing: a space has no workers."""
 
     def request_exit(self, *, asks: bool = False) -> None:
         """Leave the view; the membership stays."""
@@ -283,9 +263,6 @@ class SpaceChat:
     def cycle_level(self) -> None:
         """Report that agents have their own permission levels."""
         self.show_note("agents have their own level: nexus space create --agent NAME --allow LEVEL")
-
-    def toggle_thinking(self) -> None:
-        """Do nothing: nothing is hidden."""
 
     def show_last_output(self) -> None:
         """Show the command that lists everything."""

@@ -16,7 +16,10 @@ T = TypeVar("T")
 
 
 class ReplController(Protocol):
-    """The REPL as a view sees it. All methods are called in the loop's thread and return at once."""
+    """The REPL as a view sees it. All methods are called in the loop's thread and return at once.
+
+    A controller that extends this class lacks what it does not define: attachments, workers, thinking, open text.
+    """
 
     @property
     def running(self) -> bool:
@@ -38,9 +41,11 @@ class ReplController(Protocol):
 
     def take_back(self) -> str:
         """Up or Esc on an empty box: remove and return the newest queued text, or ""."""
+        return ""
 
     def detach(self) -> bool:
         """Esc on an empty box: remove the newest attachment of the next message; False if there is none."""
+        return False
 
     def edit_last(self) -> None:
         """Esc twice on an empty box: go back to a message."""
@@ -52,13 +57,15 @@ class ReplController(Protocol):
         """Ctrl+D, or Ctrl+C twice on an empty line: leave. With `asks` only the second time if workers work."""
 
     def release_workers(self) -> None:
-        """Ctrl+B: let running workers work in the background, so that the turn goes on."""
+        """Ctrl+B: let running commands and workers go on in the background, and the turn with its next step."""
+        return None
 
     def cycle_level(self) -> None:
         """Shift+Tab: switch to the next permission level."""
 
     def toggle_thinking(self) -> None:
         """Ctrl+T: show or hide thinking."""
+        return None
 
     def show_last_output(self) -> None:
         """Ctrl+O: show the whole newest output; pressed again, the transcript."""
@@ -66,9 +73,11 @@ class ReplController(Protocol):
     def live(self, rows: int) -> list[str]:
         """Return the open block and running work, in at most `rows` lines with SGR codes only; [] if there is none. 0
         rows mean that none of it is visible."""
+        return []
 
     def spinner(self) -> str:
         """Describe the current wait on one line; "" if there is none."""
+        return ""
 
     def queued(self) -> list[str]:
         """Return the queued messages, one line each, and the attachments of the next message."""
@@ -78,7 +87,10 @@ class ReplController(Protocol):
 
 
 class ReplView(Protocol):
-    """A view of the REPL. `put`, `invalidate`, `fill` and `leave` are called in the loop's thread."""
+    """A view of the REPL. `put`, `invalidate`, `fill` and `leave` are called in the loop's thread.
+
+    A view that extends this class asks nobody, draws nothing and notifies nobody unless it defines how.
+    """
 
     @property
     def width(self) -> int:
@@ -97,9 +109,11 @@ class ReplView(Protocol):
 
     def invalidate(self) -> None:
         """Repaint within 1/15 s because the content of `ReplController` has changed."""
+        return None
 
     def fill(self, text: str) -> None:
         """Replace the text of the input box by `text`; a view without a box keeps it for the next Enter."""
+        return None
 
     async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
         """Show `text` and read one line after `prompt`; None at the end of input and for Esc.
@@ -110,15 +124,18 @@ class ReplView(Protocol):
 
         Text typed before the question could be read never answers it: it stays in the input box. Cancellable.
         """
+        return None
 
     async def hidden_line(self, prompt: str) -> str | None:
         """Read one line after `prompt` without echo; None at the end of input and for Esc. Cancellable."""
+        return None
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         """Let the person pick one of `choices` and return its key; None if they pick none. Cancellable.
 
         With `search`, these are only the first choices.
         """
+        return None
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         """Suspend the view while `work` has the terminal (an editor, a pager). `leave` cancels it."""
@@ -134,6 +151,7 @@ class ReplView(Protocol):
 
         "" means that nothing waits for them any more.
         """
+        return None
 
     def leave(self) -> None:
         """End `run`."""

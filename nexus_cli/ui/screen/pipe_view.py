@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import TypeVar
 
-from nexus_cli.commands.command import Choice, Search
 from nexus_cli.core.run import LONGEST_MESSAGE
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import ReaderClosed, Stream
-from nexus_cli.ui.render.question_text import AnswerKey
-from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.repl.view import ReplController, ReplView
 
 T = TypeVar("T")
 LONGEST_LINE = 4 * LONGEST_MESSAGE + 4
@@ -29,8 +27,8 @@ async def _nothing() -> None:
     """Wait for nothing."""
 
 
-class PipeView:
-    """A `ReplView`. Each line is submitted once the one before is settled."""
+class PipeView(ReplView):
+    """Each line is submitted once the one before is settled. Nobody can be asked."""
 
     echoes = False
     height = 24
@@ -53,24 +51,6 @@ class PipeView:
             self._stream.write(without_codes(text))
         except ReaderClosed:
             self._done.set()
-
-    def invalidate(self) -> None:
-        """Do nothing: nothing is drawn."""
-
-    def fill(self, text: str) -> None:
-        """Do nothing: there is no box, and a failed post was reported in a line."""
-
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        """Return None: nobody can be asked."""
-        return None
-
-    async def hidden_line(self, prompt: str) -> str | None:
-        """Return None: nobody can be asked."""
-        return None
-
-    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
-        """Return None: nobody can be asked."""
-        return None
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run `work`: there is no terminal to suspend."""
@@ -104,9 +84,6 @@ class PipeView:
     def interrupt(self) -> None:
         """Ctrl+C: leave."""
         self._done.set()
-
-    def notify(self, text: str, *, waits: bool = False) -> None:
-        """Do nothing: nobody is there."""
 
     def leave(self) -> None:
         """End `run`."""

@@ -20,11 +20,13 @@ from prompt_toolkit.layout.processors import AfterInput, BeforeInput, Conditiona
 
 from nexus_cli.text.cells import without_codes, wrap
 from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
-from nexus_cli.ui.render.question_text import DRAFT_FIRST, ESCAPE, OR_WORDS, AnswerKey, choice_rows, find_key
+from nexus_cli.ui.render.question_text import DRAFT_FIRST, ESCAPE, AnswerKey, choice_rows, find_key, words_hint
 from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
 LOOK = 0.5
 """Seconds between checks of a draft that blocks a question, and the pause before a question that wants a line."""
+FOLLOWS = 0.1
+"""Seconds after an answer in which the next question of the model takes keys at once."""
 PASTED = 0.1
 """Seconds in which an Enter that follows another one in a burst of keys belongs to it."""
 LAPSE = 0.2
@@ -59,11 +61,23 @@ class QuestionPanel:
         self._prompt = ""
         self._colour = colour
         self._settling: asyncio.TimerHandle | None = None
+        self._answered = -FOLLOWS
+        """Time when a question that approves nothing was last answered."""
 
     @property
     def asking(self) -> bool:
         """True if a question is on the screen."""
         return self.answer is not None
+
+    @property
+    def is_harmless(self) -> bool:
+        """True if no key approves a call: the keys are choices of the model's question, if there are any."""
+        return all(key.is_choice for key in self.keys)
+
+    @property
+    def follows(self) -> bool:
+        """True if it is the next one of several questions of the model: the person is at the keys and expects it."""
+        return self.is_harmless and asyncio.get_running_loop().time() - self._answered < FOLLOWS
 
     @property
     def choosing(self) -> bool:
@@ -99,6 +113,8 @@ class QuestionPanel:
         self.hold()
 
     def end(self) -> None:
+        if self.is_open and self.is_harmless and not self.hidden:
+            self._answered = asyncio.get_running_loop().time()
         self.answer, self.is_open, self.keys = None, False, ()
         self.hold()
         self.buffer.reset()
@@ -145,7 +161,7 @@ class QuestionPanel:
         if not self.is_open or not self.keys:
             return []
         said = describe_key(find_key(self.buffer.text, self.keys), self._settling is not None)
-        text = OR_WORDS if self.choosing else f"  {said}" if said else ""
+        text = words_hint(self.keys) if self.choosing else f"  {said}" if said else ""
         return [("class:question.hint", text)]
 
     def height(self, columns: int, most: int) -> int:
@@ -205,9 +221,9 @@ def expire(answer: asyncio.Future[str | None] | None) -> None:
 
 async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) -> None:
     """Return when the question has been drawn and no key has come for a while; with keys that approve, only when there
-    is no draft either. Return at once for a hidden line: the person has asked for it, and its text belongs nowhere
-    else."""
-    if panel.hidden:
+    is no draft either. Return at once for a hidden line, which the person has asked for and whose text belongs nowhere
+    else, and for the next question of several."""
+    if panel.hidden or (panel.follows and not panel.has_draft()):
         return
     clock, quiet = asyncio.get_running_loop().time, QUIET if panel.keys else LOOK
     while True:

@@ -483,15 +483,15 @@ def test_without_saving_facts_are_read_and_nothing_is_kept_or_forgotten(tmp_path
 
 
 def test_a_ledger_that_cannot_be_lent_from_is_passed_over(tmp_path: Path) -> None:
-    assert read_facts(tmp_path / "none.db", "/p") == [] == read_facts(tmp_path, "/p")
+    assert read_facts(tmp_path / "none.db", Path("/p")) == [] == read_facts(tmp_path, Path("/p"))
     for name, data in (("empty.db", b""), ("no.db", b"SQLite format 3\0" + b"x" * 9000), ("odd ?#%.db", b"text")):
         (tmp_path / name).write_bytes(data)
-        assert read_facts(tmp_path / name, "/p") == [] and (tmp_path / name).read_bytes() == data
+        assert read_facts(tmp_path / name, Path("/p")) == [] and (tmp_path / name).read_bytes() == data
     ledger = Ledger.open(tmp_path / "a ?#% b.db")
     fact = session_facts.add_fact(ledger, MemorySlot.USER, "Likes tabs", "/p", AT)
-    assert read_facts(tmp_path / "a ?#% b.db", "/p") == [fact]
+    assert read_facts(tmp_path / "a ?#% b.db", Path("/p")) == [fact]
     ledger.close()
-    assert read_facts(tmp_path / "a ?#% b.db", "/p") == [fact]
+    assert read_facts(tmp_path / "a ?#% b.db", Path("/p")) == [fact]
 
 
 # --- taking back

@@ -63,6 +63,12 @@ def test_only_clear_words_are_a_yes_and_other_words_say_what_to_do_instead(line:
     assert parse_answer(line + "\n") == (None if answer is None else ParsedAnswer(answer))
 
 
+@pytest.mark.parametrize("line", ["/exit", "s/exit", "n/exit", "y/help me", "S/exit"])
+def test_a_command_is_no_words_also_after_the_letter_of_an_answer(line: str) -> None:
+    assert parse_answer(line) is None
+    assert parse_answer("s/old/new/ is wrong") == ParsedAnswer(Deny("s/old/new/ is wrong"))
+
+
 def test_several_questions_can_be_answered_by_one_word() -> None:
     for line, answer in (("A", Allow()), ("all", Allow()), ("N", STOP), ("none", STOP), ("No all", STOP)):
         assert parse_answer(line, listed=True) == ParsedAnswer(answer, everything=True)
@@ -147,6 +153,13 @@ def test_long_lines_of_a_command_hang_under_it() -> None:
 def test_the_keys_stand_in_rows_that_fit(columns: int, most: int, rows: list[str]) -> None:
     made = choice_rows("Run this?", KEYS, 0, columns, most, False)
     assert made == rows and all(len(row) <= columns for row in made)
+
+
+@pytest.mark.parametrize("most", [1, 2, 8])
+def test_a_long_question_keeps_its_mark_and_its_keys(most: int) -> None:
+    keys = (AnswerKey("y", "yes"), AnswerKey("n", "no"))
+    rows = choice_rows("The release manager of the north wants to do this (run-12)?", keys, 0, 59, most, False)
+    assert len(rows) <= most and "?" in "".join(rows) and "[y" in "".join(rows) and " n " in "".join(rows), rows
 
 
 def test_in_colours_the_chosen_key_is_set_off_and_takes_the_same_room() -> None:

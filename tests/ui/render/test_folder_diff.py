@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.text.cells import cells, without_codes
-from nexus_cli.ui.render.folder_diff import folder_diff_lines
+from nexus_cli.ui.render.drawn_report import folder_diff_lines
 from nexus_cli.ui.render.theme import Theme
 
 PLAIN = Theme(colour=False)

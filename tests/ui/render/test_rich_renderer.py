@@ -315,6 +315,7 @@ def test_a_line_says_what_was_found_as_the_tool_reports_it() -> None:
         ({"lines": 50, "first": 101, "total": 4000}, True, "lines 101-150 of 4,000+"),
         ({"matches": 3, "files": 2}, False, "3 matches in 2 files"),
         ({"matches": 100, "files": 1}, True, "100+ matches in 1 file"),
+        ({"lines": 28, "cells": 1, "pages": 2}, False, "28 lines, 1 cell, 2 pages"),
         ({"matches": 0, "files": 0}, False, "no matches"),
         ({"entries": 1}, False, "1 entry"),
         ({"files": 0}, False, "no files"),
@@ -374,6 +375,18 @@ def test_few_calls_stay_lines_of_their_own_and_a_failure_is_never_folded() -> No
     piped = ToolCall("p", "bash", {"command": "pytest | tail"})
     seen = Seen().feed(*read(1), *read(2), *read(3), e.ToolCallEvent(piped, "x"), resulted(ToolResult(status=0), piped))
     assert seen.live()[0] == "· 4 calls · read 3 files · 1 command"
+
+
+def test_the_line_of_a_started_job_names_it_and_does_not_look_finished() -> None:
+    serve = ToolCall("s", "bash", {"command": "python3 server.py", "background": True})
+    lists = ToolCall("l", "jobs", {"action": "list"})
+    started = e.ToolCallEvent(serve, "python3 server.py"), resulted(ToolResult("[job j1]", job="j1"), serve)
+    seen = Seen().feed(*read(1), *read(2), *read(3), *started, e.TurnEnd(DONE))
+    assert seen.text.splitlines()[-1] == "· bash python3 server.py · job j1", "never folded"
+    seen = Seen().feed(
+        *read(1), *read(2), *read(3), e.ToolCallEvent(lists, "list"), resulted(ToolResult("none"), lists)
+    )
+    assert seen.live()[0] == "✓ 4 calls · read 3 files · jobs"
 
 
 def test_parallel_calls_keep_their_order_whichever_ends_first() -> None:
@@ -568,6 +581,29 @@ def test_what_happens_to_the_context_is_a_line_or_nothing(event: e.Event, line: 
 
 
 @pytest.mark.parametrize(
+    ("counted", "commands", "cost", "line"),
+    [
+        ("", 0, None, "· 2 files"),
+        ("3 files (+41 -7)", 0, None, "· 3 files (+41 -7) · /undo takes it back"),
+        ("3 files (+41 -7)", 2, 0.0412, "· 3 files (+41 -7) · 2 commands · $0.0412 · /undo takes it back"),
+        ("", 1, 0.0412, "· 2 files · 1 command · $0.0412"),
+    ],
+)
+def test_a_turn_that_changed_files_ends_with_what_it_changed(
+    counted: str, commands: int, cost: float | None, line: str
+) -> None:
+    seen = Seen(100).feed(e.TurnStart("go"))
+    for number in range(commands):
+        call = ToolCall(f"c{number}", "bash", {"command": "make"})
+        seen.feed(e.ToolCallEvent(call, "make"), e.ToolResultEvent(call, ToolResult("made", status=0), 1, 0.1))
+    seen.renderer.counted = counted
+    lines = seen.feed(e.TurnEnd(replace(DONE, changed=("a", "b"), usage=Usage(9, 9, cost_usd=cost)))).text.splitlines()
+    assert lines[-1].lstrip("· ") == line.removeprefix("· ") and "$" not in "".join(lines[:-1])
+    before = seen.text
+    assert "file" not in seen.feed(e.TurnStart("go"), e.TurnEnd(DONE)).text.removeprefix(before)
+
+
+@pytest.mark.parametrize(
     ("outcome", "line"),
     [
         (DONE, ""),
@@ -693,25 +729,6 @@ def test_a_note_while_text_streams_does_not_tear_the_open_block() -> None:
     seen.renderer.show_note("by the way", "dim")
     seen.feed(e.Text("b\n```\nend"), e.TurnEnd(DONE))
     assert seen.text == "· by the way\n\na\nb\n\nend\n"
-
-
-def test_live_is_made_anew_only_when_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = Seen().feed(e.Text("some open text"))
-    made: list[int] = []
-    inner = seen.renderer._live
-
-    def counted(rows: int, width: int, now: float) -> list[str]:
-        made.append(1)
-        return inner(rows, width, now)
-
-    monkeypatch.setattr(seen.renderer, "_live", counted)
-    for _ in range(5):
-        seen.live()
-    assert len(made) == 1
-    seen.width = 30
-    seen.live()
-    seen.feed(e.Text("!"))
-    assert seen.live()[-1] == "some open text!" and len(made) == 3
 
 
 def test_a_delta_costs_nothing_but_itself(monkeypatch: pytest.MonkeyPatch) -> None:

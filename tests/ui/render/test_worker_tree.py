@@ -11,6 +11,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Question
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
+from nexus_cli.reports.text.lines import worker_title
 from nexus_cli.text.cells import cells
 from nexus_cli.ui.render.question_text import list_prompt, question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -195,7 +196,7 @@ def test_a_worker_that_goes_on_after_its_report_has_a_line_again() -> None:
     seen = Seen().feed(e.TurnStart("x"), told("w1", "running"), done(), e.ToolCallEvent(steer, "steer"))
     seen.feed(told("w1", "running", steps=5), *of("w1", e.StepStart(6)))
     assert [line[:12] for line in seen.live()][-2:] == ["● agents ste", "● agent w1 f"]
-    seen.feed(done(steps=6))
+    seen.feed(done(steps=6), e.ToolResultEvent(steer, ToolResult(REPORT), 9, 1.0))
     assert sum(line.startswith("✓ agent w1") for line in seen.lines) == 2
 
 
@@ -266,6 +267,32 @@ def test_the_time_of_a_worker_that_was_sent_back_is_that_of_all_its_work() -> No
     seen = Seen().feed(e.TurnStart("x"), told("w1", "running", call="c9", seconds=49.0))
     seen.now = 5.0
     assert seen.live()[-1].endswith("  54 s")
+
+
+LONG = "\n  Fix the parser so that it takes 漢字 names and the tests of the whole suite pass again\n\nContext: much"
+
+
+def test_the_title_of_a_worker_is_the_first_line_of_its_task_at_most_60_cells() -> None:
+    title = worker_title(LONG)
+    assert title.startswith("Fix the parser so") and cells(title) <= 60 and title.endswith("…"), title
+    assert worker_title("one\ntwo") == "one" and worker_title("\n") == ""
+    call = ToolCall("c1", "agent", {"task": LONG})
+    seen = Seen(200).feed(e.TurnStart("x"), e.ToolCallEvent(call, LONG), told("w1", "running", task=LONG))
+    assert title in seen.live()[-1] and "suite" not in seen.live()[-1]
+    seen.feed(done(task=LONG), e.ToolResultEvent(call, ToolResult(REPORT), 9, 1.0))
+    assert title in seen.lines[0] and "suite" not in "".join(seen.lines)
+
+
+@pytest.mark.parametrize("named", [{"agent": "w1"}, {}])
+def test_the_end_of_a_worker_that_was_steered_stands_below_the_call_that_steered_it(named: dict[str, str]) -> None:
+    steers = ToolCall("m1", "agents", {"action": "steer", "text": "go on", **named})
+    seen = Seen().feed(e.TurnStart("x"), e.ToolCallEvent(steers, "steer"), told("w1", "running"))
+    seen.feed(*of("w1", e.TurnEnd(outcome(REPORT))), done("w1"), e.ToolResultEvent(steers, ToolResult(REPORT), 9, 1.0))
+    steered, ended, *_ = seen.lines
+    assert steered.startswith("✓ agents steer") and ended.startswith("✓ agent w1 fix the parser"), seen.lines
+    other = ToolCall("m2", "agents", {"action": "steer", "agent": "w2", "text": "go on"})
+    seen = Seen().feed(e.TurnStart("x"), e.ToolCallEvent(other, "steer"), told("w1", "running"), done("w1"))
+    assert seen.lines[0].startswith("✓ agent w1"), "the end of another one is not held back"
 
 
 MANAGED: list[tuple[dict[str, Any], ToolResult, str]] = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
@@ -52,7 +53,8 @@ def live(events: list[e.Event], words: str, width: int, theme: Theme) -> str:
 
 
 def without_totals(text: str) -> list[str]:
-    return "\n".join(line for line in text.split("\n") if " steps " not in line).strip("\n").split("\n")
+    kept = [line for line in text.split("\n") if not re.search(r" steps | files? · ", line)]
+    return "\n".join(kept).strip("\n").split("\n")
 
 
 def test_a_turn_is_shown_again_as_it_was_seen(tmp_path: Path) -> None:

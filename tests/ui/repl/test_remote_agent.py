@@ -128,11 +128,14 @@ def test_leaving_says_of_no_turn_that_it_was_stopped(tmp_path: Path) -> None:
 def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    may_return = asyncio.Event()
     provider, real, calls = Answering(gates={"first": asyncio.Event()}), Client.events, list[Any]()
 
     async def breaks_once(client: Client, *given: Any) -> AsyncIterator[Any]:
         calls.append(given)
+        if len(calls) > 1:
+            await may_return.wait()
         async for event in real(client, *given):
             yield event
             if len(calls) == 1 and event["type"] == "text.delta":
@@ -146,6 +149,7 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
         say(repl, "first")
         await until(lambda: "connection lost (http://" in view.text)
         assert "reconnecting" in repl.spinner() and "writing" not in repl.spinner()
+        may_return.set()
         await until(lambda: "waiting for the model" in repl.spinner())
         provider.gates["first"].set()
         await until(lambda: "echo first" in view.text)
@@ -157,7 +161,8 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
 def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    may_return = asyncio.Event()
     waits = "until [ -e go ]; do sleep 0.05; done"
     real, calls = Client.events, list[Any]()
 
@@ -166,6 +171,8 @@ def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
 
     async def breaks_once(client: Client, *given: Any) -> AsyncIterator[Any]:
         calls.append(given)
+        if len(calls) > 1:
+            await may_return.wait()
         async for event in real(client, *given):
             yield event
             if len(calls) == 1 and event["type"] == "tool.call":
@@ -179,6 +186,7 @@ def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
         say(repl, "first")
         await until(lambda: "connection lost (http://" in view.text)
         assert "reconnecting" in repl.spinner() and waits not in "".join(repl.live(10))
+        may_return.set()
         await until(lambda: waits in "".join(repl.live(10)))
         (tmp_path / "go").touch()
         await until(lambda: "done" in view.text)
@@ -216,7 +224,7 @@ def test_a_message_that_was_used_meanwhile_is_said_to_be_sent(tmp_path: Path) ->
     async def scene(repl: Repl, view: Kept) -> None:
         await until(lambda: repl.jobs.current is None)
         assert isinstance(repl.backend, RemoteAgent)
-        repl.backend.undelivered.append("gone")
+        repl.backend._steered.append("gone")
         assert repl.take_back() == "gone"
         await until(lambda: "already sent: gone" in view.text)
 

@@ -14,15 +14,18 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ui.repl.space_approvals import ApprovalQuestions
 
 AT = "2026-02-18T15:06:55.000Z"
-QUESTION = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
+QUESTION = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": "", "always": "rm *"}
 
 
 class Person:
     """A member at a terminal of their own: the open question, and the notes that were shown."""
 
+    width = 80
+
     def __init__(self, ledger: Ledger, name: str) -> None:
         self.notes: list[str] = []
         self.asked: asyncio.Future[str | None] | None = None
+        self.keys: Any = ()
         self.ledger = ledger
         self.questions = ApprovalQuestions(ledger, self, self.show_note, name)  # type: ignore[arg-type]
 
@@ -30,7 +33,7 @@ class Person:
         self.notes.append(text)
 
     async def question(self, text: str, prompt: str, keys: Any = (), block: str = "") -> str | None:
-        self.asked = asyncio.get_running_loop().create_future()
+        self.asked, self.keys = asyncio.get_running_loop().create_future(), keys
         try:
             return await self.asked
         finally:
@@ -86,7 +89,8 @@ def play(work: Callable[[], Any]) -> None:
 
 
 def answers(ledger: Ledger, run: Run) -> list[Any]:
-    return [(one.value["answer"], one.value["text"], one.value["by"]) for one in ledger.runs.signals(run.key)]
+    said = [one for signal in ledger.runs.signals(run.key) for one in signal.value["answers"].values()]
+    return [(one["answer"], one["text"], one["by"]) for one in said]
 
 
 def test_an_answer_closes_the_question_of_everybody(ledger: Ledger, run: Run) -> None:
@@ -164,7 +168,19 @@ def test_words_are_the_reason_of_a_refusal(ledger: Ledger, run: Run, typed: str,
     assert answers(ledger, run) == [said]
 
 
-@pytest.mark.parametrize("typed", ["", None])
+def test_a_yes_may_be_for_the_rest_of_the_run(ledger: Ledger, run: Run) -> None:
+    async def work() -> None:
+        ana = Person(ledger, "Ana")
+        await ana.look()
+        assert [(key.key, key.label) for key in ana.keys] == [("y", "yes"), ("s", "session: rm *"), ("n", "no")]
+        await ana.say("s")
+        assert ana.notes == ["you said yes, for the rest of the run, to Scout (run-1)"]
+
+    play(work)
+    assert answers(ledger, run) == [("session", "", "Ana")]
+
+
+@pytest.mark.parametrize("typed", ["", None, "/leave", "s/leave"])
 def test_no_answer_leaves_it_waiting(ledger: Ledger, run: Run, typed: str | None) -> None:
     async def work() -> None:
         mira = Person(ledger, "Mira")

@@ -169,7 +169,7 @@ EFFECTS = {
     "draws anew": Effect(lambda b: "printed" not in b.on.seen()),
     "to the background": Effect(lambda b: b.outside == ["suspended"]),
     "cursor left": Effect(lambda b: b.text and b.buffer.cursor_position == len(b.text) - 1 and not b.said, "words"),
-    "workers to the background": Effect(lambda b: b.said == ["released"]),
+    "command, workers to the background": Effect(lambda b: b.said == ["released"]),
     "nothing": Effect(lambda b: not b.said and b.text in ("", "/e") and not (b.asked and b.asked.done())),
 }
 

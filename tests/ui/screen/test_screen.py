@@ -256,7 +256,7 @@ def test_an_escape_that_is_held_down_stops_the_turn_and_edits_nothing() -> None:
             await on.still()
             return on.controller.said
 
-    assert asyncio.run(play()) == ["stopped"]
+    assert run_at_once(play()) == ["stopped"]
 
 
 def test_esc_closes_the_list_of_keys_and_does_no_more() -> None:
@@ -617,7 +617,7 @@ def test_several_lines_at_once_are_words_after_the_question_and_not_sent(pasted:
             on.type(" please\r")
             return done, text.rstrip(), await asking
 
-    done, text, answer = asyncio.run(play())
+    done, text, answer = run_at_once(play())
     assert not done and text == words and answer and " ".join(answer.split()) == f"{words} please"
 
 

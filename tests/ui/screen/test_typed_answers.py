@@ -169,7 +169,7 @@ def play(way: Any, folder: Path, typing: Typing) -> list[Answer]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=max(100, settings().max_examples))
+@settings(max_examples=2 * settings().max_examples)
 @given(typing=typings())
 def test_no_text_at_any_speed_approves_a_call(
     way: Any, tmp_path_factory: pytest.TempPathFactory, typing: Typing

@@ -1,0 +1,43 @@
+"""`/jobs`: the background commands of the session. `session/session_jobs.py` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.core.services import Jobs
+from nexus_cli.session.running_workers import JOB
+
+STOP = "stop"
+
+
+async def show_jobs(context: CommandContext, rest: str) -> None:
+    """List background commands; read or stop one.
+
+    ID shows its last lines, `stop ID` ends it. All of them end with the session.
+    """
+    jobs, state = context.session.jobs, context.session.state
+    if jobs is None and state.lane_state.lane.timeline.memos(JOB):
+        state.services.find(Jobs)  # those of earlier processes, before the first message
+        jobs = context.session.jobs
+    if jobs is None:
+        context.say("No jobs. The model starts one with `background`.")
+        return
+    if not rest:
+        context.show("jobs", {"version": 1, "jobs": jobs.describe_all()})
+        return
+    word, _, name = rest.partition(" ")
+    result = await (jobs.stop(name.strip()) if word == STOP else jobs.show(rest))
+    if result.error:
+        raise usage_error("jobs", rest, result.error.rstrip("."), "/jobs lists them")
+    context.say(result.output)
+
+
+def _complete_jobs(context: CommandContext) -> Sequence[str]:
+    """Return ids, and `stop` with those of running jobs."""
+    jobs = context.session.state.services.made(Jobs)
+    rows = jobs.rows() if jobs is not None else []
+    return [*(row["id"] for row in rows), *(f"{STOP} {row['id']}" for row in rows if row["state"] == "running")]
+
+
+COMMANDS = (Command("jobs", "work", show_jobs, "[ID | stop ID]", complete=_complete_jobs, served=always),)

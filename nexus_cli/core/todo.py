@@ -1,0 +1,21 @@
+"""The list of steps that the tool `todo` keeps: its form in the ledger, and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+TODO_MEMO = "todo"
+"""Kind of the memo of a list: `items`, each with `text` and `state`. The newest memo is the list."""
+MOST_ITEMS = 50
+LONGEST_TEXT = 500
+"""Most items of a list, and most characters of an item."""
+OPEN = "open"
+"""State of an item that names none."""
+MARKS = {OPEN: " ", "doing": ">", "done": "x", "dropped": "-"}
+"""The character between the brackets of an item, by state."""
+
+
+def count_items(items: Sequence[Mapping[str, str]]) -> str:
+    """Return the number of items that are done, and of all that were not dropped: `2 of 5 done`."""
+    kept = [one for one in items if one["state"] != "dropped"]
+    return f"{sum(one['state'] == 'done' for one in kept)} of {len(kept)} done"

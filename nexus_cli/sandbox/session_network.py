@@ -1,0 +1,112 @@
+"""A network of its own for the commands of one session: loopback alone, so that one command can reach the server of
+another, and none the person's.
+
+Needs no process: descriptors keep its namespaces, which end with the last of them and with the commands in there, also
+when this process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from nexus_cli.config.programs import find_program, own_interpreter, start_program
+from nexus_cli.sandbox.backend import Backend
+
+_SECONDS = 20
+_MAKE = """
+import ctypes, fcntl, os, socket, struct, sys
+user, group = os.geteuid(), os.getegid()
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.unshare(0x40000000 | (0x10000000 if user else 0)):  # CLONE_NEWNET, CLONE_NEWUSER
+    sys.exit(os.strerror(ctypes.get_errno()))
+if user:
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open("/proc/self/" + name, "w") as file:
+            file.write(text)
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+    fcntl.ioctl(one, 0x8914, struct.pack("16sH14x", b"lo", 0x41))  # SIOCSIFFLAGS: IFF_UP, IFF_RUNNING
+print(flush=True)
+sys.stdin.read(1)
+"""
+"""Moves itself into a new network and prints a line; ends with its input. Root keeps its user namespace, because it
+would lose its rights to other people's files in another one."""
+
+
+_CLOSE = """
+import os, sys
+for one in sys.argv[1].split(","):
+    os.close(int(one))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class SessionNetwork:
+    """A network namespace, and the user namespace that owns it."""
+
+    def __init__(self, project: Path | None) -> None:
+        """Make it. Raises `OSError` with the reason if this system does not let us."""
+        program = find_program("nsenter", project)
+        if program is None:
+            raise OSError("no nsenter is on the PATH (package util-linux)")
+        self.interpreter = own_interpreter(project)
+        """The Python that runs helpers outside of the sandbox."""
+        maker = start_program(
+            (self.interpreter, "-I", "-S", "-c", _MAKE),
+            cwd="/",
+            env={},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.handles: tuple[int, ...] = ()
+        """Descriptors of the namespaces, which a command that joins must inherit."""
+        try:
+            assert maker.stdout is not None
+            if maker.stdout.readline() == b"\n":
+                kinds = ("net",) if os.geteuid() == 0 else ("net", "user")
+                for kind in kinds:
+                    opened = os.open(f"/proc/{maker.pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+                    self.handles = (*self.handles, opened)
+        except OSError:
+            self.close()
+            raise
+        finally:
+            errors = _end(maker)
+        if not self.handles:
+            lines = errors.decode("utf-8", "replace").strip().splitlines()
+            raise OSError(lines[-1][:200] if lines else f"exit status {maker.returncode}")
+        joins = [f"--net=/proc/self/fd/{self.handles[0]}"]
+        if len(self.handles) > 1:
+            joins += ["--preserve-credentials", f"--user=/proc/self/fd/{self.handles[1]}"]
+        self.prefix: tuple[str, ...] = (program, *joins, "--")
+        """The beginning of the command line of a command that joins."""
+        numbers = ",".join(map(str, self.handles))
+        self.closing: tuple[str, ...] = (self.interpreter, "-I", "-S", "-c", _CLOSE, numbers)
+        """What follows `prefix` for a program that does not close the descriptors itself."""
+
+    def close(self) -> None:
+        """Release the namespaces; commands in there keep them."""
+        for handle in self.handles:
+            os.close(handle)
+        self.handles = ()
+
+
+def _end(maker: subprocess.Popen[bytes]) -> bytes:
+    """Let the maker end, and return what it wrote to stderr."""
+    try:
+        return maker.communicate(timeout=_SECONDS)[1]
+    except (BrokenPipeError, subprocess.TimeoutExpired):
+        maker.kill()
+        return maker.communicate()[1]
+
+
+def make_network(backend: Backend, project: Path) -> tuple[SessionNetwork | None, str]:
+    """Make the network of a session; return it, or None and a note with the reason."""
+    try:
+        if backend not in (Backend.BWRAP, Backend.LANDLOCK):
+            raise OSError(f"not with {backend}")
+        return SessionNetwork(project), ""
+    except OSError as error:
+        return None, f"commands share no network here ({error}): no other command can reach a server of this one"

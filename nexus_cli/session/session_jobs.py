@@ -1,0 +1,412 @@
+"""The background commands of one session (`bash` with `background`): start, read, write, wait, stop, report.
+
+They end with the session. Their starts and ends are memos, from which a resumed session tells what became of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.core.duration import format_duration
+from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import CommandSandbox, ToolContext
+from nexus_cli.session.running_workers import CLOSED, ENDED, JOB, RUNNING, STOPPED, RunningJobs
+from nexus_cli.tools.background_process import AdoptedProcess, BackgroundProcess
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
+    from nexus_cli.turn.call_changes import CallChanges
+
+MOST = 16
+"""Most jobs that run at the same time."""
+_GRACE = 0.5
+"""Seconds that a start waits for an early end, such as a misspelt command or a port in use."""
+_PATIENCE = 1.0
+"""Seconds that a read waits for output."""
+_LINES, _CHARACTERS = 5, 400
+"""Most last lines of output in the report of an end, and their characters."""
+_SHOWN = 100
+"""Most lines of output that the person is shown."""
+_NAME = 60
+"""Most characters of a command in a list or a report."""
+
+
+@dataclass(eq=False)
+class BackgroundJob:
+    """A background command."""
+
+    id: str
+    command: str
+    unconfined: bool = False
+    network: bool = False
+    """True if it uses the person's network."""
+    state: str = RUNNING
+    recorded: bool = False
+    """True once a memo has it; False for a command that could not be started."""
+    began: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
+    """How long it ran; 0.0 while it runs."""
+    process: BackgroundProcess | None = None
+    notice: str = ""
+    """The report of its end that waits for the next request."""
+    waiting: int = 0
+    """Number of calls that wait for its end, and will report it."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def name(self) -> str:
+        return _describe_command(self.command)
+
+    @property
+    def status(self) -> int | None:
+        result = self.process.result if self.process is not None else None
+        return result.status if result is not None else None
+
+    def describe(self) -> str:
+        """Return its state in a few words: `running for 2 min`, `ended after 3 s, exit status 1`."""
+        if self.state == RUNNING:
+            return f"running for {format_duration(max(1.0, time.monotonic() - self.began))}"
+        error = self.process.error if self.process is not None else ""
+        if error:
+            return f"could not be started: {error}"
+        late = ", time limit" if self.process and self.process.result and self.process.result.timed_out else ""
+        return f"{_describe_end(self.state, self.seconds, self.status)}{late}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its row, see `Jobs.rows`."""
+        seconds = self.seconds if self.state != RUNNING else time.monotonic() - self.began
+        return {
+            "id": self.id,
+            "command": self.command,
+            "state": self.state,
+            "status": self.status,
+            "seconds": round(seconds, 1),
+        }
+
+
+class SessionJobs(RunningJobs["Session"]):
+    """Implements `RunningJobs` for one session."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._jobs: dict[str, BackgroundJob] = {}
+        self._earlier: dict[str, tuple[str, str]] = {}
+        """Jobs of earlier processes by their ids: how they ended, and their names."""
+        self._looks: set[asyncio.Task[None]] = set()
+        """Looks after the last job that still run."""
+        self._changes.jobs = self._followed
+        self._restore()
+
+    def work_for(self, session: Session) -> None:
+        """See `RunningJobs`."""
+        self.session = session
+        self._changes.jobs = self._followed
+        session.state.lane_state.upcoming.jobs.update({one: self._jobs[one].name for one in self.running()})
+
+    @property
+    def _changes(self) -> CallChanges:
+        return self.session.state.dispatcher.call_changes
+
+    def _followed(self) -> tuple[str, Path] | None:
+        named = ", ".join(f"{one} {self._jobs[one].name}" for one in self.running())
+        return (f"job {named}", self.session.state.dispatcher.project) if named else None
+
+    def running(self) -> list[str]:
+        """See `RunningJobs`."""
+        return [one.id for one in self._jobs.values() if one.state == RUNNING]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `Jobs`."""
+        return [one.to_json() for one in self._jobs.values()]
+
+    # Calls
+
+    def refuse_more(self) -> str:
+        """See `Jobs`."""
+        running = len(self.running())
+        return f"{running} jobs run, which is the most: stop one" if running >= MOST else ""
+
+    async def start(self, command: str, context: ToolContext, seconds: int | None) -> ToolResult:
+        """See `Jobs`."""
+        if why := self.refuse_more():
+            return ToolResult(error=why, ran=False)
+        job = BackgroundJob(f"j{len(self._jobs) + len(self._earlier) + 1}", command)
+        self._jobs[job.id] = job
+        loop = asyncio.get_running_loop()
+
+        def ended() -> None:
+            try:
+                loop.call_soon_threadsafe(self._end, job)
+            except RuntimeError:  # the loop has ended before the job
+                pass
+
+        try:
+            sandbox = CommandSandbox(None, os.environ)
+            if context.sandbox:
+                sandbox = await asyncio.to_thread(context.sandbox)
+            job.unconfined = sandbox.confinement is None
+            job.network = not job.unconfined and sandbox.confinement.profile.network
+            await asyncio.shield(self._changes.begin_jobs(f"job {job.id} {job.name}", context.project))
+            job.process = BackgroundProcess(
+                command,
+                context.cwd,
+                sandbox,
+                seconds=seconds,
+                ended=ended,
+            )
+        except (OSError, NexusError, asyncio.CancelledError) as error:
+            del self._jobs[job.id]
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            return ToolResult(error=f"the command could not be started: {why}", ran=False)
+        self.session.state.lane_state.upcoming.jobs[job.id] = job.name
+        notes = "".join(f"[sandbox: {note}]\n" for note in sandbox.notes)
+        job.waiting += 1
+        try:
+            await _wait_for(job.over, _GRACE)
+        finally:
+            job.waiting -= 1
+            if not job.over.is_set():
+                self._record(job)
+        if job.over.is_set() and job.process.error:
+            del self._jobs[job.id]
+            return ToolResult(error=f"the command could not be started: {job.process.error}", ran=False)
+        if job.over.is_set():
+            return ToolResult(f"{notes}{await self._report(job)}", status=job.status)
+        until = "" if self.session.state.has_more_turns else " It ends with this turn, unless `wait_for` waits for it."
+        text = f"{notes}[job {job.id} runs in the background; its end is reported.{until}]"
+        return ToolResult(text, job=job.id)
+
+    async def adopt(self, command: str, context: ToolContext, process: AdoptedProcess, note: str) -> ToolResult:
+        """See `Jobs`."""
+        name = f"j{len(self._jobs) + len(self._earlier) + 1}"
+        job = BackgroundJob(name, command, began=process.began, process=process)
+        self._jobs[job.id] = job
+        process.watch(lambda: self._end(job))
+        self._record(job)
+        begins = self._changes.begin_jobs(f"job {job.id} {job.name}", context.project)
+        self.session.state.lane_state.upcoming.jobs[job.id] = job.name
+        line = f"{job.id} in the background; /jobs lists it"
+        self.session.state.lane_state.control.emit(Notice(line, warning=False))
+        await asyncio.shield(begins)
+        text = await asyncio.to_thread(process.read_text)
+        why = f"job {job.id} runs in the background, where the person sent it; its end is reported"
+        return ToolResult(f"{text}{note}[{why}]", job=job.id)
+
+    async def manage(self, action: str, job: str, text: str) -> ToolResult:
+        """See `Jobs`."""
+        if action == "list":
+            return ToolResult("\n".join("  ".join(row) for row in self.describe_all()) or "no jobs")
+        found = self._find(job)
+        if isinstance(found, ToolResult):
+            return found
+        if action == "write":
+            return self._write(found, text)
+        if action == "stop":
+            await self._stop(found)
+        elif found.state == RUNNING and found.process and not found.process.output.has_new:
+            limit = time.monotonic() + _PATIENCE
+            while time.monotonic() < limit and not (found.over.is_set() or found.process.output.has_new):
+                await _wait_for(found.over, 0.05)
+        return ToolResult(await self._report(found))
+
+    async def wait(self, job: str, seconds: float | None) -> ToolResult:
+        """See `Jobs`."""
+        found = self._find(job)
+        if isinstance(found, ToolResult):
+            return found
+        found.waiting += 1
+        try:
+            await _wait_for(found.over, math.inf if seconds is None else seconds)
+        finally:
+            found.waiting -= 1
+        if not found.over.is_set():
+            return ToolResult(f"[job {found.id} {found.describe()}]")
+        return ToolResult(await self._report(found), status=found.status)
+
+    def describe_all(self) -> list[list[str]]:
+        """See `RunningJobs`."""
+        earlier = [[one, how, name] for one, (how, name) in self._earlier.items()]
+        return [*earlier, *([one.id, one.describe(), one.name] for one in self._jobs.values())]
+
+    async def show(self, job: str) -> ToolResult:
+        """See `RunningJobs`."""
+        found = self._find(job)
+        if isinstance(found, ToolResult) or found.process is None:
+            return found if isinstance(found, ToolResult) else ToolResult("")
+        lines = await asyncio.to_thread(found.process.last_lines, _SHOWN, _SHOWN * 200)
+        return ToolResult("\n".join([*lines, f"[job {found.id} {found.describe()}]"]))
+
+    async def stop(self, job: str) -> ToolResult:
+        """See `RunningJobs`."""
+        found = self._find(job)
+        if isinstance(found, ToolResult):
+            return found
+        was_running = found.state == RUNNING
+        await self._stop(found)
+        if was_running:
+            line = f"the person stopped job {found.id} ({found.name})"
+            self.session.state.lane_state.upcoming.notices.append(line)
+        return ToolResult(f"job {found.id} {found.describe()}")
+
+    def _find(self, name: str) -> BackgroundJob | ToolResult:
+        """Return a job by its id, without one the only one; else the error."""
+        running = self.running()
+        if not name and len(running) == 1:
+            return self._jobs[running[0]]
+        if name in self._earlier:
+            how, command = self._earlier[name]
+            return ToolResult(error=f"job {name} ({command}) {how}; its output is not kept", ran=False)
+        if found := self._jobs.get(name):
+            return found
+        there = ", ".join(self._jobs) or "none"
+        why = f"there is no job {name[:40]!r}. There are: {there}" if name else f"`job` is missing. There are: {there}"
+        return ToolResult(error=why, ran=False)
+
+    def find_command(self, action: str, job: str = "", text: str = "") -> Mapping[str, Any] | None:
+        """See `Jobs`. Input is a command in all but name: the job may be a shell."""
+        found = self._find(job) if action == "write" else None
+        if not isinstance(found, BackgroundJob) or found.state != RUNNING or isinstance(found.process, AdoptedProcess):
+            return None
+        outside = {"outside": f"job {found.id} runs outside the sandbox"} if found.unconfined else {}
+        return {"command": text, "background": True, "job": found.id, "network": found.network, **outside}
+
+    def _write(self, job: BackgroundJob, text: str) -> ToolResult:
+        if job.state != RUNNING or job.process is None:
+            return ToolResult(error=f"job {job.id} {job.describe()}", ran=False)
+        why = job.process.write(text if text.endswith("\n") else f"{text}\n")
+        return ToolResult(error=f"job {job.id}: {why}", ran=False) if why else ToolResult(f"[written to {job.id}]")
+
+    async def _report(self, job: BackgroundJob) -> str:
+        """Return the new output of a job and its state; a report of its end that waits is withdrawn."""
+        text = await asyncio.to_thread(job.process.read_text) if job.process is not None else ""
+        notices = self.session.state.lane_state.upcoming.notices
+        if job.over.is_set() and job.notice in notices:
+            notices.remove(job.notice)
+        restored = job.process.result.restored if job.process and job.process.result else ()
+        lines = [f"[sandbox: {line}]" for line in restored]
+        return text + "\n".join([*lines, f"[job {job.id} {job.describe()}]"])
+
+    # Ends
+
+    def _end(self, job: BackgroundJob) -> None:
+        """Note the end of a job, and report it to the model and the person."""
+        job.seconds = time.monotonic() - job.began
+        if job.state == RUNNING:
+            job.state = ENDED
+        job.over.set()
+        failed = job.process is not None and bool(job.process.error) and not job.recorded
+        if not failed:
+            self._record(job)
+        if not self.running():
+            look = asyncio.get_running_loop().create_task(self._note_changes())
+            self._looks.add(look)
+            look.add_done_callback(self._looks.discard)
+        self.session.state.lane_state.upcoming.jobs.pop(job.id, None)
+        restored = job.process.result.restored if job.process is not None and job.process.result else ()
+        control = self.session.state.lane_state.control
+        for line in restored[:_LINES]:
+            control.emit_aside(Notice(f"sandbox: {line}"))
+        if job.state == ENDED and not failed:
+            line = f"job {job.id} ({job.name}) {job.describe()}"
+            if not job.waiting:
+                control.emit_aside(Notice(line, warning=bool(job.status)))
+                last = job.process.last_lines(_LINES, _CHARACTERS) if job.process is not None else []
+                for shown in last if job.status else ():
+                    control.emit_aside(Notice(f"| {shown}"))
+                job.notice = f"{line}; last lines: {' / '.join(last)}" if last else line
+                self.session.state.lane_state.upcoming.notices.append(job.notice)
+
+    async def _stop(self, job: BackgroundJob, state: str = STOPPED) -> None:
+        if job.state == RUNNING and job.process is not None:
+            job.state = state
+            job.process.stop()
+        if job.process is not None:
+            await job.over.wait()
+
+    async def _note_changes(self) -> None:
+        """Count the files that jobs changed as changes of the turn."""
+        names = await self._changes.end_jobs()
+        self.session.state.dispatcher.changed.update(dict.fromkeys(names))
+
+    async def end_turn(self) -> None:
+        """See `RunningJobs`."""
+        if not self.session.state.has_more_turns:
+            for line in await self.end_all():
+                self.session.state.lane_state.emit(Notice(line))
+        await asyncio.gather(self._note_changes(), *self._looks)
+
+    async def end_all(self) -> list[str]:
+        """See `RunningJobs`."""
+        still = [one for one in self._jobs.values() if one.state == RUNNING]
+        await asyncio.gather(*(self._stop(one, CLOSED) for one in still))
+        await asyncio.gather(*self._looks)
+        return [f"job {one.id} ended with the session: {one.name}" for one in still]
+
+    # Across processes
+
+    def _record(self, job: BackgroundJob) -> None:
+        job.recorded = True
+        value: dict[str, Any] = {"session": self.session.id, "id": job.id, "command": job.command, "state": job.state}
+        value |= {"status": job.status, "seconds": round(job.seconds, 1)}
+        try:
+            self.session.state.lane_state.lane.timeline.memo(JOB, value)
+        except NexusError as error:  # the session was deleted meanwhile
+            self.session.state.lane_state.control.emit_aside(Notice(error.message))
+
+    def _restore(self) -> None:
+        """Load the jobs of earlier processes, and report those that ended with them."""
+        newest: dict[str, Mapping[str, Any]] = {}
+        for memo in self.session.state.lane_state.lane.timeline.memos(JOB):
+            newest[str(memo.value["id"])] = memo.value
+        for one, value in newest.items():
+            how, name = _describe_earlier(value), _describe_command(str(value["command"]))
+            self._earlier[one] = how, name
+            if value["state"] in (RUNNING, CLOSED) and not value.get("told"):
+                timeline = self.session.state.lane_state.lane.timeline
+                timeline.memo(JOB, {**value, "told": True})
+                line = f"job {one} ({name}) {how}, and does not run now"
+                self.session.state.lane_state.upcoming.notices.append(line)
+                if value["state"] == RUNNING:  # nexus was killed, and could not say so
+                    self.session.state.lane_state.control.emit_aside(Notice(line, warning=False))
+
+
+def _describe_end(state: str, seconds: float, status: int | None) -> str:
+    """Return `ended after 3 s, exit status 1`."""
+    return f"{state} after {format_duration(seconds)}{f', exit status {status}' if status is not None else ''}"
+
+
+def _describe_earlier(value: Mapping[str, Any]) -> str:
+    """Return how a job of an earlier process ended, from its newest memo. Older ones have no seconds."""
+    state, seconds = value["state"], value.get("seconds")
+    if state == ENDED:
+        return _describe_end(ENDED, seconds, value["status"]) if seconds else f"ended, exit status {value['status']}"
+    if state == STOPPED and seconds:
+        return _describe_end(STOPPED, seconds, None)
+    return "ended with the session"
+
+
+def _describe_command(command: str) -> str:
+    """Return a command on one line of at most `_NAME` characters, with escapes for those that cannot be seen."""
+    seen = (one if one.isprintable() or one.isspace() else ascii(one)[1:-1] for one in command[: 2 * _NAME])
+    return cut_at_word(one_line("".join(seen)), _NAME)
+
+
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, at most `seconds`."""
+    try:
+        async with asyncio.timeout(None if math.isinf(seconds) else seconds):
+            await event.wait()
+    except TimeoutError:
+        return

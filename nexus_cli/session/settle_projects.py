@@ -1,0 +1,30 @@
+"""Settle projects in which nexus was killed during a command, before anything there is read or obeyed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from nexus_cli.config.command_records import is_unchecked
+from nexus_cli.config.paths import places
+from nexus_cli.core.errors import NexusError
+
+
+def settle_projects(projects: Iterable[Path]) -> list[str]:
+    """Undo changes to protected places by a command whose nexus process was killed; return lines for the person.
+
+    Raises `NexusError` on failure: git or an editor might obey these changes.
+    """
+    own, told = places(), list[str]()
+    for one in projects:
+        if is_unchecked(one, own.data):
+            from nexus_cli.sandbox.command_guard import settle_project  # noqa: PLC0415  (after a process was killed)
+
+            try:
+                told += settle_project(one, own)
+            except OSError as error:
+                why = error.strerror or str(error)
+                raise NexusError(
+                    "internal", "the project was not checked", why, f"Records lie in {own.data}"
+                ) from error
+    return told

@@ -1,0 +1,275 @@
+"""Work until a command exits 0 (`--until`): after each reply run the command, and send its result to the model.
+
+All rounds belong to one turn, with its limits. A memo keeps the command until it has passed or the person ends it. The
+command runs like a call of the tool `bash`, by the same rules, at the same level and in the same sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.context.work_record import SIGPIPE
+from nexus_cli.core import event
+from nexus_cli.core.approval import Allow
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.entry import Cause
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Limits, name_level
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Tool
+from nexus_cli.lane.goals import finish_goal, open_until, set_until
+from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.permission.approvals import AskedCall
+from nexus_cli.permission.run_limits import OFF
+from nexus_cli.session.session_state import SessionState
+from nexus_cli.tools.builtin.bash import MOST_SECONDS
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import UntilObject
+
+TOOL = "bash"
+MOST_TOKENS = 1500
+"""Most tokens of the command's output in one message to the model; the rest is a drop."""
+SHOWN = 8
+"""Last lines of the command that the person is shown when the work stops."""
+STALE = 2
+"""Rounds in a row without anything new after which the work stops."""
+MOST_BYTES = 8_000_000
+"""Size of a changed file above which its size and time stand for its content."""
+VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+|^\[sandbox: .*\n", re.MULTILINE)
+"""What differs between two runs with the same result: durations, addresses, process ids, notes of the sandbox."""
+
+BLOCK_END = re.compile(r"<\s*/\s*shell", re.IGNORECASE)
+
+
+def find_rounds(state: SessionState, trigger: Trigger) -> UntilRounds | None:
+    """Return the rounds of a turn, None if nothing is worked for.
+
+    In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
+    """
+    timeline = state.lane_state.lane.timeline
+    if trigger.until:
+        set_until(timeline, state.session_id, trigger.until)
+    elif not state.has_more_turns and (trigger.text or trigger.parts):
+        return None
+    found = open_until(timeline, state.session_id)
+    return UntilRounds(state, found["command"], found.get("goal", "")) if found else None
+
+
+class UntilRounds:
+    """The rounds of one turn."""
+
+    def __init__(self, state: SessionState, command: str, goal: str) -> None:
+        self._state = state
+        self._command = command
+        self._goal = goal
+        self._rounds = 0
+        self._last: ToolResult | None = None
+        self._asked: AskedCall | None = None
+        """The approved question about the command."""
+        self._seen: set[str] = set()
+        """Digests of what the rounds brought."""
+        self._stale = 0
+        self._own: set[str] = set()
+        """Files that the command itself changes: they are no progress."""
+
+    async def begin(self) -> None:
+        """Name command and limits, and obtain permission for the command, before the first request.
+
+        Raises `NexusError("denied", ...)` if it may not run.
+        """
+        state, (call, tool) = self._state, self._call()
+        is_chat = state.lane_state.spending.is_chat
+        line = f"works until `{one_line(self._command)}` exits 0: {describe_limits(state.limits, is_chat=is_chat)}"
+        state.lane_state.emit(event.Notice(line, warning=False))
+        dispatcher, window, control = state.dispatcher, state.lane_state.window, state.lane_state.control
+        answer = await dispatcher.obtain_permission(window, control, call, tool, call.arguments, {})
+        if isinstance(answer, ToolResult):
+            raise self._refused(answer)
+        self._asked = answer
+        told = f"this turn goes on until `{one_line(self._command)}` exits 0; it is run whenever you stop"
+        state.lane_state.upcoming.notices.append(told)
+
+    async def next_message(self) -> str:
+        """Run the command at the end of a round. Return the message with its result, "" if it exits 0.
+
+        Raises `NexusError("limit", ...)` if the newest rounds brought nothing new, `NexusError("denied", ...)` if the
+        command may not run any more.
+        """
+        state = self._state
+        if not open_until(state.lane_state.lane.timeline, state.session_id):  # ended by the person
+            return ""
+        state.lane_state.control.check_ending()
+        result = self._last = await self._run()
+        self._rounds += 1
+        if self._is_done:
+            self._finish()
+            return ""
+        if result.status is None:
+            raise self._refused(result) if result.denied else NexusError("limit", self._named, result.error)
+        made = await asyncio.to_thread(self._digest, result)
+        self._stale = self._stale + 1 if made in self._seen else 0
+        self._seen.add(made)
+        if self._stale >= STALE:
+            why = f"it {_describe_end(result)}, and {STALE} rounds in a row changed neither files nor its output"
+            raise NexusError("limit", f"stopped after {self._rounds} rounds of {self._named}", why, "Say what to try")
+        return await self._message(result)
+
+    def close(self, ended: event.Outcome) -> event.Outcome:
+        """Return the outcome with the state of the work and the files that the command changed; show the person what is
+        left if it failed."""
+        last = self._last
+        lines = last.text.splitlines() if last else []
+        left = [] if ended.ok else [line for line in lines if line.strip()][-SHOWN:]
+        has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
+        if left and last and not has_seen:
+            self._state.lane_state.emit(event.Notice(f"left to do, by {self._named}:"))
+            for line in left:
+                self._state.lane_state.emit(event.Notice(f"| {line}"))
+        status = last.status if last else None
+        report: UntilObject = {
+            "command": self._command,
+            "passed": self._is_done,
+            "rounds": self._rounds,
+            "status": status,
+            "left": left,
+        }
+        return replace(ended, until=report, changed=tuple(dict.fromkeys((*ended.changed, *sorted(self._own)))))
+
+    @property
+    def _is_done(self) -> bool:
+        """True if the last run exits 0, and so do all parts of its last pipe."""
+        return self._last is not None and self._last.status == 0 and not _failed_part(self._last)
+
+    @property
+    def _named(self) -> str:
+        return f"`{one_line(self._command)}`"
+
+    def _call(self) -> tuple[ToolCall, Tool]:
+        """Make the next call, and a step of its own with the answer that the person has given."""
+        tool = self._state.dispatcher.registry.get(TOOL)
+        if tool is None:
+            raise NexusError("usage", f"--until {self._named}", f"this session has no tool {TOOL}", "Omit --no-tools")
+        call = ToolCall(f"until-{secrets.token_hex(6)}", TOOL, {"command": self._command, "timeout": MOST_SECONDS})
+        dispatcher = self._state.dispatcher
+        if refusal := dispatcher.begin_own_call(call, tool, dispatcher.run_limits(self._state.lane_state)):
+            self._end_in_chat()
+            hint = "Omit --no-tools" if refusal.why == OFF else ""
+            raise NexusError("usage", f"--until {self._named}", refusal.why, hint)
+        step = dispatcher.step
+        if self._asked is not None:
+            step.answers[call.id], step.asked[call.id] = Allow(), self._asked
+        return call, tool
+
+    async def _run(self) -> ToolResult:
+        state, (call, tool) = self._state, self._call()
+        control, began = state.lane_state.control, time.monotonic()
+        control.emit(event.ToolCallEvent(call, one_line(self._command)))
+        attached = replace(control, released=asyncio.Event())  # Ctrl+B: the turn needs its exit status
+        try:
+            result = await state.dispatcher.execute(state.lane_state.window, attached, call, tool)
+        finally:
+            state.dispatcher.partial_outputs.pop(call.id, None)
+        self._own.update(set(result.changed) - set(state.dispatcher.changed))
+        control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
+        return result
+
+    def _finish(self) -> None:
+        timeline = self._state.lane_state.lane.timeline
+        set_until(timeline, self._state.session_id, "")
+        if self._goal:
+            finish_goal(timeline, self._goal)
+        rounds = "1 round" if self._rounds == 1 else f"{self._rounds} rounds"
+        self._state.lane_state.emit(event.Notice(f"{self._named} exits 0 after {rounds}", warning=False))
+
+    def _refused(self, result: ToolResult) -> NexusError:
+        """Return the error for a command that may not run."""
+        self._end_in_chat()
+        row = next(iter(self._state.dispatcher.denied[-1:]), None)
+        level = name_level(row["allow"]) if row and row["allow"] else ""
+        hint = f"--allow {level} lets it run" if level else "Allow it, or name another command"
+        return NexusError("denied", f"--until {self._named} may not run", result.error, hint)
+
+    def _end_in_chat(self) -> None:
+        """End work whose command may not run, or each further message of a chat would fail."""
+        if self._state.has_more_turns:
+            set_until(self._state.lane_state.lane.timeline, self._state.session_id, "")
+
+    def _digest(self, result: ToolResult) -> str:
+        """Hash the output, without numbers, and the files that the turn has changed so far."""
+        dispatcher = self._state.dispatcher
+        names = sorted(set(dispatcher.changed) - self._own)
+        files = [f"{name} {digest}" for name, digest in _hash_files(dispatcher.project, names)]
+        text = "\n".join([str(result.status), VARYING.sub("", result.text), *files])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    async def _message(self, result: ToolResult) -> str:
+        lane_state = self._state.lane_state
+        what = f"result of {TOOL} {self._command[:80]}"
+        shown = BLOCK_END.sub("< /shell", neutralize(result.text))
+        cap = min(MOST_TOKENS, lane_state.window.budget.output_cap)
+        clipped, drop = await clip_with_drop(
+            lane_state.window, shown, cap, what, Cause.OUTPUT_CAP, whole=result.text, uncounted=result.uncounted
+        )
+        if drop:
+            lane_state.control.emit_drop(drop)
+        block = f'<shell command="{escape(self._command)}">\n{clipped.text.rstrip()}\n</shell>'
+        return f"Not done yet: {self._named} {_describe_end(result)}. Work on until it exits 0.\n{block}"
+
+
+def _failed_part(result: ToolResult) -> int:
+    """Return the status of the first part before the last of a pipe that failed, 0 if none did."""
+    return next((one for one in result.pipe[:-1] if one not in (0, SIGPIPE)), 0)
+
+
+def _describe_end(result: ToolResult) -> str:
+    if result.status == 0:
+        return f"exits 0, but a part of the pipe exits {_failed_part(result)}"
+    return f"exits {result.status}"
+
+
+def describe_limits(limits: Limits, *, is_chat: bool = False) -> str:
+    """Return the limits of a turn on steps, dollars and time, for a person; of tokens only if there is one."""
+    option = "limits.{}" if is_chat else "--{}"
+    rows = [
+        ("step", limits.max_steps, "at most {:,} requests", "max_steps"),
+        ("token", limits.max_total_tokens, "{:,} tokens", ""),
+        ("cost", _format_dollars(limits.max_cost), "{}", "max_cost"),
+        ("time", limits.timeout, "{:,.0f} seconds", "timeout"),
+    ]
+    parts = []
+    for name, value, form, key in rows:
+        if value is not None:
+            parts.append(form.format(value))
+        elif key:
+            shown = option.format(key if is_chat else key.replace("_", "-"))
+            parts.append(f"no {name} limit ({shown})")
+    return ", ".join(parts)
+
+
+def _format_dollars(most: float | None) -> str | None:
+    """Format an amount with two decimals, or as many as it has."""
+    return most if most is None else f"${max(f'{most:.2f}', f'{most:.12f}'.rstrip('0'), key=len)}"
+
+
+def _hash_files(project: Path, names: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for name in names:
+        try:
+            about = (project / name).lstat()
+            if about.st_size > MOST_BYTES:
+                yield name, f"{about.st_size} {about.st_mtime_ns}"
+            else:
+                yield name, f"{about.st_mode} {hashlib.sha256((project / name).read_bytes()).hexdigest()}"
+        except OSError as error:  # deleted, a folder, or not readable
+            yield name, type(error).__name__

@@ -1,0 +1,36 @@
+"""`ask_person`: put questions to the person at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.approval import PersonQuestion
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import PersonQuestions
+from nexus_cli.core.tool import ToolContext
+
+MOST_QUESTIONS, MOST_CHOICES = 4, 9
+NOBODY = "nobody can be asked here: decide yourself, and say what you assumed"
+NO_ANSWER = "the person gave no answer: decide yourself, and say what you assumed"
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Return the answers, each below its question."""
+    asked = [
+        PersonQuestion(one.get("question", "").strip(), tuple(filter(str.strip, one.get("choices", ()))))
+        for one in arguments["questions"]
+    ]
+    if not 0 < len(asked) <= MOST_QUESTIONS or not all(one.text for one in asked):
+        return ToolResult(error=f"ask 1 to {MOST_QUESTIONS} questions, each with its text", ran=False)
+    if any(len(one.choices) > MOST_CHOICES for one in asked):
+        return ToolResult(error=f"a question has at most {MOST_CHOICES} choices", ran=False)
+    questions: PersonQuestions = context.services[PersonQuestions]
+    if not questions.can_ask:
+        return ToolResult(error=NOBODY, ran=False)
+    answers = await questions.ask(asked)
+    if not answers:
+        return ToolResult(error=NO_ANSWER)
+    lines = [f"{one.text}\n> {answer or '(no answer)'}" for one, answer in zip(asked, answers, strict=False)]
+    missing = len(asked) - len(answers)
+    return ToolResult("\n".join(lines), error=f"{missing} of the questions got no answer" if missing else "")

@@ -1,0 +1,21 @@
+"""`skill`: read the guide of a skill, or another file of its folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import SkillGuides
+from nexus_cli.core.tool import ToolContext
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Return the text; an unknown name is an error with the nearest one."""
+    guides: SkillGuides = context.services[SkillGuides]
+    try:
+        return ToolResult(await asyncio.to_thread(guides.read_skill, arguments["name"], arguments.get("file", "")))
+    except NexusError as error:
+        return ToolResult(error=error.line)

@@ -1,0 +1,23 @@
+"""`todo`: replace the list of steps of the session, stored with the result as a memo `todo`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.todo import LONGEST_TEXT, MOST_ITEMS, OPEN, TODO_MEMO, count_items
+from nexus_cli.core.tool import ToolContext
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Return the figures of the new list; an empty one removes it."""
+    items = [{"text": one.get("text", ""), "state": one.get("state", OPEN)} for one in arguments["items"]]
+    if len(items) > MOST_ITEMS:
+        return ToolResult(error=f"{len(items)} items are too many: at most {MOST_ITEMS}", ran=False)
+    long = next((number for number, one in enumerate(items, 1) if len(one["text"]) > LONGEST_TEXT), None)
+    if long is not None:
+        return ToolResult(error=f"item {long} is too long: at most {LONGEST_TEXT} characters", ran=False)
+    if any(not one["text"].strip() for one in items):
+        return ToolResult(error="an item needs a text", ran=False)
+    return ToolResult(count_items(items) if items else "The list is empty.", memos={TODO_MEMO: {"items": items}})

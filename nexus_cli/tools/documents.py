@@ -1,0 +1,171 @@
+"""Read documents that are no plain text: the pages of a PDF, the cells of a notebook."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.programs import own_interpreter
+from nexus_cli.core.elide import plural
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.files import ToolError
+from nexus_cli.tools.process import run_process
+
+PDF_SECONDS = 30.0
+_PDF_WORKER = Path(__file__).with_name("pdf_worker.py").read_text(encoding="utf-8")
+"""Read once: if nexus is installed in the project, a command may change the file."""
+_MOST_VALUES = 1_000_000
+"""Most values of a notebook, about: parsing takes memory for each. Images in it are one value each."""
+_MOST_TEXT = 400_000
+"""Characters of a notebook after which no further cell is shown."""
+_OUTPUT_LINES = 20
+_OUTPUT_LINE = 200
+"""Most lines of a cell's output that are shown, and most characters of each."""
+_HEAD = 120
+"""Most characters of a cell's line in an outline."""
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPart:
+    """The pages or cells that were asked for."""
+
+    text: str
+    unit: str
+    """`pages` or `cells`."""
+    first: int
+    last: int
+    total: int
+
+
+def read_pdf(data: bytes, first: int, limit: int | None, stop: StopFlag, project: Path) -> DocumentPart:
+    """Return pages from `first` on; `limit` 0 gives the first line of each.
+
+    Raises `ToolError` if the PDF cannot be read, or if the library for it lies in `project`, where a command may have
+    changed it; `ProgramRefused` as `own_interpreter`. Blocks for at most `PDF_SECONDS`: then the pages read so far are
+    returned.
+    """
+    spec = importlib.util.find_spec("pypdf")
+    libraries = [str(Path(spec.origin).parent.parent)] if spec and spec.origin else []
+    if any(Path(os.path.realpath(one)).is_relative_to(os.path.realpath(project)) for one in libraries):
+        raise ToolError("is a PDF: pypdf lies in the project, where nexus starts no code itself")
+    job = {"libraries": libraries, "first": first, "limit": limit or None, "outline": limit == 0}
+    done = run_process(
+        [own_interpreter(project), "-I", "-c", _PDF_WORKER],
+        cwd=Path(os.sep),
+        env={},
+        stop=stop,
+        seconds=PDF_SECONDS,
+        stdin=json.dumps(job).encode() + b"\n" + data,
+        merge=False,
+    )
+    rows = [_row(line) for line in done.output.split(b"\n") if line.strip()]
+    if not rows or "error" in rows[0]:
+        late = f"it could not be opened within {PDF_SECONDS:.0f} s" if done.timed_out else "it cannot be opened"
+        raise ToolError(f"is a PDF: {rows[0]['error'] if rows else late}")
+    total, pages = rows[0]["total"], [row for row in rows[1:] if "page" in row]
+    if first > max(1, total):
+        raise ToolError(f"has only {plural(total, 'page')}")
+    last = pages[-1]["page"] if pages else first - 1
+    if limit == 0:
+        text = "\n".join(f"{page['page']}: {page['text'] or '(no text)'}" for page in pages)
+    else:
+        text = "\n\n".join(f"[page {page['page']}]\n{page['text'] or '(no text)'}" for page in pages)
+    wanted = min(total, first + limit - 1) if limit else total
+    if last < wanted:
+        why = "reading took too long or too much memory" if done.status or done.timed_out else "the text is long"
+        text += f"\n[stopped after page {last}: {why}]"
+    return DocumentPart(text, "pages", first, last, total)
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:  # a line that was cut at a limit
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def has_too_many_values(data: bytes) -> bool:
+    """Return True for JSON that is not parsed in this process, by the number of its signs."""
+    return sum(map(data.count, (b"{", b"[", b","))) > _MOST_VALUES
+
+
+def read_notebook(text: str, first: int, limit: int | None) -> DocumentPart | None:
+    """Return cells from `first` on; `limit` 0 gives the first line of each. None if `text` is no notebook.
+
+    Raises `ToolError` if there are fewer cells.
+    """
+    try:
+        book = json.loads(text)
+        cells = book["cells"] if "cells" in book else book["worksheets"][0]["cells"]
+        if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+            return None
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return None
+    total = len(cells)
+    if first > max(1, total):
+        raise ToolError(f"has only {plural(total, 'cell')}")
+    wanted = min(total, first + limit - 1) if limit else total
+    rows, written, last = list[str](), 0, first - 1
+    for last in range(first, wanted + 1):
+        cell = cells[last - 1]
+        head = f"{last} {_kind(cell)}: {_source(cell).strip().partition(chr(10))[0][:_HEAD]}"
+        rows.append(head if limit == 0 else _show_cell(last, cell))
+        written += len(rows[-1])
+        if written > _MOST_TEXT:
+            break
+    text = ("\n" if limit == 0 else "\n\n").join(rows)
+    text += f"\n[stopped after cell {last}: the text is long]" if last < wanted else ""
+    return DocumentPart(text, "cells", first, last, total)
+
+
+def _kind(cell: Mapping[str, Any]) -> str:
+    return str(cell.get("cell_type", "raw"))[:20]
+
+
+def _source(cell: Mapping[str, Any]) -> str:
+    return _joined(cell.get("source", cell.get("input", "")))
+
+
+def _joined(value: Any) -> str:
+    return "".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _show_cell(number: int, cell: Mapping[str, Any]) -> str:
+    outputs = cell.get("outputs")
+    shown, written = list[str](), 0
+    for output in outputs if isinstance(outputs, list) else ():
+        if written > _MOST_TEXT:
+            shown.append("[more output]")
+            break
+        shown.append(_show_output(output) if isinstance(output, dict) else "")
+        written += len(shown[-1])
+    text = "\n".join(filter(None, shown))
+    return f"[cell {number}, {_kind(cell)}]\n{_source(cell)}" + (f"\n[output]\n{text}" if text else "")
+
+
+def _show_output(output: Mapping[str, Any]) -> str:
+    """Return an output in a few lines: its text, or the media types that it has instead."""
+    if output.get("output_type") in ("error", "pyerr"):
+        return _shorten(f"{output.get('ename', '')}: {output.get('evalue', '')}")
+    data = output.get("data", output)
+    if not isinstance(data, dict):
+        return ""
+    text = data.get("text/plain", data.get("text"))
+    media = sorted(one for one in data if "/" in one and one not in ("text/plain", "text/html"))
+    plain = _ESCAPE.sub("", _joined(text)).rstrip("\n") if text is not None else ""
+    return "\n".join(filter(None, [_shorten(plain), f"[{', '.join(media)[:_OUTPUT_LINE]}]" if media else ""]))
+
+
+def _shorten(text: str) -> str:
+    lines = text.split("\n", _OUTPUT_LINES)[:_OUTPUT_LINES]
+    kept = [line[:_OUTPUT_LINE] + ("..." if len(line) > _OUTPUT_LINE else "") for line in lines]
+    left = text.count("\n") + 1 - len(kept)
+    return "\n".join([*kept, *([f"[{plural(left, 'more line', 'more lines')}]"] if left else [])])

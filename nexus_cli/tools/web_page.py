@@ -1,0 +1,228 @@
+"""Get a page of the public web, and convert it to Markdown.
+
+Connects only to addresses of the public internet: the name is resolved once, all its addresses are checked, and the
+connection goes to one of them, so that a second lookup cannot lead elsewhere. Bytes, seconds and redirects are bounded;
+redirects are returned, not followed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import json
+import os
+import socket
+import ssl
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from email.message import Message
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from threading import Timer
+from urllib.parse import quote, urljoin, urlsplit
+
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.process import run_process
+
+MOST_BYTES = 5 << 20
+"""Most bytes of a body that are read, and most after decompression; the rest is left out."""
+MOST_HTML = 2 << 20
+"""Most bytes of HTML that are converted, which takes seconds per megabyte."""
+CONVERSION_SECONDS = 30.0
+SECONDS = 30.0
+"""Time limit of one request."""
+REDIRECTS = (301, 302, 303, 307, 308)
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_SPECIAL: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = (
+    *map(ipaddress.IPv4Network, ("192.0.0.0/24", "192.88.99.0/24")),
+    ipaddress.IPv6Network("3fff::/20"),
+)
+"""Protocol assignments, the former 6to4 relays, documentation: `is_global` depends on the version of Python."""
+_AZURE = ipaddress.IPv4Address("168.63.129.16")
+"""The metadata of machines at Azure, at a public address."""
+_HTML = ("text/html", "application/xhtml+xml")
+_TEXT = ("application/json", "application/xml", "application/javascript", "application/x-yaml", "application/toml")
+
+
+class PageError(Exception):
+    """The page cannot be read; the text is for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """The answer to one request."""
+
+    status: int
+    body: bytes
+    """After decompression; at most `MOST_BYTES`."""
+    kind: str
+    """The media type, such as `text/html`; "" if the answer names none."""
+    charset: str = ""
+    target: str = ""
+    """The absolute URL of a redirect, else ""."""
+    is_cut: bool = False
+    """True if the body is longer."""
+
+
+def is_public(address: str) -> bool:
+    """Return True for an IP address of the public internet, also where an IPv6 address embeds an IPv4 one."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    inner: list[ipaddress.IPv4Address | None] = []
+    if isinstance(found, ipaddress.IPv6Address):
+        if not (found in _UNICAST or found in _NAT64 or found.ipv4_mapped):
+            return False
+        inner = [found.ipv4_mapped, found.sixtofour, *(found.teredo or ())]
+        inner += [ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)] if found in _NAT64 else []
+    every = (found, *filter(None, inner))
+    special = any(one in network for one in every for network in _SPECIAL)
+    return not special and all(one.is_global and one != _AZURE and not one.is_multicast for one in every)
+
+
+def is_private_name(host: str) -> bool:
+    """Return True for `localhost` and for an IP address that is not public, in any notation. Looks no name up."""
+    name = host.lower().rstrip(".")
+    if f".{name}".endswith(".localhost"):
+        return True
+    try:
+        return not is_public(name if ":" in name else socket.inet_ntoa(socket.inet_aton(name)))
+    except (OSError, ValueError):  # a name to be looked up
+        return False
+
+
+def resolve_host(host: str, port: int) -> list[str]:
+    """Return the addresses of `host`; raise `PageError` if there is none, or if any is not public."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise PageError(f"{host} cannot be resolved: {error}") from None
+    addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+    if private := [one for one in addresses if not is_public(one)]:
+        named = private[0] if private[0] == host else f"{host} is {private[0]}, which"
+        raise PageError(f"{named} is not an address of the public internet")
+    return addresses
+
+
+def request_page(url: str) -> WebPage:
+    """Request `url` (http or https) once; raise `PageError` on failure. Blocks for at most `SECONDS` and the lookup."""
+    parts = urlsplit(url)
+    secure, host = parts.scheme == "https", parts.hostname or ""
+    port = parts.port or (443 if secure else 80)
+    target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (f"?{_quoted(parts.query)}" if parts.query else "")
+    headers = {
+        "User-Agent": "nexus",
+        "Accept": "text/markdown, text/html, text/*;q=0.9, */*;q=0.5",
+        "Accept-Encoding": "gzip",
+        "Connection": "close",
+    }
+    ends = time.monotonic() + SECONDS
+    try:
+        with _connect(resolve_host(host, port), port, ends) as plain, _shut_down_at(plain, ends):
+            connection = (HTTPSConnection if secure else HTTPConnection)(host, port)
+            context = ssl.create_default_context() if secure else None
+            connection.sock = context.wrap_socket(plain, server_hostname=host) if context else plain
+            try:
+                connection.request("GET", target, headers=headers)
+                answer = connection.getresponse()
+                given: Message = answer.headers
+                location = given.get("Location", "") if answer.status in REDIRECTS else ""
+                data = b"" if location else answer.read(MOST_BYTES + 1)
+                body, is_cut = _decompress(data[:MOST_BYTES], given.get("Content-Encoding", "").strip().lower())
+                goes = urljoin(url, location) if location else ""
+                # A connection that ends early ends the read without an error.
+                is_short = bool(answer.length) or (not location and time.monotonic() >= ends)
+                cut = is_cut or is_short or len(data) > MOST_BYTES
+                kind = given.get_content_type() if "Content-Type" in given else ""
+                return WebPage(answer.status, body, kind, given.get_content_charset() or "", goes, cut)
+            finally:
+                connection.close()
+    except (OSError, HTTPException, ValueError) as error:
+        late = time.monotonic() >= ends
+        raise PageError(f"no answer within {SECONDS:.0f} s" if late else f"{type(error).__name__}: {error}") from None
+
+
+def convert_page(page: WebPage, stop: StopFlag) -> str:
+    """Return the text of a page, HTML as Markdown; raise `PageError` for a page without text. Blocks for at most
+    `CONVERSION_SECONDS`."""
+    if page.kind in _HTML or (not page.kind and page.body[:512].lstrip().lower().startswith((b"<!doctype", b"<html"))):
+        return _to_markdown(page, stop)
+    is_text = (
+        not page.kind or page.kind.startswith("text/") or page.kind in _TEXT or page.kind.endswith(("+json", "+xml"))
+    )
+    if not is_text or b"\0" in page.body[:8192]:
+        raise PageError(f"it is {page.kind or 'binary'}, {len(page.body):,} bytes: only text can be read")
+    try:
+        return page.body.decode(page.charset or "utf-8", "replace")
+    except (LookupError, ValueError):  # an unknown or unfit charset
+        return page.body.decode("utf-8", "replace")
+
+
+def _to_markdown(page: WebPage, stop: StopFlag) -> str:
+    spec = importlib.util.find_spec("bs4")
+    libraries = [str(Path(spec.origin).parent.parent)] if spec and spec.origin else []
+    job = json.dumps({"charset": page.charset, "libraries": libraries}).encode() + b"\n" + page.body[:MOST_HTML]
+    argv = [sys.executable, "-I", str(Path(__file__).with_name("html_worker.py"))]
+    done = run_process(
+        argv, cwd=Path(os.sep), env=os.environ, stop=stop, seconds=CONVERSION_SECONDS, stdin=job, merge=False
+    )
+    if done.timed_out:
+        raise PageError(f"its HTML was not converted within {CONVERSION_SECONDS:.0f} s")
+    if done.status:
+        raise PageError("its HTML cannot be converted")
+    cut = "\n[HTML after this was not converted.]" if len(page.body) > MOST_HTML else ""
+    return done.output.decode("utf-8", "replace") + cut
+
+
+def _connect(addresses: list[str], port: int, ends: float) -> socket.socket:
+    """Connect to the first address that accepts."""
+    failed: OSError = OSError("no address")
+    for address in addresses:
+        try:
+            return socket.create_connection((address, port), max(0.1, min(10.0, ends - time.monotonic())))
+        except OSError as error:
+            failed = error
+    raise failed
+
+
+@contextmanager
+def _shut_down_at(connection: socket.socket, ends: float) -> Iterator[None]:
+    """Shut down a connection at the time `ends` (monotonic), even if it keeps receiving data."""
+    same = connection.dup()  # TLS takes over the other one
+
+    def end() -> None:
+        with suppress(OSError):
+            same.shutdown(socket.SHUT_RDWR)
+
+    timer = Timer(max(0.0, ends - time.monotonic()), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        same.close()
+
+
+def _decompress(data: bytes, encoding: str) -> tuple[bytes, bool]:
+    """Return at most `MOST_BYTES` of the decompressed data, and True if there is more, or its end is missing."""
+    if encoding in ("", "identity"):
+        return data, False
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise PageError(f"its content encoding {encoding[:40]!r} is not supported")
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        found = reader.decompress(data, MOST_BYTES)
+    except zlib.error as error:
+        raise PageError(f"its compressed content is damaged: {error}") from None
+    return found, bool(data) and not reader.eof
+
+
+def _quoted(query: str) -> str:
+    return quote(query, safe="/%:@!$&'()*+,;=~-._?[]")

@@ -1,0 +1,486 @@
+"""The background commands of a session that goes on: over turns, compactions, levels and its own end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from programs import need
+from session.played import MODEL, Played
+from session.summed import Summariser, asks_for_summary, ended, live, turn
+
+from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.jobs import show_jobs
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import SandboxSettings, Settings
+from nexus_cli.core.approval import Allow, Question
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice, ToolOutput, ToolResultEvent
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.request import Request
+from nexus_cli.lane.options import Options
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.jobs import jobs_text
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.running_workers import JOB
+from nexus_cli.session.session import Session
+from nexus_cli.session.session_jobs import SessionJobs
+from nexus_cli.turn.call_changes import CallChanges
+from nexus_cli.undo.journal import read_steps
+
+Step = list[tuple[str, dict[str, Any]]] | str
+
+
+class Person:
+    """Allows everything."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Allow:
+        self.asked.append(question)
+        return Allow()
+
+
+class Model:
+    """Answers the turns one after the other with these steps; sums up when it is asked to."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = list(steps)
+        self.summariser = Summariser()
+
+    def __call__(self, request: Request) -> Any:
+        if asks_for_summary(request):
+            return self.summariser(request)
+        return self.steps.pop(0) if self.steps else "done"
+
+
+def job(command: str) -> Step:
+    return [("bash", {"command": command, "background": True})]
+
+
+def act(action: str, **more: str) -> Step:
+    return [("jobs", {"action": action, **more})]
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path,
+    *steps: Step,
+    again: str = "",
+    allow: str = "all",
+    backend: str = "off",
+    person: Person | None = None,
+) -> AsyncIterator[tuple[Session, Any]]:
+    provider = Played(Model(*steps))
+    options = Options(folder, MODEL, allow=allow, interactive=True, resume=again)
+    settings = Settings(models={MODEL: {"window": 24_000}}, sandbox=SandboxSettings(backend=backend))
+    session = open_session(options, settings, approver=person or Person(), provider=provider)
+    try:
+        yield session, provider
+    finally:
+        await session.aclose()
+
+
+def sitting(session: Session) -> tuple[list[str], CommandContext]:
+    """What the commands of a person say, and the context in which they are typed."""
+    said: list[str] = []
+
+    def show(form: str, value: Any) -> None:
+        said.append(find_form(form)(value, 100))
+
+    return said, cast(CommandContext, SimpleNamespace(session=session, say=said.append, show=show))
+
+
+def result(events: list[Any]) -> ToolResult:
+    """The first result of a turn."""
+    return next(event.result for event in events if isinstance(event, ToolResultEvent))
+
+
+def test_a_job_outlives_its_turn_and_a_compaction_and_ends_with_the_session(tmp_path: Path) -> None:
+    async def work() -> None:
+        numbers = [[("bash", {"command": f"seq {n}000 {n}900"})] for n in range(1, 5)]
+        async with opened(tmp_path, job("sleep 60"), "started", *numbers, "listed") as (session, provider):
+            assert "j1" in result(await turn(session, "serve")).text
+            assert session.status().jobs == ("j1",)
+            await turn(session, "list")
+            assert ended(await session.compact()).ok
+            await turn(session, "and now?")
+            assert "running in the background: j1 (sleep 60)" in str(provider.seen[-1])
+            assert session.jobs is not None and session.jobs.running() == ["j1"]
+            found = session.jobs.rows()[0]
+            assert (found["id"], found["command"], found["state"], found["status"]) == (
+                "j1",
+                "sleep 60",
+                "running",
+                None,
+            )
+            name, told = session.id, session.jobs
+        assert told.running() == []
+        async with opened(tmp_path, act("read", job="j1"), again=name) as (session, provider):
+            after = result(await turn(session, "what became of it?"))
+            assert "job j1 (sleep 60) ended with the session" in str(provider.seen[0][-1])
+            assert "ended with the session; its output is not kept" in after.error
+        async with opened(tmp_path, job("true"), again=name) as (session, provider):
+            assert "[job j2 ended after 0 s, exit status 0]" in result(await turn(session, "again")).text
+            assert str(provider.seen[0]).count("ended with the session") == 2, "it is told once"
+
+    live(work())
+
+
+def test_an_end_between_turns_is_told_to_the_person_at_once_and_to_the_model_with_the_next_message(
+    tmp_path: Path,
+) -> None:
+    async def work() -> None:
+        heard: asyncio.Queue[Any] = asyncio.Queue()
+        async with opened(tmp_path, job("sleep 0.8; echo out of memory; exit 3"), "started") as (session, provider):
+            session.listen(heard.put_nowait)
+            await turn(session, "build")
+            told = await asyncio.wait_for(heard.get(), 300)
+            assert isinstance(told, Notice) and told.text.endswith("exit status 3"), told
+            last = await asyncio.wait_for(heard.get(), 300)
+            assert isinstance(last, Notice) and last.text == "| out of memory"
+            assert session.status().jobs == ()
+            await turn(session, "and?")
+            last = str(provider.seen[-1][-1])
+            assert "job j1" in last and "exit status 3" in last and "out of memory" in last
+
+    live(work())
+
+
+def test_an_end_that_the_call_reports_is_not_shown_a_second_time(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened(tmp_path, job("exit 3"), "failed") as (session, _):
+            events = await turn(session, "serve")
+        assert result(events).status == 3
+        assert not [event for event in events if isinstance(event, Notice) and "j1" in event.text]
+
+    live(work())
+
+
+def test_the_person_is_told_of_a_job_that_ended_with_a_killed_nexus(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened(tmp_path, job("sleep 60"), "started", "ended") as (session, _):
+            await turn(session, "serve")
+            assert session.jobs is not None
+            record = {"session": session.id, "id": "j7", "command": "serve", "state": "running", "status": None}
+            session.state.lane_state.lane.timeline.memo(JOB, record)  # as a killed process leaves it
+            name = session.id
+        async with opened(tmp_path, again=name) as (session, _):
+            events = await turn(session, "and now?")
+        async with opened(tmp_path, again=name) as (session, _):
+            said, desk = sitting(session)
+            await show_jobs(desk, "")
+            assert "j7  ended with the session  serve" in said[0], "before the first message"
+        shown = [event.text for event in events if isinstance(event, Notice)]
+        assert shown == ["job j7 (serve) ended with the session, and does not run now"], shown
+
+    live(work())
+
+
+def test_a_resumed_session_lists_how_each_job_ended(tmp_path: Path) -> None:
+    async def work() -> None:
+        jobs = [
+            ("bash", {"command": command, "background": True})
+            for command in ("sleep 0.6; exit 4", "sleep 61", "sleep 62")
+        ]
+        stops = [("jobs", {"action": "stop", "job": "j2"}), ("wait_for", {"process": "j1"})]
+        async with opened(tmp_path, jobs, stops, "started") as (session, _):
+            await turn(session, "serve")
+            name = session.id
+        for _ in range(2):  # the second time all of them were told
+            async with opened(tmp_path, act("list"), act("read", job="j1"), again=name) as (session, _):
+                events = await turn(session, "what became of them?")
+                said, desk = sitting(session)
+                await show_jobs(desk, "")
+            listed, read = (one.result for one in events if isinstance(one, ToolResultEvent))
+            rows = [
+                r"j1  ended after \d s, exit status 4 +sleep 0.6; exit 4",
+                r"j2  stopped after \d s +sleep 61",
+                r"j3  ended with the session +sleep 62",
+            ]
+            assert re.fullmatch("\n".join(rows), listed.output), listed.output
+            assert all(re.search(row, said[0]) for row in rows), said
+            assert re.match(r"job j1 \(sleep 0.6; exit 4\) ended after \d s, exit status 4", read.error), read
+
+    live(work())
+
+
+@pytest.mark.parametrize("width", [60, 100, 160])
+def test_each_job_has_one_line_of_the_list(width: int) -> None:
+    command = "python3 -m http.server 8000 --directory . --bind 127.0.0.1"
+    rows = [["j1", "running for 5 s", command], ["j2", "ended after 3 min, exit status 3", command]]
+    shown = jobs_text({"version": 1, "jobs": rows}, width).splitlines()
+    assert len(shown) == 3 and all(len(line) <= width for line in shown), shown
+    assert shown[0].split() == ["id", "state", "command"]
+
+
+def test_what_the_model_has_read_is_not_told_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened(tmp_path, job("sleep 0.7; echo built"), [("wait_for", {"process": "j1"})], "built") as made:
+            session, provider = made
+            events = await turn(session, "build")
+            texts = [event.result.text for event in events if isinstance(event, ToolResultEvent)]
+            assert "built\n[job j1 ended" in texts[-1]
+            await turn(session, "and?")
+            assert str(provider.seen[-1]).count("exit status 0") == 1
+
+    live(work())
+
+
+def test_the_person_lists_looks_at_and_stops_jobs(tmp_path: Path) -> None:
+    async def work() -> None:
+        serve = job("echo listening; exec sleep 60")
+        async with opened(tmp_path, serve, "started", act("read", job="j1"), "stopped") as (session, provider):
+            said, desk = sitting(session)
+            await show_jobs(desk, "")
+            await turn(session, "serve")
+            for rest in ("", "j1", "stop j1"):
+                await show_jobs(desk, rest)
+            with pytest.raises(NexusError, match="there is no job 'j9'"):
+                await show_jobs(desk, "j9")
+            assert "No jobs" in said[0] and "j1  running for" in said[1] and "echo listening" in said[1]
+            assert said[2].startswith("listening\n[job j1 running") and "job j1 stopped after" in said[3]
+            assert "listening" in result(await turn(session, "go on")).text, "what the person saw is new to the model"
+            assert "the person stopped job j1" in str(provider.seen[2][-1])
+
+    live(work())
+
+
+@pytest.mark.parametrize("backend", ["off", "bwrap"])
+@pytest.mark.parametrize("level", ["plan", "read", "edit", "run", "all"])
+def test_what_is_written_to_a_job_is_decided_on_as_a_command(tmp_path: Path, level: str, backend: str) -> None:
+    """A job that was allowed once may be a shell: its input is asked about, and refused, as commands are."""
+    if backend == "bwrap":
+        need("bwrap")
+    places().settings.parent.mkdir(parents=True)
+    places().settings.write_text('[rules]\ndeny = ["bash(rm *)"]\n')
+    (tmp_path / "kept").touch()
+    lines = ("rm kept", "touch made", "ls")
+    steps = [job("exec bash"), "ok", *(act("write", job="j1", text=one) for one in lines), act("list", text="rm x")]
+
+    async def work() -> None:
+        person = Person()
+        async with opened(tmp_path, *steps, allow="run", backend=backend, person=person) as (session, _):
+            await turn(session, "begin")
+            person.asked.clear()
+            session.set_level(level)
+            events = await turn(session, "go on")
+            denied, made, seen, told = [one.result for one in events if isinstance(one, ToolResultEvent)]
+            while level != "plan" and not (tmp_path / "made").exists():  # noqa: ASYNC110  (a job makes it)
+                await asyncio.sleep(0.01)
+        assert denied.denied and not told.error and (tmp_path / "kept").exists()
+        asks = level in ("read", "edit") or (level == "run" and backend == "off")
+        assert [one.detail for one in person.asked] == (["touch made", "ls"] if asks else [])
+        assert made.denied == seen.denied == (level == "plan")
+        assert (tmp_path / "made").exists() == (level != "plan")
+
+    live(work())
+
+
+def test_what_is_written_to_a_job_with_network_is_asked_about(tmp_path: Path) -> None:
+    need("bwrap")
+    steps = ([("bash", {"command": "cat", "background": True, "network": True})], act("write", text="curl host"), "ok")
+
+    async def work() -> None:
+        person = Person()
+        async with opened(tmp_path, *steps, allow="run", backend="bwrap", person=person) as (session, _):
+            await turn(session, "go")
+        assert [(one.call.name, one.what, one.profile) for one in person.asked[1:]] == [("jobs", "jobs write", "net")]
+
+    live(work())
+
+
+def test_plan_mode_starts_no_job(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened(tmp_path, job("cat a.txt"), allow="plan") as (session, _):
+            assert result(await turn(session, "look")).denied
+            assert session.jobs is None
+
+    live(work())
+
+
+def test_a_session_with_running_jobs_is_not_left_for_another_one(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened(tmp_path, job("sleep 60")) as (session, provider):
+            await turn(session, "serve")
+            with pytest.raises(NexusError, match="j1 runs in the background"):
+                open_session(Options(tmp_path, MODEL), Settings(), approver=None, provider=provider, earlier=session)
+            assert session.jobs is not None
+            assert "stopped" in (await session.jobs.stop("j1")).text
+
+    live(work())
+
+
+def test_twenty_jobs_are_too_many(tmp_path: Path) -> None:
+    async def work() -> None:
+        many: Step = [("bash", {"command": f"sleep {60 + n}", "background": True}) for n in range(18)]
+        async with opened(tmp_path, many) as (session, _):
+            events = await turn(session, "go")
+            errors = [event.result.error for event in events if isinstance(event, ToolResultEvent)]
+            assert errors[:16] == [""] * 16 and all("stop one" in one for one in errors[16:])
+            assert session.jobs is not None and len(session.jobs.running()) == 16
+
+    live(work())
+
+
+def test_what_the_person_changes_between_turns_is_never_taken_for_a_jobs(tmp_path: Path) -> None:
+    late = "while [ ! -e go ]; do sleep 0.05; done; echo job > job.txt; sleep 60"
+
+    async def work() -> None:
+        async with opened(tmp_path, job(late), "started", [("bash", {"command": "touch go; sleep 1"})], "ok") as (
+            session,
+            _,
+        ):
+            await turn(session, "serve")
+            (tmp_path / "own.txt").write_text("the person's\n")
+            await turn(session, "go on")
+        steps = [step for step in read_steps(places().data, session.id) if step.changes]
+        found = {(step.turn, step.what.split()[0], change.path) for step in steps for change in step.changes}
+        assert "own.txt" not in {path for _, _, path in found}, found
+        assert {path for turn, _, path in found if turn == 2} == {"go", "job.txt"}, found
+
+    live(work())
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_running_command_goes_on_in_the_background_when_the_person_wants_it(tmp_path: Path, ends: bool) -> None:
+    line = "echo begun; sleep 3.5; echo late > late.txt; " + ("exit 3" if ends else "exec sleep 60")
+
+    async def work() -> None:
+        calls: list[tuple[str, dict[str, Any]]] = [("bash", {"command": line, "timeout": 3})]
+        wait = [("wait_for", {"process": "j1"})] if ends else act("stop")
+        async with opened(
+            tmp_path, calls, [("bash", {"command": "until [ -e late.txt ]; do sleep 0.05; done"})], wait, "ok"
+        ) as (session, _):
+            events = []
+            async for one in session.run("build it"):
+                events.append(one)
+                if isinstance(one, ToolOutput) and one.text == "begun\n":
+                    session.state.lane_state.control.release_commands()
+        results = [event.result.text for event in events if isinstance(event, ToolResultEvent)]
+        assert results[0].startswith("begun\n") and "job j1" in results[0] and "exit status" not in results[0]
+        took = re.search(r"after ([\d.]+) s", results[2])
+        assert took and float(took[1]) >= 3.5, f"its time in the foreground counts: {results[2]}"
+        assert ("ended" if ends else "stopped") in results[2] and ("exit status 3" in results[2]) == ends, results
+        assert (tmp_path / "late.txt").read_text() == "late\n", "its time limit is gone"
+
+    live(work())
+
+
+def test_commands_in_the_background_take_no_place_in_the_pool_and_no_more_than_sixteen_go_there(
+    tmp_path: Path,
+) -> None:
+    """The last command stays in the turn: leaving the session stops it too."""
+    sleeps: list[Step] = [[("bash", {"command": f"echo {n}; exec sleep 60"})] for n in range(17)]
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(2))
+        async with opened(tmp_path, *sleeps) as (session, _):
+            told: list[str] = []
+
+            async def go() -> None:
+                async for one in session.run("serve"):
+                    told.extend([one.text] if isinstance(one, Notice) else [])
+
+            running = asyncio.ensure_future(go())
+            limit = loop.time() + 300
+            while not any("stop one" in one for one in told) and loop.time() < limit:
+                await asyncio.sleep(0.1)
+                session.state.lane_state.control.release_commands()
+            assert session.jobs is not None and len(session.jobs.running()) == 16, told
+            assert any("16 jobs run" in one for one in told) and not running.done()
+            await asyncio.wait_for(session.aclose(), 300)
+            assert session.jobs.running() == []
+            await running
+
+    live(work())
+
+
+def test_a_command_that_cannot_go_to_the_background_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(jobs: SessionJobs) -> str:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(SessionJobs, "refuse_more", fail)
+
+    async def work() -> None:
+        async with opened(tmp_path, [("bash", {"command": "echo begun; sleep 1; touch late"})], "ok") as (session, _):
+            events = []
+            async for one in session.run("build it"):
+                events.append(one)
+                if isinstance(one, ToolOutput) and one.text == "begun\n":
+                    session.state.lane_state.control.release_commands()
+            assert "broken" in result(events).error
+            await asyncio.sleep(1.2)
+        assert not (tmp_path / "late").exists()
+
+    live(work())
+
+
+def test_a_command_goes_to_the_background_before_its_thread_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = threading.Thread.start
+
+    def start_late(thread: threading.Thread) -> None:
+        begin(threading.Timer(1, begin, [thread]) if "ThreadPool" in thread.name else thread)
+
+    async def work() -> None:
+        async with opened(tmp_path, [("bash", {"command": "sleep 60"})], act("stop"), "ok") as (session, _):
+
+            async def press() -> None:
+                while session.jobs is None:
+                    await asyncio.sleep(0.05)
+                    session.state.lane_state.control.release_commands()
+
+            pressing = asyncio.ensure_future(press())
+            events = await turn(session, "go")
+            await pressing
+        assert "job j1 runs in the background" in result(events).text, result(events)
+
+    monkeypatch.setattr(threading.Thread, "start", start_late)
+    live(work())
+
+
+def test_a_job_that_could_not_be_started_is_not_remembered(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened(tmp_path, job("ls \0x"), "failed", job("sleep 60 #\x1b\u202e"), "begun") as (session, _):
+            events = await turn(session, "go")
+            assert "could not be started" in result(events).error
+            assert not any(isinstance(one, Notice) for one in events)
+            assert session.jobs is not None and session.jobs.rows() == []
+            assert "job j1 runs" in result(await turn(session, "again")).text
+            name = session.id
+        async with opened(tmp_path, act("list"), again=name) as (session, provider):
+            listed = result(await turn(session, "what became of it?")).text
+            assert listed == "j1  ended with the session  sleep 60 #\\x1b\\u202e"
+            assert str(provider.seen[0]).count("ended with the session") == 1
+
+    live(work())
+
+
+def test_a_job_whose_start_is_stopped_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with opened(tmp_path, job("true"), "begun") as (session, _):
+            name = session.id
+
+            def stop(changes: CallChanges, what: str, project: Path) -> Any:
+                asyncio.get_running_loop().call_soon(session.cancel)
+                return asyncio.get_running_loop().create_future()
+
+            monkeypatch.setattr(CallChanges, "begin_jobs", stop)
+            await turn(session, "go")
+            assert session.jobs is not None and session.jobs.rows() == []
+        async with opened(tmp_path, act("list"), again=name) as (session, _):
+            assert result(await turn(session, "what became of it?")).text == "no jobs"
+
+    live(work())

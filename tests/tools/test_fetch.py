@@ -1,0 +1,393 @@
+"""`fetch` against a server on loopback, which the tests alone may reach: what is bounded, refused and converted."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http.client import HTTPConnection, HTTPResponse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import MODEL, Played
+from session.summed import turn
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import ToolContext
+from nexus_cli.lane.options import Options
+from nexus_cli.session.factory import open_session
+from nexus_cli.tools import web_page
+from nexus_cli.tools.builtin import fetch
+from nexus_cli.ui.print.approver import PersonApprover
+from nexus_cli.ui.render.question_text import AnswerKey
+
+PAGE = b"""<!doctype html><html><head><title>A &amp; B</title><style>p{}</style></head>
+<body><nav>menu</nav><main><h1>One</h1>
+<p>Text with <a href="/x">a link</a> and <code>code</code>.</p><script>evil()</script>
+<table><tr><th>a</th></tr><tr><td>1</td></tr></table></main></body></html>"""
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class Line:
+    """A person at the terminal who types these lines, then none."""
+
+    width = 80
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.asked: list[str] = []
+
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
+        self.asked.append(prompt)
+        return self.lines.pop(0) if self.lines else None
+
+
+class Site:
+    """What is answered by path, and what was asked."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, Answer | Callable[[BaseHTTPRequestHandler], None]] = {}
+        self.asked: list[str] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append(self.path)
+                found = site.pages[self.path.partition("?")[0]]
+                if callable(found):
+                    return found(self)
+                status, headers, body = found
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    made = Site()
+    monkeypatch.setattr(web_page, "is_public", lambda address: address == "127.0.0.1")
+    threading.Thread(target=made.server.serve_forever, args=(0.01,), daemon=True).start()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def result_of(folder: Path, url: str, line: Line | None) -> str:
+    """Return the result of a call in a session, with a person who answers `line` or with none."""
+
+    def script(request: Any) -> Any:
+        last = request.messages[-1]
+        return "done" if last["role"] == "tool" else [("fetch", {"url": url})]
+
+    async def live() -> str:
+        approver = PersonApprover(line, lambda question, number: "") if line else None
+        session = open_session(Options(folder, MODEL), Settings(), approver=approver, provider=Played(script))
+        await turn(session, "begin")
+        found = next(one.message.content for one in session.context.lane.items if one.message.role == "tool")
+        await session.aclose()
+        return found
+
+    return asyncio.run(live())
+
+
+def got(url: str, may: bool | None = None) -> ToolResult:
+    here = Path.cwd()
+    context = ToolContext(here, here, 8000, "c1", print, may_reach=lambda url: may)
+    return asyncio.run(fetch.run({"url": url}, context))
+
+
+def test_a_page_is_markdown(site: Site) -> None:
+    site.pages["/a"] = (200, {"Content-Type": "text/html; charset=utf-8"}, PAGE)
+    result = got(f"{site.url}/a?q=1 ".replace(" ", "") + "#part")
+    assert result.output.startswith(f"{site.url}/a?q=1\n\nTitle: A & B\n\n# One\n")
+    assert "[a link](/x)" in result.output and "`code`" in result.output and "| a |" in result.output
+    assert "evil" not in result.output and "menu" not in result.output
+    assert result.counts["lines"] == result.output.count("\n") - 1
+
+
+def test_a_charset_that_does_not_fit_is_no_crash(site: Site) -> None:
+    for number, charset in enumerate(("idna", "undefined")):
+        site.pages[f"/{number}"] = (200, {"Content-Type": f"text/plain; charset={charset}"}, b"plain.words" * 30)
+        assert "plain.words" in got(f"{site.url}/{number}").output
+
+
+@pytest.mark.parametrize(
+    "address", ["::127.0.0.1", "fec0::1", "64:ff9b:1::7f00:1", "::ffff:0:127.0.0.1", "5f00::1", "::1"]
+)
+def test_only_global_unicast_of_version_6_is_public(address: str) -> None:
+    assert not web_page.is_public(address)
+
+
+def test_text_is_kept_and_other_content_is_named(site: Site) -> None:
+    site.pages["/t"] = (200, {"Content-Type": "text/plain; charset=latin-1"}, "é\n".encode("latin-1"))
+    site.pages["/p"] = (200, {"Content-Type": "image/png"}, b"\x89PNG\0")
+    site.pages["/n"] = (404, {"Content-Type": "text/plain"}, b"nothing here")
+    assert got(f"{site.url}/t").output.endswith("\n\né\n")
+    assert "image/png" in got(f"{site.url}/p").error
+    missing = got(f"{site.url}/n")
+    assert "404" in missing.error and missing.output == "nothing here"
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://a.org/", "tcp://a.org:1", "file:///etc/passwd", "https://u:p@a.org/", "a.org", "http://a.org:x"]
+)
+def test_other_addresses_are_refused(url: str) -> None:
+    result = got(url)
+    assert result.error and not result.ran
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0"),
+        *("::1", "::", "fe80::1%eth0", "fc00::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b::a00:1", "224.0.0.1"),
+        *(
+            "255.255.255.255",
+            "nonsense",
+            "192.0.0.9",
+            "192.0.0.10",
+            "192.88.99.1",
+            "3fff::1",
+            "3fff:fff::1",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
+        ),
+    ],
+)
+def test_an_address_that_is_not_of_the_public_internet_is_known(address: str) -> None:
+    assert not web_page.is_public(address)
+
+
+def test_public_addresses_are_known() -> None:
+    assert all(map(web_page.is_public, ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"]))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]", "[::ffff:127.0.0.1]"])
+def test_a_local_server_is_never_reached(host: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        result = got(f"http://{host}:{server.getsockname()[1]}/")
+        assert "not an address of the public internet" in result.error or "resolved" in result.error
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost:3000", "Docs.LocalHost.", "127.0.0.1", "127.1", "2130706433", "[::1]", "[fe80::1%25lo]", "10.0.0.7"],
+)
+@pytest.mark.parametrize("has_person", [True, False])
+def test_an_address_that_can_never_be_fetched_is_refused_before_anybody_is_asked(
+    tmp_path: Path, host: str, has_person: bool
+) -> None:
+    line = Line("y", "y")
+    text = result_of(tmp_path, f"http://{host}/", line if has_person else None)
+    assert "not an address of the public internet" in text and "curl" in text, text
+    assert not line.asked
+
+
+def test_a_public_host_is_asked_about(tmp_path: Path) -> None:
+    for url in ("http://example.invalid/", "http://8.8.8.8/"):
+        line = Line()
+        result_of(tmp_path, url, line)
+        assert len(line.asked) == 1
+        assert result_of(tmp_path, url, None).startswith("not permitted")
+
+
+def test_one_private_address_among_public_ones_refuses_and_a_second_lookup_changes_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, looked = site.server.server_port, list[str]()
+
+    def rebinding(host: str, *rest: object, **more: object) -> list[object]:
+        looked.append(host)
+        address = "127.0.0.1" if len(looked) == 1 else "127.0.0.2"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    site.pages["/"] = (200, {"Content-Type": "text/plain"}, b"hello")
+    real = socket.getaddrinfo
+
+    def looks_up(host: str, *rest: object, **more: object) -> object:
+        return rebinding(host) if host == "x.test" else real(host, *rest, **more)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("socket.getaddrinfo", looks_up)
+        assert got(f"http://x.test:{port}/").output.endswith("hello") and looked == ["x.test"]
+        assert "127.0.0.2" in got(f"http://x.test:{port}/").error
+
+
+def test_redirects_end_and_each_target_is_checked(site: Site) -> None:
+    site.pages["/a"] = (302, {"Location": "/b?c"}, b"")
+    site.pages["/b"] = (200, {"Content-Type": "text/plain"}, b"there")
+    site.pages["/loop"] = (302, {"Location": "/loop"}, b"")
+    site.pages["/in"] = (302, {"Location": "http://127.0.0.9/"}, b"")
+    site.pages["/file"] = (302, {"Location": "file:///etc/passwd"}, b"")
+    assert got(f"{site.url}/a").output.endswith("there")
+    site.asked.clear()
+    assert "more than 5 redirects" in got(f"{site.url}/loop").error and len(site.asked) == 6
+    assert "127.0.0.9" in got(f"{site.url}/in", may=True).error
+    assert "file:" in got(f"{site.url}/file", may=True).error
+
+
+@pytest.mark.parametrize(("may", "follows"), [(True, True), (None, False), (False, False)])
+def test_another_server_is_followed_only_where_it_is_allowed(site: Site, may: bool | None, follows: bool) -> None:
+    other = Site()
+    threading.Thread(target=other.server.serve_forever, args=(0.01,), daemon=True).start()
+    site.pages["/a"] = (301, {"Location": f"{other.url}/b"}, b"")
+    other.pages["/b"] = (200, {"Content-Type": "text/plain"}, b"there")
+    result = got(f"{site.url}/a", may)
+    other.server.shutdown()
+    other.server.server_close()
+    assert other.asked == ["/b"] * follows
+    refused = f"{site.url}/a redirects to {other.url}/b, which is "
+    if may is False:
+        assert result.error == f"{refused}denied"
+    else:
+        needed = f"{refused}not fetched without approval: call fetch with it."
+        assert result.output.endswith("there" if follows else needed)
+
+
+def test_a_refused_target_on_the_same_server_is_not_followed(site: Site) -> None:
+    site.pages["/a"] = (302, {"Location": "/secret"}, b"")
+    got(f"{site.url}/a", may=False)
+    assert site.asked == ["/a"]
+
+
+def test_bombs_are_bounded(site: Site) -> None:
+    def endless(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/plain")
+        handler.end_headers()
+        try:
+            for _ in range(100):
+                handler.wfile.write(b"x" * (1 << 20))
+        except OSError:
+            pass
+
+    bomb = gzip.compress(b"y" * (100 << 20))
+    site.pages["/big"] = endless
+    site.pages["/bomb"] = (200, {"Content-Type": "text/plain", "Content-Encoding": "gzip"}, bomb)
+    site.pages["/bad"] = (200, {"Content-Type": "text/plain", "Content-Encoding": "gzip"}, b"not gzip")
+    site.pages["/br"] = (200, {"Content-Type": "text/plain", "Content-Encoding": "br"}, b"?")
+    for path in ("/big", "/bomb"):
+        text = got(site.url + path).output
+        assert len(text) < (5 << 20) + 200 and text.endswith("was not fetched.]")
+    assert "damaged" in got(f"{site.url}/bad").error and "'br'" in got(f"{site.url}/br").error
+
+
+def test_a_deeply_nested_page_is_text(site: Site) -> None:
+    site.pages["/deep"] = (200, {"Content-Type": "text/html"}, b"<div>" * 20_000 + b"core" + b"</div>" * 20_000)
+    assert "core" in got(f"{site.url}/deep").output
+
+
+class TimeLimit:
+    """The clock and the timer of a request: no time passes until `passed` is set, then the limit is over."""
+
+    def __init__(self, seconds: float = 0.0, end: Callable[[], None] = lambda: None) -> None:
+        self.end = end
+
+    passed = threading.Event()
+    daemon = True
+
+    @classmethod
+    def monotonic(cls) -> float:
+        return 1e9 if cls.passed.is_set() else 0.0
+
+    def start(self) -> None:
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self) -> None:
+        self.passed.wait()
+        self.end()
+
+    def cancel(self) -> None:
+        self.passed.set()
+
+
+@pytest.fixture
+def limit(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[TimeLimit]]:
+    monkeypatch.setattr(TimeLimit, "passed", threading.Event())
+    monkeypatch.setattr(web_page, "time", TimeLimit)
+    monkeypatch.setattr(web_page, "Timer", TimeLimit)
+    yield TimeLimit
+
+
+def test_a_server_that_drips_is_left_in_time(site: Site, limit: type[TimeLimit]) -> None:
+    def drips(handler: BaseHTTPRequestHandler) -> None:
+        try:
+            for sent in count():
+                handler.wfile.write(b"H")
+                if sent == 5:
+                    limit.passed.set()
+                time.sleep(0.01)
+        except OSError:
+            pass
+
+    site.pages["/drip"] = drips
+    assert "no answer within" in got(f"{site.url}/drip").error
+
+
+def test_html_that_takes_too_long_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_page, "CONVERSION_SECONDS", 0.1)
+    site.pages["/slow"] = (200, {"Content-Type": "text/html"}, b"<a " * 500_000)
+    assert "was not converted within" in got(f"{site.url}/slow").error
+
+
+def test_the_libraries_are_not_imported_by_this_process() -> None:
+    program = "import sys, nexus_cli.tools.builtin.fetch; print({'bs4', 'markdownify'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("path", ["/short", "/gzip"])
+def test_a_page_that_was_cut_off_is_not_passed_as_whole(path: str, site: Site) -> None:
+    """The server leaves before the promised length, or in a gzip stream."""
+    plain, packed = {"Content-Type": "text/plain"}, gzip.compress(b"beginning" + bytes(range(48, 120)) * 9)
+    site.pages["/short"] = (200, {**plain, "Content-Length": "5000"}, b"beginning")
+    site.pages["/gzip"] = (200, {**plain, "Content-Encoding": "gzip"}, packed[:-20])
+    site.pages["/whole"] = (200, {**plain, "Content-Encoding": "gzip"}, packed)
+    text = got(site.url + path).output
+    assert "beginning" in text and text.endswith("was not fetched.]")
+    assert "not fetched" not in got(f"{site.url}/whole").output
+
+
+def test_a_page_whose_server_takes_too_long_is_not_passed_as_whole(
+    site: Site, limit: type[TimeLimit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = threading.Event()
+
+    def never_ends(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/plain")
+        handler.end_headers()
+        handler.wfile.write(b"beginning")
+        left.wait()
+
+    class TooLate(HTTPResponse):
+        """The limit is over once the beginning has been read."""
+
+        def read(self, amt: int | None = None) -> bytes:
+            start = super().read(len(b"beginning"))
+            limit.passed.set()
+            return start + super().read(amt)
+
+    monkeypatch.setattr(HTTPConnection, "response_class", TooLate)
+    site.pages["/slow"] = never_ends
+    text = got(f"{site.url}/slow").output
+    left.set()
+    assert "beginning" in text and text.endswith("was not fetched.]")
