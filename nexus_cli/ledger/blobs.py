@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
@@ -17,6 +17,17 @@ from nexus_cli.ledger.database import Database
 _PLAIN, _ZLIB = 0, 1
 _BIG = 1 << 20
 """Bytes from which on compression favours speed over size."""
+
+BLOBS_OF: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "entries": ("lane", ("blob",)),
+    "memos": ("lane", ("blob",)),
+    "requests": ("lane", ("arguments",)),
+    "epochs": ("key", ("system", "rules", "sections")),
+    "schemas": ("epoch", ("blob",)),
+    "slots": ("epoch", ("blob",)),
+    "drops": ("session", ("blob",)),
+}
+"""By table: the column that says whose row it is, and the columns with texts."""
 
 _FIND = "SELECT id FROM blobs WHERE hash = ?"
 _FIND_SHARED = f"{_FIND} AND (project, made_by) = (SELECT project, made_by FROM sessions WHERE key = ?)"
@@ -86,7 +97,6 @@ def get(db: Database, blob: int) -> bytes:
 
 
 def get_text(db: Database, blob: int) -> str:
-    """Return the text of a blob."""
     return get(db, blob).decode()
 
 

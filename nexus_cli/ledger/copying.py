@@ -5,26 +5,20 @@ Keys and ids stay. Only the numbers of texts may change: a file has each text on
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger.blobs import BLOBS_OF
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.open_database import connect_memory
 from nexus_cli.ledger.store import Ledger
 
-_BLOBS_OF: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "entries": ("lane", ("blob",)),
-    "memos": ("lane", ("blob",)),
-    "requests": ("lane", ("arguments",)),
-    "epochs": ("key", ("system", "rules", "sections")),
-    "schemas": ("epoch", ("blob",)),
-    "slots": ("epoch", ("blob",)),
-    "drops": ("session", ("blob",)),
-}
-"""By table: the column that says whose row it is, and the columns with texts."""
 _TABLES = tuple(
     """
     sessions blobs lanes epochs entries fixes started requests memos schemas slots drops files counts calibrations
@@ -33,9 +27,11 @@ _TABLES = tuple(
 )
 """Each after those that it refers to."""
 _SERVER_ALONE: Mapping[str, tuple[str, ...]] = {
-    "project_members": ("project", "role"),
+    "project_members": ("project", "role", "owner"),
     **dict.fromkeys(("sessions", "facts", "calibrations", "entities", "spaces", "plans"), ("made_by",)),
-    **dict.fromkeys(("lanes", "epochs", "blobs", "runs"), ("project", "made_by")),
+    **dict.fromkeys(("lanes", "epochs", "blobs"), ("project", "made_by")),
+    "runs": ("project", "made_by", "principal"),
+    "signals": ("author",),
 }
 """By table: columns that exist only on a server."""
 _AT_ONCE = 200
@@ -87,6 +83,8 @@ class _Copy:
         self.columns = _columns()
         self.project_of: dict[str, dict[int, str]] = {}
         """The project of each `lane`, `key` (of an epoch), `epoch` and `session`."""
+        self.paths: dict[str, str] = {}
+        """By repository of a server, the path of its newest clone on this machine: a file knows projects by paths."""
         self.blobs: dict[tuple[int, str], int] = {}
         """Key of a text in the source and its project, to its key in the target."""
 
@@ -94,13 +92,15 @@ class _Copy:
         """Copy all tables, then the counters of their keys."""
         if self.splits:
             self._find_projects()
+        if self.joins:
+            self._find_paths()
         for table in _TABLES:
             if table == "blobs":
                 self._copy_blobs()
             else:
                 self._insert(table, self._rows(table))
         if self.both:
-            self._insert("project_members", self.source.all("SELECT project, role FROM project_members"))
+            self._insert("project_members", self.source.all("SELECT project, role, owner FROM project_members"))
         for table, number in self.source.last_numbers().items():
             if table != "blobs" or self.both:
                 self.target.set_last_number(table, number)
@@ -125,8 +125,11 @@ class _Copy:
         if computed:  # the only way to a row of a deleted session
             projects = self.project_of["lane" if table == "lanes" else "epoch"]
             rows = [(*row, projects.get(row[0], "")) for row in rows]
-        if table in _BLOBS_OF and (self.joins or self.splits):
-            home, texts = _BLOBS_OF[table]
+        if self.paths and "project" in names:
+            at = names.index("project")
+            rows = [(*row[:at], self.paths.get(row[at], row[at]), *row[at + 1 :]) for row in rows]
+        if table in BLOBS_OF and (self.joins or self.splits):
+            home, texts = BLOBS_OF[table]
             places, whose = [names.index(name) for name in texts], names.index(home)
             rows = [self._with_new_texts(row, places, home, row[whose]) for row in rows]
         return rows
@@ -180,12 +183,19 @@ class _Copy:
 
     def _projects_of_blobs(self) -> dict[int, set[str]]:
         found: dict[int, set[str]] = {}
-        for table, (home, texts) in _BLOBS_OF.items():
+        for table, (home, texts) in BLOBS_OF.items():
             for text in texts:
                 for key, blob in self.source.all(f"SELECT DISTINCT {home}, {text} FROM {table}"):
                     if blob is not None:
                         found.setdefault(blob, set()).add(self.project_of[home].get(key, ""))
         return found
+
+    def _find_paths(self) -> None:
+        for project, folder in self.source.all(
+            "SELECT project, folder FROM sessions WHERE worktree = '' ORDER BY used"
+        ):
+            if not os.path.isabs(project) and os.path.isdir(folder):
+                self.paths[project] = str(project_identity(Path(folder)))
 
     def _find_projects(self) -> None:
         """Find the project of every lane and epoch; those of deleted sessions belong to the forks that need them."""

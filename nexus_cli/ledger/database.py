@@ -5,6 +5,7 @@ Knows no table; opening a file is `opening`.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import threading
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 
 T = TypeVar("T")
@@ -22,6 +24,8 @@ _MOST_PENDING = 256
 _LOOK_SECONDS = 0.1
 """Seconds between two checks for a change."""
 
+_ROOM = 1 << 16
+"""Bytes of free space below which an error of the disk is a full one."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _WHY = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Free some space"),
@@ -40,11 +44,20 @@ def primary_code(error: sqlite3.Error) -> int:
     return -1 if code is None else code & 0xFF
 
 
+def _is_disk_full() -> bool:
+    try:
+        return shutil.disk_usage(places().data).free < _ROOM
+    except OSError:
+        return False
+
+
 def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> NexusError:
     """Return `error` as a `NexusError("ledger", ...)` with a hint for the person."""
     code = primary_code(error)
     if code in _BUSY:
         return NexusError("ledger", what, f"another process kept it locked for {BUSY_SECONDS:.0f} s", "Try again")
+    if code == sqlite3.SQLITE_IOERR and _is_disk_full():
+        code = sqlite3.SQLITE_FULL  # SQLite cannot grow a file beside the ledger
     why, hint = _WHY.get(code, (str(error), ""))
     return NexusError("ledger", what, why, hint)
 
@@ -90,6 +103,10 @@ class Database:
     """Leading columns of a key that each role has for itself."""
     next_use = "(SELECT coalesce(max(used), 0) + 1 FROM sessions)"
     """SQL for the number of the next use of a session."""
+    principal = "''"
+    """SQL for the role whose rights a run has."""
+    own_run = "1 = 1"
+    """The condition for runs with the rights of this role, or of none."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection

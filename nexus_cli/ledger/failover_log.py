@@ -205,11 +205,9 @@ class FailoverLog(LaneLog):
     # Records, each of which goes into the journal, too
 
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
-        """See `LaneLog`."""
         self._record("append", entry, memos)
 
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
-        """See `LaneLog`."""
         self._record("begin_epoch", epoch, left_out, memos)
         self._shared.epochs = epoch.id + 1
 
@@ -218,21 +216,17 @@ class FailoverLog(LaneLog):
         return self._shared.epochs
 
     def next_drop(self) -> str:
-        """See `LaneLog`."""
         name = str(self._record("next_drop"))
         self._shared.drops = int(name[1:])
         return name
 
     def record_drop(self, drop: Drop) -> None:
-        """See `LaneLog`."""
         self._record("record_drop", drop)
 
     def record_memo(self, memo: Memo) -> None:
-        """See `LaneLog`."""
         self._record("record_memo", memo)
 
     def record_start(self, call_id: str, name: str) -> None:
-        """See `LaneLog`."""
         self._record("record_start", call_id, name)
 
     def record_request(
@@ -242,13 +236,11 @@ class FailoverLog(LaneLog):
         head_lines: Sequence[bytes],
         with_preambles: Sequence[FixedValues] = (),
     ) -> None:
-        """See `LaneLog`."""
         self._record("record_request", manifest, fixed, head_lines, with_preambles)
 
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
-        """See `LaneLog`."""
         self._record("record_reply", entry, step, usage, finish, reported, sent)
 
     def note(self, path: str, digest: str, how: str) -> None:

@@ -171,6 +171,10 @@ class LaneLog:
         """Return the id of the newest entry, 0 if there is none."""
         return lanes.last_id(self.db, self.lane)
 
+    def count_turns(self) -> int:
+        """Return the number of the turns that the person began."""
+        return entries.count_turns(self.db, self.lane, self.last_id())
+
     def cursor(self) -> int:
         """Return the id of the last entry that was sent to the lane's model."""
         return lanes.cursor(self.db, self.lane)
@@ -271,7 +275,6 @@ class LaneLog:
         return drops.last(self.db, self._session_key(self.db))
 
     def record_drop(self, drop: Drop) -> None:
-        """Record a drop."""
         self._commit(lambda db: drops.record(db, self.lane, drop))
 
     def drops(self) -> list[Drop]:
@@ -290,7 +293,6 @@ class LaneLog:
         return self._query(lambda db: drops.original(db, self._session_key(db), drop_id), None)
 
     def count_recall(self, drop_id: str) -> None:
-        """Count a recall of a drop."""
         self._commit_optional(lambda db: drops.count_recall(db, self._session_key(db), drop_id))
 
     # Notes of the lane
@@ -333,7 +335,6 @@ class LaneLog:
     # Token calibration
 
     def calibration(self, model: str) -> Calibration:
-        """Return the calibration of `model`."""
         return self._query(lambda db: token_stats.calibration(db, model), Calibration())
 
     def calibrate(self, model: str, value: Calibration) -> None:

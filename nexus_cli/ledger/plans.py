@@ -100,7 +100,8 @@ class PlanTable:
             if row is None or row[0] != plan.next_at:
                 return []
             self._db.run(f"UPDATE plans SET next_at = ?, last_at = {self._db.now_sql} WHERE key = ?", next_at, plan.key)
-            open_run = f"SELECT 1 FROM runs WHERE plan = ? AND state IN ('{QUEUED}', '{WAITING}')"
+            states = f"'{QUEUED}', '{WAITING}'"
+            open_run = f"SELECT 1 FROM runs WHERE plan = ? AND state IN ({states}) AND {self._db.own_run}"
             for cause, trigger in () if self._db.one(open_run, plan.key) else runs:
                 key = queue_run(
                     self._db, "plan", plan.name or plan.prompt, trigger, plan.options, at, cause=cause, plan=plan.key

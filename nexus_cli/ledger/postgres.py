@@ -64,6 +64,8 @@ class PostgresDatabase(Database):
     least, greatest = "least", "greatest"
     next_use = "nextval('session_uses')"
     own_key = "made_by, "
+    principal = "principal"
+    own_run = "principal IN ('', current_user)"
     now_sql = "(extract(epoch from clock_timestamp())::double precision)"
     skip_locked = " FOR UPDATE SKIP LOCKED"
 
@@ -167,27 +169,22 @@ class PostgresDatabase(Database):
             raise server_error(error, what, self._url) from error
 
     def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """See `Database`."""
         with self._lock:
             return self._read(sql, values).fetchall()
 
     def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
-        """See `Database`."""
         with self._lock:
             return self._read(sql, values).fetchone()
 
     def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
-        """See `Database`."""
         return self._execute(sql, values).fetchall
 
     def constants(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """See `Database`."""
         if not (found := self._constants.get((sql, *values), [])) and (found := self.all(sql, *values)):
             self._constants[sql, *values] = found
         return found
 
     def run(self, sql: str, *values: Any) -> int:
-        """See `Database`."""
         cursor = self._execute(sql, values)
         row = cursor.fetchone() if returns_key(sql) else None
         return int(row[0]) if row else 0
@@ -294,11 +291,9 @@ class PostgresDatabase(Database):
                 self._server.execute("ROLLBACK")
 
     def lock(self, what: str) -> None:
-        """See `Database`."""
         self.run("SELECT pg_advisory_xact_lock(?)", _lock_key(what))
 
     def run_later(self, sql: str, *values: Any) -> None:
-        """See `Database`."""
         if self.writes:
             super().run_later(sql, *values)
 
@@ -317,7 +312,6 @@ class PostgresDatabase(Database):
             return False
 
     def locked_sessions(self, sessions: Sequence[str]) -> list[str]:
-        """See `Database`."""
         rows = self.all(
             "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1"
             " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -326,7 +320,6 @@ class PostgresDatabase(Database):
         return [session for session in sessions if _lock_key(f"session {session}") in keys]
 
     def unlock_session(self, session: str) -> None:
-        """Unlock a session."""
         key = _lock_key(f"session {session}")
         with self._lock, suppress(NexusError):
             if self._held.pop(key, None) is not None and self._ended is None:
@@ -340,7 +333,6 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def one_view(self) -> Iterator[None]:
-        """See `Database`."""
         with self._lock:
             try:
                 self._server.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -353,7 +345,6 @@ class PostgresDatabase(Database):
                 self._transaction = ""
 
     def last_numbers(self) -> dict[str, int]:
-        """See `Database`."""
         found = {}
         for table, key in KEYS.items():
             row = self.one(f"SELECT last_value, is_called FROM {table}_{key}_seq")
@@ -362,7 +353,6 @@ class PostgresDatabase(Database):
         return found
 
     def set_last_number(self, table: str, number: int) -> None:
-        """See `Database`."""
         if number and table in KEYS:
             self.run("SELECT setval(CAST(? AS regclass), ?)", f"{table}_{KEYS[table]}_seq", number)
         self.run("SELECT setval('session_uses', (SELECT coalesce(max(used), 0) + 1 FROM sessions))")
@@ -370,7 +360,6 @@ class PostgresDatabase(Database):
     # The rest
 
     def day_of(self, column: str, *, local: bool) -> str:
-        """See `Database`."""
         if not local:
             return f"substr({column}, 1, 10)"
         local_time = f"CAST({column} AS timestamptz) AT TIME ZONE {self._local_zone()}"
@@ -391,7 +380,6 @@ class PostgresDatabase(Database):
         return self._zone
 
     def notify(self) -> None:
-        """See `Database`."""
         self._execute(f"NOTIFY {_CHANNEL}", ())
 
     def wait_for_change(self, seconds: float) -> bool:
@@ -419,7 +407,6 @@ class PostgresDatabase(Database):
         """Do nothing: the server's autovacuum releases deleted rows."""
 
     def close(self) -> None:
-        """See `Database`."""
         with self._lock:
             if self._ended is not None:
                 return

@@ -78,7 +78,6 @@ class ReadOnlyDatabase(Database):
             self._require_unchanged()
 
     def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
-        """See `all`."""
         try:
             return super().one(sql, *values)
         finally:

@@ -103,7 +103,8 @@ def record_outcome(
 
     Raises `ValueError` if it was not sent, or has another outcome already.
     """
-    value = (finish, int(reported), *_columns(usage))
+    used = usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning, usage.cost_usd
+    value = (finish, int(reported), *used)
     row = next(iter(before()), None)
     if row == value:
         return
@@ -118,10 +119,6 @@ def record_outcome(
         step,
     )
     sessions.add_cost(db, lanes.session_of(db, lane), usage)
-
-
-def _columns(usage: Usage) -> tuple[Any, ...]:
-    return usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning, usage.cost_usd
 
 
 def finish_of(db: Database, lane: int, entry: int) -> str:

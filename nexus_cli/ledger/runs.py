@@ -37,10 +37,8 @@ from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
 from nexus_cli.ledger.signals import (
     OPEN,
-    OWN_ANSWER,
     add_signal,
     count_caused,
-    is_asked,
     signal_earlier_replies,
     signal_unanswered,
 )
@@ -122,18 +120,19 @@ class RunTable:
     # Claims
 
     def due(self, limit: int = 100, but: Iterable[int] = (), **where: Any) -> list[Run]:
-        """Return the runs that may be claimed, oldest first: queued, signalled, or with an expired lease.
+        """Return the runs that this role may claim, oldest first: queued, signalled, or with an expired lease.
 
         Leaves out the keys in `but`; `where` as in `list_runs`.
         """
         tests = "".join(f" AND {name} = ?" for name in where)
         tests += f" AND key NOT IN ({', '.join(map(str, but))})" if but else ""
-        return self._select(f"{OPEN} AND ({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
+        condition = f"{OPEN} AND {self._db.own_run} AND ({self._due()}){tests} ORDER BY key LIMIT ?"
+        return self._select(condition, *where.values(), limit)
 
     def claim(
         self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False, is_late: bool = False
     ) -> Run | None:
-        """Claim a run for `seconds`; None if it is not due, or its agent is busy.
+        """Claim a run for `seconds`; None if it is not due, is another role's, or its folder is busy.
 
         With `is_dead` the caller knows that its owner is gone, so that the lease no longer counts. With `is_late` its
         owner lives: only an expired lease counts.
@@ -141,12 +140,15 @@ class RunTable:
         due = f"state = '{RUNNING}' AND lease < {self._db.now_sql}" if is_late else self._due()
         with self._db.write():
             row = self._db.one(
-                f"SELECT key FROM runs WHERE key = ? AND ({due} OR (? = 1 AND state = '{RUNNING}'))"
-                f"{self._db.skip_locked}",
+                f"SELECT key FROM runs WHERE key = ? AND {self._db.own_run}"
+                f" AND ({due} OR (? = 1 AND state = '{RUNNING}')){self._db.skip_locked}",
                 key,
                 int(is_dead),
             )
-            if row is None or self._is_agent_busy(key):
+            if row is None:
+                return None
+            self._db.lock(f"folder {_folder(run := self.get(key))}")  # two runs may be claimed at the same time
+            if self.is_folder_busy(run):
                 return None
             self._db.run(
                 f"UPDATE runs SET state = '{RUNNING}', owner = ?, lease = {self._db.now_sql} + ?, fence = fence + 1,"
@@ -158,20 +160,19 @@ class RunTable:
             )
             return self.get(key)  # read here: later it might be another process's claim
 
-    def is_agent_busy(self, run: Run) -> bool:
-        """True if the agent of `run` works on another run in the same folder; in worktrees it works side by side."""
-        if run.entity is None or run.options.get("worktree"):
+    def is_folder_busy(self, run: Run) -> bool:
+        """True if a run with which `run` may not work at the same time works in its folder: another one of its agent,
+        or one that may write as `run` may. In worktrees they work side by side."""
+        if run.options.get("worktree"):
             return False
-        others = self._select(
-            f"entity = ? AND key <> ? AND state = '{RUNNING}' AND lease >= {self._db.now_sql}", run.entity, run.key
+        works = f"{self._db.own_run} AND state = '{RUNNING}' AND lease >= {self._db.now_sql}"
+        others = self._select(f"key <> ? AND {works}", run.key)
+        return any(
+            not one.options.get("worktree")
+            and (one.entity == run.entity is not None or (one.may_write and run.may_write))
+            and _folder(one) == _folder(run)
+            for one in others
         )
-        return any(_folder(one) == _folder(run) and not one.options.get("worktree") for one in others)
-
-    def _is_agent_busy(self, key: int) -> bool:
-        run = self.get(key)
-        if run.entity is not None:
-            self._db.lock(f"agent {run.entity}")  # two runs of an agent may be claimed at the same time
-        return self.is_agent_busy(run)
 
     def _due(self) -> str:
         return (
@@ -281,6 +282,9 @@ class RunTable:
             before = self.get(key)
             options = {**before.options, "paused": paused}
             if not before.has_ended and before.is_paused != paused:
+                if not self.is_own(before):
+                    why = f"it is a run of {before.principal}, who alone may pause it"
+                    raise NexusError("usage", before.id, why, f"nexus runs cancel {before.id}")
                 self._db.run("UPDATE runs SET options = ?, updated = ? WHERE key = ?", _json(options), at, key)
                 self._db.notify()
         return before
@@ -333,15 +337,13 @@ class RunTable:
     def answers(self, key: int) -> list[Signal]:
         """Return the answers to approvals of a run, taken or not, oldest first; in a shared ledger only those that
         this role gave."""
-        shared = self._db.is_shared
-        wanted = f"kind = '{APPROVAL}' AND {OWN_ANSWER}" if shared else f"kind = '{APPROVAL}'"
+        wanted = f"kind = '{APPROVAL}'" + (" AND author = current_user" if self._db.is_shared else "")
         rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND {wanted} ORDER BY key", key)
-        found = [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
-        return [one for one in found if not shared or one.value.get("run") == key]  # else it answered another run
+        return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
-    def may_answer(self, run: Run) -> bool:
-        """True unless `run` waits for an approval that is asked of another role, on whose machine it works."""
-        return not self._db.is_shared or run.waits is None or run.waits.kind != APPROVAL or is_asked(self._db, run)
+    def is_own(self, run: Run) -> bool:
+        """True unless `run` has the rights of another role, on whose machines it works."""
+        return not run.principal or run.principal == self._db.constants("SELECT current_user")[0][0]
 
     def signalled(self, kind: str, start: Mapping[str, Any]) -> list[int]:
         """Return the keys of the runs with a signal of a kind whose value begins with the fields of `start`."""
@@ -349,33 +351,16 @@ class RunTable:
         found = "SELECT DISTINCT run FROM signals WHERE kind = ? AND substr(value, 1, ?) = ? ORDER BY run"
         return [int(key) for (key,) in self._db.all(found, kind, len(text), text)]
 
-    def origin(self, run: Run) -> tuple[bool, str, Mapping[str, Any] | None]:
-        """Return True if nobody else could have written the row of `run` in a shared ledger, its project, and the
-        options that this role itself has set for it: those of its plan, or of an agent of the space that it is for."""
-        row = self._db.one("SELECT project, made_by = current_user FROM runs WHERE key = ?", run.key)
-        project, is_made_here = row or ("", False)
-        own = None
-        if run.type == "space_message":
-            own = self._db.one(
-                "SELECT e.options FROM entities e JOIN members m ON m.entity = e.key JOIN spaces s ON s.key = m.space"
-                " WHERE e.key = ? AND e.made_by = current_user AND s.key = ? AND s.project = ?",
-                run.entity,
-                run.space,
-                project,
-            )
-        elif run.type == "plan" and run.session:  # without a session a plan's run is seen by its maker alone
-            own = self._db.one(
-                "SELECT options FROM plans WHERE key = ? AND made_by = current_user"
-                " AND prompt = substr(?, 1, length(prompt))",
-                run.plan,
-                str(run.trigger.get("instruction", "")),
-            )
-        return bool(is_made_here and not project), str(project), json.loads(own[0]) if own else None
+    def origin(self, run: Run) -> tuple[str, bool]:
+        """Return the project of a run in a shared ledger, and True unless its agent is another role's."""
+        theirs = "SELECT 1 FROM entities e WHERE e.key = r.entity AND e.made_by <> current_user"
+        row = self._db.one(f"SELECT r.project, NOT EXISTS ({theirs}) FROM runs r WHERE r.key = ?", run.key)
+        return (str(row[0]), bool(row[1])) if row else ("", False)
 
     def spent_since(self, at: str, **where: Any) -> float:
-        """Return the dollars that unattended runs, in a shared ledger all runs, have cost since a time, open runs
-        included; `where` as in `list_runs`."""
-        tests = "".join(f" AND r.{name} = ?" for name in where)
+        """Return the dollars that unattended runs, in a shared ledger all runs of this role, have cost since a time,
+        open runs included; `where` as in `list_runs`."""
+        tests = "".join(f" AND r.{name} = ?" for name in where) + f" AND {self._db.own_run}"
         types = ", ".join(f"'{one}'" for one in (*UNATTENDED, *(PLAIN if self._db.is_shared else ())))
         row = self._db.one(
             f"""WITH RECURSIVE paid (key, id) AS (
@@ -401,7 +386,8 @@ class RunTable:
         return next(iter(self._select("cause = ?", cause)), None)
 
     def _select(self, condition: str, *values: Any) -> list[Run]:
-        return [_run(row) for row in self._db.all(f"SELECT {_COLUMNS} FROM runs WHERE {condition}", *values)]
+        columns = f"{_COLUMNS}, {self._db.principal}"
+        return [_run(row) for row in self._db.all(f"SELECT {columns} FROM runs WHERE {condition}", *values)]
 
 
 def queue_run(
@@ -426,7 +412,8 @@ def queue_run(
         entity = _find_agent(db, options.get("agent", ""))
     if cause:
         db.lock(f"cause {cause}")
-    if cause and db.one("SELECT 1 FROM runs WHERE cause = ? AND cause <> ''", cause):
+    known = f"SELECT 1 FROM runs WHERE cause = ? AND cause <> '' AND ({db.own_run} OR message = ?)"
+    if cause and db.one(known, cause, message):
         return None
     key = db.run(
         "INSERT INTO runs (state, type, title, run_trigger, options, cause, entity, space, message, plan, created,"
@@ -462,8 +449,9 @@ def cancel_run(db: Database, key: int, at: str) -> None:
 
 def _find_agent(db: Database, name: str) -> int | None:
     member = "" if name else " AND EXISTS (SELECT 1 FROM members m WHERE m.entity = entities.key)"
+    own = f" AND (made_by = current_user OR folded = '{AGENT_NAME}')" if db.is_shared else ""
     row = db.one(
-        f"SELECT key FROM entities WHERE folded = ? AND kind = '{AGENT}'{member}", fold_name(name or AGENT_NAME)
+        f"SELECT key FROM entities WHERE folded = ? AND kind = '{AGENT}'{member}{own}", fold_name(name or AGENT_NAME)
     )
     return int(row[0]) if row else None
 
@@ -490,8 +478,7 @@ def _take(db: Database, run: int, signals: Sequence[int], at: str) -> None:
 def _suspend(db: Database, lane: int, memo: Memo) -> None:
     row = db.one("SELECT id FROM sessions WHERE key = ?", lanes.session_of(db, lane))
     session = str(row[0]) if row else ""
-    open_states = f"'{QUEUED}', '{RUNNING}', '{WAITING}'"
-    found = db.one(f"SELECT key FROM runs WHERE session = ? AND state IN ({open_states})", session)
+    found = db.one(f"SELECT key FROM runs WHERE session = ? AND {OPEN} AND {db.own_run}", session)
     if found is None:
         value = memo.value
         key = db.run(
@@ -533,7 +520,7 @@ def _folder(run: Run) -> str:
 
 
 def _run(row: Sequence[Any]) -> Run:
-    """Return the run of a row of `_COLUMNS`, which are the fields of `Run` in order."""
+    """Return the run of a row of `_COLUMNS` and its principal, which are the fields of `Run` in order."""
     stored = dict(zip((one.name for one in fields(Run)), row, strict=True))
     trigger, options = json.loads(stored["trigger"]), json.loads(stored["options"])
     waits = Wait.from_json(json.loads(stored["waits"])) if stored["waits"] else None

@@ -183,6 +183,9 @@ _RUNS = (
     ) STRICT""",
 )
 
+_OWNERSHIP: tuple[str, ...] = ()
+"""Only a server tells roles apart: see `postgres_rights`, and `_SHARES` of `postgres_schema`."""
+
 STEPS: tuple[tuple[str, ...], ...] = (
     (*_SESSIONS, *_RECORD, *_KNOWLEDGE),
     _STARTED_AT,
@@ -191,6 +194,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     _FRONT,
     _WORKERS,
     _RUNS,
+    _OWNERSHIP,
 )
 """Statements that upgrade version n to n + 1; the first ones turn an empty file into a ledger."""
 

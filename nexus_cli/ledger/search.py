@@ -17,6 +17,7 @@ from nexus_cli.core.message import Message, from_record, replace_surrogates
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, lanes
 from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.sessions import of_place
 
 AT_ONCE = 50
 """Entries of one lane that are listed together, without their texts."""
@@ -51,16 +52,18 @@ class SearchResult:
     """Number of texts that could not be read."""
 
 
-def search(db: Database, text: str, folder: str | None = None, limit: int = 20) -> SearchResult:
-    """Find the newest entries that contain `text`, ignoring case, in the sessions of one folder or of all; at most
-    `limit`.
+def search(
+    db: Database, text: str, folder: str | None = None, limit: int = 20, *, repository: str = ""
+) -> SearchResult:
+    """Find the newest entries that contain `text`, ignoring case, in the sessions of one folder and a `repository` or
+    of all; at most `limit`.
 
     Entries that a fork shares with its source are found once, in the source as long as that exists.
     """
     pattern = re.compile(re.escape(replace_surrogates(text)), re.IGNORECASE)
     hits: list[Hit] = []
     damaged = 0
-    for at, session, entry, actor, row in _newest_first(db, folder):
+    for at, session, entry, actor, row in _newest_first(db, folder, repository):
         try:
             message = from_record(json.loads(blobs.unpack(*row)))
         except (NexusError, ValueError, LookupError):
@@ -78,13 +81,15 @@ _Session = tuple[str, str, str]
 """Id, name and folder."""
 
 
-def _newest_first(db: Database, folder: str | None) -> Iterator[tuple[str, _Session, int, str, tuple[Any, ...]]]:
+def _newest_first(
+    db: Database, folder: str | None, repository: str
+) -> Iterator[tuple[str, _Session, int, str, tuple[Any, ...]]]:
     """Yield time, session, id, actor and stored text of every entry of the main lanes.
 
     A lane that several sessions show is yielded with one of them.
     """
-    where, values = ("", ()) if folder is None else ("WHERE folder = ?", (replace_surrogates(folder),))
-    rows = db.all(f"SELECT key, id, name, folder, main FROM sessions {where} ORDER BY key", *values)
+    where, values = ("TRUE", ()) if folder is None else of_place(folder, repository)
+    rows = db.all(f"SELECT key, id, name, folder, main FROM sessions WHERE {where} ORDER BY key", *values)
     own = {row[4] for row in rows}
     shown: dict[int, tuple[int, _Session]] = {}
     for key, name, title, place, main in rows:

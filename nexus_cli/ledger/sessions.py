@@ -170,14 +170,20 @@ def _info(row: tuple[Any, ...]) -> SessionInfo:
 
 
 def list_sessions(
-    db: Database, folder: str | None, limit: int, *, runs: bool = True, only_used: bool = False
+    db: Database,
+    folder: str | None,
+    limit: int,
+    *,
+    runs: bool = True,
+    only_used: bool = False,
+    repository: str = "",
 ) -> list[SessionInfo]:
-    """Return the sessions of one folder or of all, newest first. Without `runs`, those of `nexus ask` are left out;
-    with `only_used`, empty ones.
+    """Return the sessions of one folder and of a `repository`, or of all, newest first. Without `runs`, those of `nexus
+    ask` are left out; with `only_used`, empty ones.
 
     A listing of one folder leaves out empty sessions of side work.
     """
-    where, values = _of_front(folder, runs)
+    where, values = _of_front(folder, repository, runs)
     where += " AND entries > 0" * only_used
     rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY {LAST_USED} LIMIT ?", *values, limit)
     return [_info(row) for row in rows]
@@ -193,20 +199,27 @@ def list_in_worktree(db: Database, project: str | None, worktree: str) -> list[S
     return [_info(row) for row in rows]
 
 
-def count_sessions(db: Database, folder: str | None, *, runs: bool = True) -> int:
+def count_sessions(db: Database, folder: str | None, *, runs: bool = True, repository: str = "") -> int:
     """Return the number of sessions that `list_sessions` would list without a limit."""
-    where, values = _of_front(folder, runs)
+    where, values = _of_front(folder, repository, runs)
     row = db.one(f"SELECT count(*) FROM sessions WHERE {where}", *values)
     return int(row[0]) if row else 0
 
 
 def search_titles(
-    db: Database, words: str, folder: str | None, limit: int, *, runs: bool = True, without: str = ""
+    db: Database,
+    words: str,
+    folder: str | None,
+    limit: int,
+    *,
+    runs: bool = True,
+    without: str = "",
+    repository: str = "",
 ) -> tuple[list[SessionInfo], int]:
     """Find sessions by title: each of `words` must be in the name or first message, or begin the id or its shown part,
     ignoring case. Sessions without entries and session `without` are left out. Return the `limit` used last, and the
     total."""
-    where, values = _of_front(folder, runs)
+    where, values = _of_front(folder, repository, runs)
     where += " AND entries > 0 AND id <> ?"
     rows = db.all(
         f"SELECT key, id, name, first_text FROM sessions WHERE {where} ORDER BY {LAST_USED}",
@@ -228,28 +241,36 @@ def _is_part(own: str, word: str) -> bool:
     return own.startswith(word) or (len(word) > 2 and own[-SHOWN_ID:].startswith(word))
 
 
-def _of_front(folder: str | None, runs: bool) -> tuple[str, tuple[str, ...]]:
+def _of_front(folder: str | None, repository: str, runs: bool) -> tuple[str, tuple[str, ...]]:
     """Return a condition on sessions and its values, as `_in_folder`; without `runs`, those of `nexus ask` are
     excluded."""
-    where, values = _in_folder(folder)
+    where, values = _in_folder(folder, repository)
     return where + f" AND front <> '{RUN}'" * (not runs), values
 
 
-def count_runs(db: Database, folder: str) -> int:
-    """Count the sessions of a folder that are runs of `nexus ask`."""
-    where, values = _in_folder(folder)
+def count_runs(db: Database, folder: str, repository: str = "") -> int:
+    """Count the sessions of a folder and a repository that are runs of `nexus ask`."""
+    where, values = _in_folder(folder, repository)
     row = db.one(f"SELECT count(*) FROM sessions WHERE {where} AND front = '{RUN}'", *values)
     return int(row[0]) if row else 0
 
 
-def _in_folder(folder: str | None) -> tuple[str, tuple[str, ...]]:
+def _in_folder(folder: str | None, repository: str) -> tuple[str, tuple[str, ...]]:
     """Return a condition on sessions and its values. Workers are excluded: they are found through their parent
     session."""
     if folder is None:
         return "spawner IS NULL", ()
     side_work = ", ".join(map(repr, SIDE_WORK))
-    where = f"spawner IS NULL AND folder = ? AND NOT (recipe IN ({side_work}) AND entries=0)"
-    return where, (replace_surrogates(folder),)
+    place, values = of_place(folder, repository)
+    return f"spawner IS NULL AND {place} AND NOT (recipe IN ({side_work}) AND entries=0)", values
+
+
+def of_place(folder: str, repository: str) -> tuple[str, tuple[str, ...]]:
+    """Return a condition on the sessions of a folder, or of the project `repository` if there is one, and its
+    values."""
+    if not repository:
+        return "folder = ?", (replace_surrogates(folder),)
+    return "(folder = ? OR project = ?)", (replace_surrogates(folder), replace_surrogates(repository))
 
 
 def short_ids(db: Database, wanted: Sequence[str]) -> list[str]:

@@ -5,44 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
-from nexus_cli.core.run import APPROVAL, ENDED, QUEUED, RUNNING, WAITING, Run, SpaceMessage, Wait
+from nexus_cli.core.run import ENDED, QUEUED, RUNNING, WAITING, SpaceMessage, Wait
 from nexus_cli.ledger.database import Database
 
 OPEN = f"state IN ('{QUEUED}', '{RUNNING}', '{WAITING}')"
 """The condition of the index of open runs, word for word, so that SQLite uses the index."""
 
-OWN_ANSWER = (
-    "EXISTS (SELECT 1 FROM blobs b WHERE b.hash = sha256(convert_to(signals.value, 'UTF8')) AND b.project = ''"
-    " AND b.made_by = current_user)"
-)
-"""The condition for a signal on a server that this role recorded: row-level security lets nobody else write a blob of
-no project that is made by it."""
-
 
 def add_signal(db: Database, run: int, kind: str, value: Mapping[str, Any], at: str, *, is_taken: bool = False) -> None:
     """Record a signal; the run may be waiting for it already or begin to wait later. One that `is_taken` wakes none."""
-    if kind == APPROVAL and db.is_shared:
-        value = {**value, "run": run}
-        data = json.dumps(value).encode()
-        db.run(
-            "INSERT INTO blobs (hash, codec, data) VALUES (?, 0, ?) ON CONFLICT DO NOTHING", sha256(data).digest(), data
-        )
     text, taken = json.dumps(dict(value)), int(is_taken)
     db.run("INSERT INTO signals (run, at, kind, value, taken) VALUES (?, ?, ?, ?, ?)", run, at, kind, text, taken)
     db.notify()
-
-
-def is_asked(db: Database, run: Run) -> bool:
-    """True if the approval that `run` waits for on a server is asked of this role; without a name, of the owner of the
-    run or of its agent."""
-    if run.waits is not None and (role := run.waits.value.get("role")):
-        return bool(role == db.constants("SELECT current_user")[0][0])
-    agent = "EXISTS (SELECT 1 FROM entities e WHERE e.key = r.entity AND e.made_by = current_user)"
-    own = f"SELECT 1 FROM runs r WHERE r.key = ? AND (r.made_by = current_user OR {agent})"
-    return db.one(own, run.key) is not None
 
 
 def signal_replies(db: Database, message: SpaceMessage) -> tuple[list[int], set[int]]:

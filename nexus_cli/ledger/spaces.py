@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import (
     AGENT,
+    HUMAN,
     LONGEST_MESSAGE,
     MUTED_END,
     QUEUED,
@@ -35,7 +37,7 @@ from nexus_cli.core.run import (
 )
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.runs import cancel_run, queue_run
-from nexus_cli.ledger.signals import count_caused, signal_left, signal_replies
+from nexus_cli.ledger.signals import OPEN, count_caused, signal_left, signal_replies
 
 MOST_HOPS = 12
 """Consecutive messages of agents that may trigger another agent. After that, a person has to post."""
@@ -104,7 +106,6 @@ class SpaceTable:
         return _entity(row) if row else None
 
     def get_entity(self, key: int) -> Entity:
-        """Return an entity by its key."""
         row = self._db.one("SELECT key, name, kind, options FROM entities WHERE key = ?", key)
         if row is None:
             raise NexusError("usage", f"ent-{key}", "there is nobody of this id")
@@ -116,9 +117,9 @@ class SpaceTable:
         return str(rows[0][0]) if rows else ""
 
     def is_own(self, entity: Entity) -> bool:
-        """True if this role may act as `entity`: as the person of its name, and as an agent that it made. In a file
-        everybody is the person's own."""
-        if not self._db.is_shared:
+        """True if this role may act as `entity`: as the person of its name, as an agent that it made, and as `nexus`.
+        In a file everybody is the person's own."""
+        if not self._db.is_shared or (entity.kind == AGENT and fold_name(entity.name) == AGENT_NAME):
             return True
         if entity.kind != AGENT:
             return fold_name(entity.name) == fold_name(self.own_role())
@@ -139,7 +140,7 @@ class SpaceTable:
                 at,
             )
             for member in members:
-                self._add_member(key, member.key)
+                self._add_member(key, name, member)
         return self.get(key)
 
     def check_free(self, name: str) -> str:
@@ -150,15 +151,19 @@ class SpaceTable:
         return name
 
     def join(self, space: Space, member: Entity) -> bool:
-        """Add a member, for whom all earlier messages are new; False if it is a member already."""
+        """Add a member, for whom all earlier messages are new; False if it is a member already. Raises
+        `NexusError("usage", ...)` for the agent of another role."""
         with self._db.write():
             if self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key):
                 return False
-            self._add_member(space.key, member.key)
+            self._add_member(space.key, space.name, member)
         return True
 
-    def _add_member(self, space: int, entity: int) -> None:
-        self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, entity)
+    def _add_member(self, space: int, name: str, member: Entity) -> None:
+        if member.kind == AGENT and not self.is_own(member):
+            how = f"nexus space join {shlex.quote(name)} --as {shlex.quote(member.name)}"
+            raise NexusError("usage", f"the agent {member.name}", "it is somebody else's", f"They let it in: {how}")
+        self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, member.key)
 
     def leave(self, space: Space, member: Entity) -> bool:
         """Remove a member; False if it is not one. Its queued and waiting runs there end, and those that wait for its
@@ -349,10 +354,16 @@ class SpaceTable:
         root = message.root or message.key
         runs, dollars = count_caused(self._db, root)
         if runs >= brake.runs:
-            return f"msg-{root} has started {runs} runs, the most of one message (spaces.max_runs)"
-        if dollars >= brake.dollars:
-            return f"the runs of msg-{root} have cost ${dollars:.2f} (spaces.max_cost)"
-        return ""
+            return f"msg-{root} has started {plural(runs, 'run')}, the most of one message (spaces.max_runs)"
+        return _describe_spent(root, dollars) if dollars >= brake.dollars else ""
+
+    def record_spent(self, key: int) -> None:
+        """Record with a message that a run which it triggered has ended because too few dollars were left for it."""
+        with self._db.write():
+            if message := self.message(key):
+                root = message.root or message.key
+                self._set_quiet(message, _describe_spent(root, count_caused(self._db, root)[1]))
+                self._db.notify()
 
     def _set_quiet(self, message: SpaceMessage, why: str) -> SpaceMessage:
         root = message.root or message.key
@@ -379,7 +390,7 @@ class SpaceTable:
             "message": message.text,
             "messageId": message.id,
             "timestamp": message.at,
-            "senderExpectsReply": message.waits and source != "proactive_router",
+            "senderExpectsReply": _expects_reply(message, source),
         }
         return queue_run(
             self._db,
@@ -429,6 +440,17 @@ class SpaceTable:
         row = self._db.one("SELECT seen FROM members WHERE space = ? AND entity = ?", space.key, member.key)
         return int(row[0]) if row else 0
 
+    def newest_begun(self, space: Space, agent: Entity, before: int) -> int:
+        """Return the newest message, older than `before`, that an open run of an agent works on; 0 for none (keys)."""
+        row = self._db.one(
+            f"SELECT max(message) FROM runs WHERE {OPEN} AND state <> '{QUEUED}' AND space = ? AND entity = ?"
+            " AND message < ?",
+            space.key,
+            agent.key,
+            before,
+        )
+        return int(row[0] or 0) if row else 0
+
     def mark_seen(self, space: int, entity: int, message: int) -> None:
         """Record that a member has seen the messages of a space up to this one."""
         with self._db.write():
@@ -439,6 +461,12 @@ class SpaceTable:
                 entity,
                 message,
             )
+
+
+def _expects_reply(message: SpaceMessage, source: str) -> bool:
+    """True if the sender of a message waits for the agent that it starts, or is a person who asks or names it."""
+    asks = source == "mention" or message.text.rstrip().endswith("?")
+    return source != "proactive_router" and (message.waits or (message.sender.kind == HUMAN and asks))
 
 
 def is_muted(agent: Entity, space: int) -> bool:
@@ -470,6 +498,10 @@ def not_a_member(space: Space, who: Entity) -> NexusError:
     why = f"{who.name} is not a member of it"
     hint = f"nexus space join {shlex.quote(space.name)} --as {shlex.quote(who.name)}"
     return NexusError("usage", f"the space {space.name}", why, hint)
+
+
+def _describe_spent(root: int, dollars: float) -> str:
+    return f"the runs of msg-{root} have cost ${dollars:.2f} (spaces.max_cost)"
 
 
 def _entity(row: Sequence[Any]) -> Entity:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, shown_place
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.services import Calibration
@@ -30,6 +32,7 @@ from nexus_cli.ledger.sessions import SessionInfo
 if TYPE_CHECKING:
     from nexus_cli.ledger.plans import PlanTable
     from nexus_cli.ledger.runs import RunTable
+    from nexus_cli.ledger.search import SearchResult
     from nexus_cli.ledger.spaces import SpaceTable
     from nexus_cli.ledger.spool import SpoolPlace
 
@@ -41,7 +44,6 @@ class _ServerLock:
         self._db, self._session = db, session
 
     def release(self, *, remove: bool = False) -> None:
-        """Release the lock."""
         self._db.unlock_session(self._session)
 
 
@@ -66,6 +68,8 @@ class Ledger:
         """False if it is read-only: its sessions are recorded elsewhere."""
         self.spools: SpoolPlace | None = None
         """Makes the journals of sessions while the server cannot be reached; None for a file."""
+        self._projects: dict[str, str] = {}
+        """By path of the root, the projects that were looked for on a server."""
 
     @classmethod
     def open(cls, place: LedgerPlace | None) -> Ledger:
@@ -136,21 +140,18 @@ class Ledger:
 
     @cached_property
     def runs(self) -> RunTable:
-        """The table of runs."""
         from nexus_cli.ledger.runs import RunTable  # noqa: PLC0415  (a plain session has none)
 
         return RunTable(self.db)
 
     @cached_property
     def spaces(self) -> SpaceTable:
-        """The table of spaces."""
         from nexus_cli.ledger.spaces import SpaceTable  # noqa: PLC0415  (a plain session has none)
 
         return SpaceTable(self.db)
 
     @cached_property
     def plans(self) -> PlanTable:
-        """The table of plans."""
         from nexus_cli.ledger.plans import PlanTable  # noqa: PLC0415  (a plain session has none)
 
         return PlanTable(self.db)
@@ -165,6 +166,33 @@ class Ledger:
         self.db.close()
         while self._locks:
             self._locks.popitem()[1].release()
+
+    # Projects
+
+    def project_of(self, folder: Path) -> str:
+        """Return the project under which sessions in `folder` are recorded: the path of its root; on a server the
+        repository's `HOST/PATH#COMMIT` if it has a remote."""
+        path = str(project_identity(folder))
+        if self.spools is None:
+            return path
+        if path not in self._projects:
+            from nexus_cli.ledger.project_keys import find_project  # noqa: PLC0415  (a file needs no git)
+
+            self._projects[path] = find_project(self.db, self.spools, path)
+        return self._projects[path]
+
+    def _repository_of(self, folder: str | None) -> str:
+        """Return the repository by which a server knows the project of `folder`, "" if it has none."""
+        if folder is None or self.spools is None:
+            return ""
+        project = self.project_of(Path(folder))
+        return "" if project.startswith(os.sep) else project
+
+    def runs_of(self, project: str) -> set[int]:
+        """Return the keys of the runs of a project on a server, whose folders may be on other machines; none of a
+        file."""
+        rows = self.db.all("SELECT key FROM runs WHERE project = ?", project) if self.db.is_shared else []
+        return {int(key) for (key,) in rows}
 
     # Sessions
 
@@ -232,30 +260,37 @@ class Ledger:
         Without `runs`, those of `nexus ask` do not count.
         """
         used = sessions.list_sessions(self.db, folder, 1, runs=runs, only_used=True)
-        return next(iter(used or self.sessions(folder, 1, runs=runs)), None)
+        return next(iter(used or sessions.list_sessions(self.db, folder, 1, runs=runs)), None)
 
     def sessions(self, folder: str | None = None, limit: int = 50, *, runs: bool = True) -> list[SessionInfo]:
         """Return the sessions of one folder or of all, last used first; without `runs`, those of `nexus ask` are left
-        out."""
-        return sessions.list_sessions(self.db, folder, limit, runs=runs)
+        out. On a server those of a folder's repository belong to it, whoever has cloned it where."""
+        return sessions.list_sessions(self.db, folder, limit, runs=runs, repository=self._repository_of(folder))
 
     def sessions_in_worktree(self, project: str | None, worktree: str) -> list[SessionInfo]:
         """Return the sessions of one project or of all in worktrees of this name, last used first."""
         return sessions.list_in_worktree(self.db, project, worktree)
 
     def count_sessions(self, folder: str | None = None, *, runs: bool = True) -> int:
-        """Count the sessions of one folder or of all; without `runs`, those of `nexus ask` do not count."""
-        return sessions.count_sessions(self.db, folder, runs=runs)
+        """Count the sessions that `sessions` would list without a limit."""
+        return sessions.count_sessions(self.db, folder, runs=runs, repository=self._repository_of(folder))
 
     def search_titles(
         self, words: str, folder: str | None = None, limit: int = 50, *, runs: bool = True, without: str = ""
     ) -> tuple[list[SessionInfo], int]:
         """Find sessions by title; see `nexus_cli.ledger.sessions.search_titles`."""
-        return sessions.search_titles(self.db, words, folder, limit, runs=runs, without=without)
+        repository = self._repository_of(folder)
+        return sessions.search_titles(self.db, words, folder, limit, runs=runs, without=without, repository=repository)
 
     def count_runs(self, folder: str) -> int:
         """Count the sessions of `folder` that are runs of `nexus ask`."""
-        return sessions.count_runs(self.db, folder)
+        return sessions.count_runs(self.db, folder, self._repository_of(folder))
+
+    def search(self, text: str, folder: str | None = None, limit: int = 20) -> SearchResult:
+        """Find entries by their text in the sessions of one folder or of all; see `nexus_cli.ledger.search.search`."""
+        from nexus_cli.ledger.search import search  # noqa: PLC0415  (few sessions search)
+
+        return search(self.db, text, folder, limit, repository=self._repository_of(folder))
 
     def short_ids(self, wanted: Sequence[str]) -> list[str]:
         """Return the shown form of each id: its last six characters, or the whole id if these are ambiguous."""
@@ -389,30 +424,31 @@ class Ledger:
     # Token calibration
 
     def calibration(self, model: str) -> Calibration:
-        """Return the calibration of a model."""
         return token_stats.calibration(self.db, model)
 
     def calibrate(self, model: str, value: Calibration) -> None:
-        """Store the calibration of a model."""
         token_stats.calibrate(self.db, model, value)
         with self.db.write():
             pass
 
 
-def read_facts(place: LedgerPlace, project: str) -> list[Fact]:
-    """Return the facts of `project` and the global ones in the ledger at `place`, without leaving a trace there.
+def read_facts(place: LedgerPlace, folder: Path) -> list[Fact]:
+    """Return the facts of the project of `folder`, by its path, and the global ones in the ledger at `place`, without
+    leaving a trace there.
 
     Used by sessions that save nothing. Empty if the ledger is missing, unreadable, or older than facts.
     """
     from nexus_cli.ledger.readonly_database import ReadOnlyDatabase  # noqa: PLC0415
 
+    path = str(project_identity(folder))
     try:
         if isinstance(place, str):
             with closing(Ledger.open_for_reading(place)) as ledger:
-                return ledger.facts.list_facts(project)
+                found = ledger.facts.list_facts(ledger.project_of(folder))
+                return [replace(fact, project=path if fact.project else "") for fact in found]
         if not place.is_file():
             return []
         with closing(ReadOnlyDatabase(place)) as db:
-            return FactTable(db).list_facts(project)
+            return FactTable(db).list_facts(path)
     except (NexusError, ValueError):
         return []

@@ -34,6 +34,12 @@ def find_programs() -> Path | None:
     return next((folder for folder in folders if (folder / "initdb").exists()), None)
 
 
+def sharing(project: str, *roles: str) -> str:
+    """The statement by which an administrator lets these roles see each other's rows of a project."""
+    rows = ", ".join(f"('{project}', '{one}', '{other}')" for one in roles for other in roles if one != other)
+    return f"INSERT INTO project_members (project, role, owner) VALUES {rows}"
+
+
 def need_postgres() -> Path:
     """`find_programs`, or the test is skipped."""
     pytest.importorskip("psycopg", reason="psycopg is not installed")
@@ -106,6 +112,12 @@ class Server:
             for statement in statements:
                 cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
+
+    def make_roles(self) -> None:
+        """Create the roles of the tests that do not exist yet."""
+        for role in ("ana", "ben", "mira", "carol"):
+            if not self.sql(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'"):
+                self.sql(f"CREATE ROLE {role} LOGIN")
 
     def new_database(self) -> str:
         """The address of an empty ledger: a copy of one that was made before."""

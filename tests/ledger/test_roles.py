@@ -30,8 +30,7 @@ SECRET = "the words of a secret plan that is long enough to be packed " * 4
 @pytest.fixture
 def team(postgres: Server) -> Iterator[SimpleNamespace]:
     """A ledger whose administrator is `nexus`, and two roles, each with the ledger open."""
-    if not postgres.sql("SELECT 1 FROM pg_roles WHERE rolname = 'ana'"):
-        postgres.sql("CREATE ROLE ana LOGIN", "CREATE ROLE ben LOGIN")
+    postgres.make_roles()
     url = postgres.new_database()
     name = url.partition("?")[0].rpartition("/")[2]
     made = SimpleNamespace(
@@ -45,8 +44,9 @@ def team(postgres: Server) -> Iterator[SimpleNamespace]:
     postgres.drop(url)
 
 
-def fill(ledger: Ledger, project: str) -> str:
-    """A session with a row in every table; its id."""
+def fill(ledger: Ledger, project: str, name: str = "") -> str:
+    """A session with a row in every table; its id. `name` is a part of the names in it, by default the project."""
+    name = name or project[1:]
     made = ledger.create_session(folder=project, project=project, model="m", recipe="chat", at=AT)
     log = ledger.log(made.id)
     log.append(user(1, SECRET), [Memo("k", AT, 1, {"text": SECRET})])
@@ -69,8 +69,9 @@ def fill(ledger: Ledger, project: str) -> str:
         project=project,
         session=made.id,
     )
-    person, agent = (ledger.spaces.entity(f"{kind} of {project[1:]}", kind) for kind in (HUMAN, AGENT))
-    space = ledger.spaces.create(f"space of {project[1:]}", AT, project=project, members=[person, agent])
+    person = ledger.spaces.entity(ledger.spaces.own_role() or "somebody", HUMAN)
+    agent = ledger.spaces.entity(f"agent of {name}", AGENT)
+    space = ledger.spaces.create(f"space of {name}", AT, project=project, members=[person, agent])
     ((_, run),) = ledger.spaces.post(space, person, "hello", AT).triggered
     ledger.runs.signal(run, "person", {}, AT)
     ledger.plans.add("plan", {}, AT, next_at=1.0, cron="", zone="UTC", name=f"plan of {project}")
@@ -121,13 +122,13 @@ _REFUSED = (
     "INSERT INTO entries SELECT {lane}, 2, at, actor, kind, blob, preamble, tokens, NULL FROM entries",
     "INSERT INTO memos (lane, entry, kind, at, blob) VALUES ({lane}, 1, 'limits', '', 1)",
     "INSERT INTO started (lane, call, name, at) VALUES ({lane}, 'c9', 'bash', '')",
-    "INSERT INTO project_members VALUES ('/team/app', 'ben')",
+    "INSERT INTO project_members (project, role, owner) VALUES ('/team/app', 'ben', 'ana')",
     "INSERT INTO signals (run, at, kind, value) VALUES (1, '', 'person', '{{}}')",
     "INSERT INTO members (space, entity) VALUES (1, 1)",
     "INSERT INTO blobs (hash, codec, data, project, made_by) VALUES ('', 0, '', '/team/app', 'ana')",
     "UPDATE sessions SET made_by = 'ana'",
     "UPDATE schema_version SET steps = 99",
-    "DELETE FROM project_members",
+    "UPDATE project_members SET owner = 'ana'",
     "DROP TABLE sessions",
     "ALTER TABLE sessions DISABLE ROW LEVEL SECURITY",
     "TRUNCATE entries",
@@ -140,6 +141,7 @@ _HARMLESS = (
     "UPDATE runs SET state = 'cancelled'",
     "DELETE FROM blobs",
     "DELETE FROM plans",
+    "DELETE FROM project_members",
 )
 
 
@@ -163,9 +165,9 @@ def test_a_change_of_everything_leaves_what_is_another_roles(team: Any) -> None:
     assert first_words(team.ana, session) == SECRET and team.ana.session(session).name == ""
 
 
-def share(team: Any, project: str, role: str) -> None:
+def share(team: Any, project: str, role: str, owner: str = "ana") -> None:
     with team.admin.db.write():
-        team.admin.db.run("INSERT INTO project_members VALUES (?, ?)", project, role)
+        team.admin.db.run("INSERT INTO project_members (project, role, owner) VALUES (?, ?, ?)", project, role, owner)
 
 
 def test_a_shared_project_is_seen_continued_forked_and_deleted_by_both(team: Any) -> None:
@@ -175,7 +177,8 @@ def test_a_shared_project_is_seen_continued_forked_and_deleted_by_both(team: Any
     assert {one.project for one in team.ben.sessions()} == {"/team/app"}
     assert first_words(team.ben, session) == SECRET
     assert [fact.text for fact in team.ben.facts.list_facts()] == ["a fact of /team/app"]
-    assert [space.project for space in team.ben.spaces.list_spaces()] == ["/team/app"] and len(team.ben.runs.due()) == 1
+    assert [space.project for space in team.ben.spaces.list_spaces()] == ["/team/app"]
+    assert len(team.ben.runs.list_runs()) == 1 and team.ben.runs.due() == [], "which her machines alone execute"
     with pytest.raises(NexusError, match="no session"):
         team.ben.session(hidden)
     assert team.ben.lock(session) and not team.ana.lock(session)
@@ -201,8 +204,8 @@ def test_a_role_in_a_group_sees_what_is_shared_with_the_group(team: Any, postgre
 
 
 def test_a_fact_says_whose_it_is_and_nobody_elses_words_are_ones_own(team: Any) -> None:
-    share(team, "/app", "ana")
-    share(team, "/app", "ben")
+    share(team, "/app", "ana", "ben")
+    share(team, "/app", "ben", "ana")
     told = {"state": FactState.KEPT, "at": AT, "actor": "person", "project": "/app"}
     team.ana.facts.add(MemorySlot.PROJECT, "deploys on Friday", **told)
     said = {**told, "session": "01S", "entry": 1, "quote": "never on Monday"}
@@ -217,7 +220,7 @@ def test_a_fact_says_whose_it_is_and_nobody_elses_words_are_ones_own(team: Any) 
 
 
 def test_reports_say_who_did_what_and_what_it_cost(team: Any) -> None:
-    share(team, "/of/ben", "ana")
+    share(team, "/of/ben", "ana", "ben")
     fill(team.ana, "/app")
     fill(team.ben, "/of/ben")
     agent = team.ana.spaces.find_entity("agent of app")
