@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -145,6 +146,7 @@ def shown(place: Stage, run: str) -> dict[str, Any]:
 
 def wait_until(place: Stage, run: str, state: str) -> dict[str, Any]:
     def is_there() -> bool:
+        time.sleep(0.3)  # to look takes a process
         return shown(place, run)["state"] in (state, "failed", "cancelled")
 
     assert until(is_there, 120), shown(place, run)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from programs import need
+from search import some
 
 OWN = ("node_modules", ".venv", ".env")
 Call = tuple[str, dict[str, Any]]
@@ -199,7 +200,7 @@ def live(place: Stage, story: Story, level: str, **env: str) -> str:
     return str(done.result["text"])
 
 
-@pytest.mark.parametrize("level", ["auto", "all"])
+@pytest.mark.parametrize("level", some(["auto", "all"], 2))
 def test_the_tests_of_a_node_project_run_in_a_worktree(place: Stage, level: str) -> None:
     need("node")
     make_node_project(place.folder)

@@ -74,7 +74,7 @@ def check_requests(place: Stage, sent: list[list[dict[str, Any]]]) -> None:
         assert "Repeat none of this" in texts[number]
         after, newest = texts[number + 1], str(sent[number + 1][-1]["content"])
         assert DECIDED * 50 in after and "## Next" in after, "a summary that is too long is used"
-        assert "- core.py (read 1-183, 837-1018 of 1,018)" in after
+        assert "- core.py (read 1-92, 840-889, 927-1018 of 1,018)" in after
         notes = newest.rpartition("return [one for one")[2].partition("\n")[2].split()
         assert notes and notes[0] == "[nexus:" and newest.endswith("]"), notes
         assert ".py" not in " ".join(notes), "the record says it"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger.postgres import Server
+from ledger.postgres import Server, sharing
 from program.stage import PRICED, QUICK, Done, Stage, calls, stage
 from program.terminal_run import TerminalRun
 
@@ -97,15 +97,13 @@ class Office:
             self._share(server)
 
     def _share(self, server: Server) -> None:
-        if not server.sql("SELECT 1 FROM pg_roles WHERE rolname = 'ana'"):
-            server.sql("CREATE ROLE ana LOGIN", "CREATE ROLE ben LOGIN")
+        server.make_roles()
         self.url = server.new_database()
         name = self.url.partition("?")[0].rpartition("/")[2]
         with closing(Ledger.open(self.url)) as ledger:
             project = str(project_identity(self.place.folder))
             with ledger.db.write():
-                for role in ("ana", "ben"):
-                    ledger.db.run("INSERT INTO project_members VALUES (?, ?)", project, role)
+                ledger.db.run(sharing(project, "ana", "ben"))
         self._as_ben, self._env = (), {"NEXUS_HOME": str(self.place.home / "ben")}
         config = self.place.home / "ben" / "config" / "config.toml"
         config.parent.mkdir(parents=True)

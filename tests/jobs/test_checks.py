@@ -1,0 +1,278 @@
+"""The job: "you broke it and did not notice": what an edit breaks is told in the same step, and nothing else.
+
+A small project with ruff's settings and one old finding; checks that hang, print 60 MB, write, or are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import PRICED, QUICK, Stage, calls, stage
+from programs import need
+
+RUFF = Path(sys.executable).with_name("ruff")
+OLD = "import os\n\n\ndef price(net):\n    return net * 1.19\n"
+APPLIED = "Edit applied. New findings: "
+
+
+class Editor:
+    """A model that makes one edit a step, and then ends."""
+
+    def __init__(self, *edits: tuple[str, str, str]) -> None:
+        self.edits = edits
+        """File, old text ("" writes the file) and new text of each."""
+
+    def __call__(self, body: Any) -> dict[str, Any]:
+        done = sum(one["role"] == "tool" for one in body["messages"])
+        if done >= len(self.edits):
+            return {"text": "Done."}
+        path, old, new = self.edits[done]
+        if old:
+            return calls(("edit_file", {"path": path, "edits": [{"old": old, "new": new}]}))
+        return calls(("write_file", {"path": path, "content": new}))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path, None) as made:
+        programs = tmp_path / "bin"
+        programs.mkdir()
+        shutil.copy2(RUFF, programs / "ruff")
+        made.environment["PATH"] = f"{programs}:{made.environment['PATH']}"
+        (made.folder / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
+        (made.folder / "shop.py").write_text(OLD)
+        yield made
+
+
+def told(place: Stage) -> list[str]:
+    """The results of the calls in the newest request."""
+    return [str(one["content"]) for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+
+
+def test_a_new_finding_is_told_once_and_an_old_one_never(place: Stage) -> None:
+    place.script(
+        Editor(
+            ("shop.py", "net * 1.19", "net * RATE"),
+            ("shop.py", "def price", "# The price.\ndef price"),
+            ("shop.py", "net * RATE", "net * 1.19"),
+            ("shop.py", "net * 1.19", "net * RATE"),
+        )
+    )
+    done = place.ask("--allow", "edit", "--json", "change the price")
+    assert done.status == 0 and done.result["files_changed"] == ["shop.py"], done
+    broken, moved, mended, again = told(place)
+    assert APPLIED + "1 of `ruff check" in broken and "shop.py:5:18: F821 Undefined name `RATE`" in broken
+    assert "F401" not in broken + moved + mended + again, "`os` was not used before either"
+    assert APPLIED not in moved + mended and "fix" not in broken.replace("[*]", "").lower()
+    assert APPLIED in again
+    line = "1 new finding of `ruff check --quiet…`: shop.py:5:18: F821 Undefined name `RATE`"
+    assert any(line in one for one in done.told), done.told
+    assert not (place.folder / ".ruff_cache").exists()
+    assert place.run("replay").status == 0
+
+
+def test_a_whole_project_is_looked_at_before_its_first_edit(place: Stage) -> None:
+    need("go")
+    (place.folder / "go.mod").write_text("module shop\n\ngo 1.18\n")
+    (place.folder / "old.go").write_text('package shop\n\nimport "fmt"\n\nfunc A() { fmt.Printf("%d\\n", "old") }\n')
+    (place.folder / "new.go").write_text('package shop\n\nimport "fmt"\n\nfunc B() { fmt.Println() }\n')
+    place.script(Editor(("new.go", "fmt.Println()", 'fmt.Printf("%s\\n", 3)')))
+    assert place.ask("--allow", "edit", "print three").status == 0
+    (result,) = told(place)
+    assert APPLIED in result and "new.go:5" in result and "old.go" not in result
+
+
+def test_many_findings_are_cut_at_twenty_and_the_rest_is_a_drop(place: Stage) -> None:
+    place.script(Editor(("new.py", "", "".join(f"print(name_{at})\n" for at in range(35)))))
+    done = place.ask("--allow", "edit", "--json", "write it")
+    (result,) = told(place)
+    assert APPLIED + "35 of" in result and "name_19" in result and "name_20" not in result
+    (drop,) = done.result["drops"]
+    assert f"and 15 more: recall {drop['id']}" in result
+    assert "name_34" in place.run("drops", "show", drop["id"]).text
+
+
+def test_a_project_brings_checks_only_when_it_is_trusted(place: Stage) -> None:
+    (place.folder / ".nexus").mkdir()
+    own = '[[check]]\nglob = "*.txt"\ncommand = "echo too long: {files}; exit 1"\n'
+    (place.folder / ".nexus" / "config.toml").write_text(own)
+    place.script(Editor(("a b.txt", "", "x")))
+    assert place.ask("--allow", "edit", "write").status == 0
+    assert APPLIED not in told(place)[-1]
+    assert place.run("trust", "--yes").status == 0 or place.run("trust", stdin=b"y\n").status == 0
+    place.script(Editor(("c d.txt", "", "x")))
+    done = place.ask("--allow", "edit", "write")
+    assert "too long: c d.txt" in told(place)[-1], done
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("sleep 60; echo {files}", "it took longer than 0.5 s, 2 times"),
+        ("head -c 60000000 /dev/zero | tr '\\\\0' x; exit 1", "it printed 60 MB, 2 times"),
+        ("no-such-program {files}", "no-such-program: "),
+    ],
+)
+def test_a_check_that_is_broken_twice_is_off_and_said_once(place: Stage, command: str, why: str) -> None:
+    place.settings(QUICK + PRICED + f"[[check]]\nglob = '*.md'\ncommand = {json.dumps(command)}\nseconds = 0.5\n")
+    if "60 MB" in why:
+        place.settings(QUICK + PRICED + f'[[check]]\nglob = "*.md"\ncommand = "{command}"\nseconds = 20\n')
+    place.script(Editor(*((f"{at}.md", "", "x") for at in range(4))))
+    done = place.ask("--allow", "edit", "write")
+    assert done.status == 0 and not any(APPLIED in one for one in told(place))
+    assert [line for line in done.told if " is off: " in line] == [line for line in done.told if why in line], done.told
+    assert sum(why in line for line in done.told) == 1, done.told
+
+
+def test_a_program_that_checks_would_not_find_is_no_check(place: Stage) -> None:
+    (place.folder.parent / "bin" / "ruff").unlink()
+    place.environment["PATH"] = f"{RUFF.parent}:/usr/bin:/bin"  # the environment of nexus, hidden from commands
+    place.script(Editor(("shop.py", "net * 1.19", "net * RATE")))
+    done = place.ask("--allow", "edit", "change")
+    assert done.status == 0 and not [line for line in done.told if "check" in line], done.told
+
+
+LINES = 'for f in {files}; do grep -n BAD "$f" | sed "s|^|$f:|" | grep . && s=1; done; exit ${s:-0}'
+STYLISH = 'for f in {files}; do grep -q BAD "$f" && echo "$f" && s=1; grep -n BAD "$f"; done; exit ${s:-0}'
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "edits", "new"),
+    [
+        pytest.param(
+            LINES,
+            {"a.txt": "one", "data.txt": "BAD\nx"},
+            [("data.txt", "x", "y"), ("a.txt", "one", "two"), ("data.txt", "y", "z")],
+            [[], [], []],
+            id="a name within another name",
+        ),
+        pytest.param(
+            LINES,
+            {"0001.txt": "BAD", "0002.txt": "one"},
+            [("0001.txt", "BAD", "x\nBAD"), ("0002.txt", "one", "x\nBAD")],
+            [[], ["0002.txt:2:BAD"]],
+            id="names that differ in their digits",
+        ),
+        pytest.param(
+            STYLISH,
+            {"one.txt": "ok", "two.txt": "ok"},
+            [("one.txt", "ok", "BAD"), ("one.txt", "BAD", "ok"), ("two.txt", "ok", "BAD"), ("one.txt", "ok", "BAD")],
+            [["one.txt", "1:BAD"], [], ["two.txt", "1:BAD"], ["one.txt", "1:BAD"]],
+            id="lines without names",
+        ),
+    ],
+)
+def test_findings_of_one_file_are_not_those_of_another(
+    place: Stage, command: str, files: dict[str, str], edits: list[tuple[str, str, str]], new: list[list[str]]
+) -> None:
+    place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.txt'\ncommand = {json.dumps(command)}\n")
+    for name, text in files.items():
+        (place.folder / name).write_text(f"{text}\n")
+    place.script(Editor(*edits))
+    assert place.ask("--allow", "edit", "change").status == 0
+    assert [re.findall(r"^\[nexus: (.*)\]$", one.partition(APPLIED)[2], re.M) for one in told(place)] == new, told(
+        place
+    )
+
+
+@pytest.mark.parametrize(("command", "line"), [(STYLISH, "1:BAD"), ("grep -n BAD *.txt && exit 1", "2.txt:1:BAD")])
+def test_a_finding_mended_in_the_same_step_hides_none_in_another_file(place: Stage, command: str, line: str) -> None:
+    place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.txt'\ncommand = {json.dumps(command)}\n")
+    (place.folder / "1.txt").write_text("BAD\n")
+    (place.folder / "2.txt").write_text("ok\n")
+    swapped = (("1.txt", "BAD", "ok"), ("2.txt", "ok", "BAD"))
+    edits = [("edit_file", {"path": path, "edits": [{"old": old, "new": new}]}) for path, old, new in swapped]
+    place.script(lambda body: {"text": "Done."} if body["messages"][-1]["role"] == "tool" else calls(*edits))
+    assert place.ask("--allow", "edit", "change").status == 0
+    assert f"[nexus: {line}]" in told(place)[-1], told(place)
+
+
+def test_files_edited_in_one_step_are_looked_at_together_afterwards(place: Stage) -> None:
+    log = place.home / "log"
+    spy = f"""from nexus_cli.turn import edit_checks
+run = edit_checks.run_process
+def logged(argv, **more):
+    with open({str(log)!r}, "a") as file:
+        print(*argv[4:], file=file)
+    return run(argv, **more)
+edit_checks.run_process = logged
+"""
+    names = ["1.txt", "2.txt", "3.txt"]
+    for name in names:
+        (place.folder / name).write_text("ok\n")
+    place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.txt'\ncommand = {json.dumps(LINES)}\n")
+
+    def edit_all(text: str, *last: str) -> tuple[str, list[str]]:
+        new = dict.fromkeys(names, text) | dict(zip(names[2:], last, strict=False))
+        made = [("write_file", {"path": path, "content": one}) for path, one in new.items()]
+        reads = calls(*(("read_file", {"path": path}) for path in names))
+        steps = iter([reads, calls(*made), {"text": "Done."}])
+        place.script(lambda body: next(steps))
+        log.write_text("")
+        assert place.ask("--allow", "edit", "change", bug=spy).status == 0
+        return told(place)[-1], log.read_text().splitlines()
+
+    result, looks = edit_all("fine\n")
+    assert looks == [*names, " ".join(names)] and APPLIED not in result, looks
+    result, looks = edit_all("good\n", "BAD\n")
+    assert looks == [*names, " ".join(names), *names] and "[nexus: 3.txt:1:BAD]" in result, (looks, result)
+
+
+def test_a_check_can_change_nothing_and_deny_rules_hold(place: Stage) -> None:
+    checks = (
+        '[[check]]\nglob = "*.md"\ncommand = "echo x >> {files}; touch seen; echo bad {files}; exit 1"\n'
+        '[[check]]\nglob = "*.md"\ncommand = "cat {files}; exit 1"\n'
+    )
+    place.settings(f'{QUICK}{PRICED}[rules]\ndeny = ["bash(cat *)"]\n{checks}')
+    place.script(Editor(("a.md", "", "kept\n")))
+    done = place.ask("--allow", "edit", "write")
+    (result,) = told(place)
+    assert "bad a.md" in result and "kept" not in result
+    assert (place.folder / "a.md").read_text() == "kept\n" and not (place.folder / "seen").exists()
+    assert any("is off: " in line and "deny bash(cat *)" in line for line in done.told), done.told
+
+
+FREE = "echo 'it' {files} \\' {files}"
+
+
+def test_a_name_is_one_word_and_never_runs(place: Stage) -> None:
+    checks = "[[check]]\nglob = '*.txt'\ncommand = 'printf :%s: {files}; exit 1'\n"
+    place.settings(f'{QUICK}{PRICED}[rules]\ndeny = ["bash(printf :%s: ./-secret.txt)"]\n{checks}')
+    name = "-a $(echo PWNED) `id`;'\"*.txt"
+    place.script(Editor((name, "", "x\n")))
+    assert place.ask("--allow", "edit", "write").status == 0
+    assert f"[nexus: :./{name}:]" in told(place)[-1], told(place)
+    place.script(Editor(("-secret.txt", "", "x\n")))
+    denied = place.ask("--allow", "edit", "write")
+    assert any("is off: " in line and "deny bash(" in line for line in denied.told), denied.told
+
+
+@pytest.mark.parametrize("command", ['cat "{files}"', "cat '{files}'", "sh -c 'cat {files}'", 'echo \\" "x {files}"'])
+def test_files_between_quotes_are_refused(place: Stage, command: str) -> None:
+    place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.txt'\ncommand = {json.dumps(command)}\n")
+    done = place.ask("hello")
+    assert done.status == 2 and len(done.told) == 1 and "{files}" in done.told[0], done.told
+    place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.txt'\ncommand = {json.dumps(FREE)}\n")
+    place.script(lambda body: {"text": "Hi."})
+    assert place.ask("hello").status == 0
+
+
+def test_no_check_runs_when_the_settings_say_none(place: Stage) -> None:
+    place.settings(f"check = []\n{QUICK}{PRICED}")
+    place.script(Editor(("shop.py", "net * 1.19", "net * RATE")))
+    assert place.ask("--allow", "edit", "change").status == 0
+    assert APPLIED not in told(place)[-1]
+    assert "check = []" in place.run("config", "show").text
+
+
+def test_a_wrong_table_is_refused_with_its_line(place: Stage) -> None:
+    place.settings('[[check]]\nglob = "*.py"\n')
+    done = place.ask("hello")
+    assert done.status == 2 and "[[check]]" in done.told[0] and "command" in done.told[0], done.told

@@ -1,0 +1,148 @@
+"""`run.py`: the table of a model, resumed where it stopped, within its dollars."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from program.stage import MODEL, Stage, stage
+from programs import need
+from tasks import task as task_module
+from tasks.run import main
+from tasks.styles import Player, Turn, careful
+from tasks.task import Task, load, names
+
+NAMES = ["crlf", "tabs", "wrong_assumption"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    need("bwrap")
+    with stage(tmp_path, Player([load(name) for name in NAMES], careful, None)) as made:
+        yield made
+
+
+def test_a_run_stops_at_its_dollars_and_goes_on_where_it_stopped(
+    place: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "results.jsonl"
+    asked: list[str] = []
+
+    def ask(folder: Path, arguments: Sequence[str]) -> tuple[int, str]:
+        done = place.run(*arguments, cwd=folder)
+        asked.append(arguments[-1])
+        return done.status, done.text
+
+    given = ["--model", MODEL, "--results", str(results)]
+    assert main([*given, "--max-cost", "0.03", *NAMES], ask) == 3
+    told = capsys.readouterr().out
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    assert [row["task"] for row in rows] == ["crlf"] and rows[0]["solved"], rows
+    assert "Stopped: the dollars are spent" in told and 0.01 < sum(row["cost"] for row in rows) <= 0.03, told
+    with pytest.raises(SystemExit):
+        main([*given, *NAMES], ask)
+    assert "--resume" in capsys.readouterr().err
+    before = len(asked)
+    place.script(Player([load(name) for name in NAMES], lazy, None))
+    assert main([*given, "--resume", *NAMES], ask) == 1
+    told = capsys.readouterr().out
+    assert len(asked) - before == 2, "what stands in the results is not asked again"
+    lines = {line.split()[0]: line.split() for line in told.splitlines()}
+    assert lines["crlf"][1] == "yes" and lines["wrong_assumption"][1] == "no" and lines["all"][1] != "3/3", told
+    assert int(lines["crlf"][2]) >= 2 and lines["crlf"][5].endswith("%") and float(lines["all"][6]) > 0.01, told
+
+
+class Answers:
+    """A program that answers each turn with a result of this price, or with none."""
+
+    def __init__(self, cost: float | None, is_result: bool = True, kind: str = "") -> None:
+        self.cost, self.is_result, self.caps = cost, is_result, list[str]()
+        self.error = {"kind": kind, "message": f"{kind} happened"} if kind else None
+        self.asked = 0
+
+    def __call__(self, folder: Path, arguments: Sequence[str]) -> tuple[int, str]:
+        self.asked += 1
+        self.caps.append(arguments[arguments.index("--max-cost") + 1] if "--max-cost" in arguments else "")
+        usage = {"input": 1, "output": 1, "cache_read": 0, "cost_usd": self.cost}
+        result = {"text": "Done.", "steps": 1, "usage": usage, "error": self.error}
+        return (0, json.dumps(result)) if self.is_result else (1, "")
+
+
+def test_a_results_line_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
+    results = tmp_path / "results.jsonl"
+    given = ["--model", MODEL, "--results", str(results), "--resume"]
+    main([*given, "crlf", "tabs"], Answers(0.1))
+    first, second = results.read_text().splitlines()
+    results.write_text(f"{first}\n{second[:30]}")
+    again = Answers(0.1)
+    assert main([*given, "crlf", "tabs"], again) == 1
+    assert len(again.caps) == 1 and results.read_text() == f"{first}\n{second}\n"
+
+
+@pytest.mark.parametrize("answers", [Answers(None, is_result=False), Answers(None)])
+def test_an_unknown_cost_counts_as_all_that_was_allowed(answers: Answers, tmp_path: Path) -> None:
+    several = next(name for name in names() if len(load(name).turns) > 1 and not load(name).tool)
+    results = tmp_path / "results.jsonl"
+    given = ["--model", MODEL, "--results", str(results), "--max-cost", "0.05", several, *NAMES]
+    answers.caps.clear()
+    assert main(given, answers) == 3
+    (row,) = [json.loads(line) for line in results.read_text().splitlines()]
+    assert row["task"] == several and row["cost"] == 0.05 and not row["solved"], row
+    assert bool(row["stopped"]) == answers.is_result, "what had no dollars left is done again"
+    assert answers.caps == ["0.050000"], "nothing is asked when nothing is left"
+    unlimited = tmp_path / "unlimited.jsonl"
+    main(["--model", MODEL, "--results", str(unlimited), "crlf"], answers)
+    assert json.loads(unlimited.read_text())["cost"] is None
+
+
+@pytest.mark.parametrize("kind", ["network", "auth", "aborted"])
+def test_what_is_no_failure_of_the_model_stops_the_run_and_is_done_again(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "results.jsonl"
+    given = ["--model", MODEL, "--results", str(results), "crlf", "tabs"]
+    failing = Answers(0.1, kind=kind)
+    assert main(given, failing) == 3 and failing.asked == 1
+    told = capsys.readouterr().out
+    assert f"Stopped: {kind} happened" in told and "--resume" in told, told
+    again = Answers(0.1)
+    main([*given[:4], "--resume", *given[4:]], again)
+    assert again.asked == 2
+
+
+def test_an_interrupt_ends_with_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tmp_path / "results.jsonl"
+
+    def interrupted(folder: Path, arguments: Sequence[str]) -> tuple[int, str]:
+        if "server.ini" not in arguments[-1]:
+            raise KeyboardInterrupt
+        return Answers(0.1)(folder, arguments)
+
+    assert main(["--model", MODEL, "--results", str(results), "crlf", "tabs"], interrupted) == 3
+    told = capsys.readouterr().out
+    assert "crlf" in told and "Stopped: interrupted" in told, told
+
+
+def test_a_check_that_hangs_is_a_fault_with_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_module, "CHECK_SECONDS", 0.2)
+    hangs = replace(load("crlf"), check="echo waits; exec sleep 30")
+    monkeypatch.setattr("tasks.run.load", lambda name: hangs)
+    results = tmp_path / "results.jsonl"
+    assert main(["--model", MODEL, "--results", str(results), "crlf"], Answers(0.1)) == 1
+    row = json.loads(results.read_text())
+    assert row["why"] == "the check takes longer than 0.2 s" and row["cost"] == 0.1, row
+
+
+def lazy(task: Task, turn: int, folder: Path) -> Turn:
+    """Do nothing, and claim that all is done."""
+    yield from ()
+    return "Done."
+
+
+def test_a_wrong_name_is_an_error_that_lists_the_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--model", MODEL, "nosuchtask"])
+    assert ended.value.code == 2 and "crlf" in capsys.readouterr().err
