@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -110,22 +110,23 @@ class Client:
     async def run(
         self,
         prompt: str,
-        answer: Callable[[ApprovalAskLine], str] = lambda question: "no",
+        answer: Callable[[ApprovalAskLine], str | Awaitable[str]] = lambda question: "no",
         each: Callable[[ServerEvent], object] = lambda event: None,
         **agent: Any,
     ) -> AskResult:
         """Run one turn of a new agent and return its result, also of a failed turn.
 
         `agent` is what `create_agent` takes: `session` continues one, which stays when the agent is destroyed at the
-        end. `answer` returns `once`, `session` or `no` for a question, or words for the model, which refuse it; `each`
-        sees every event.
+        end. `answer`, which may be a coroutine function, returns `once`, `session` or `no` for a question, or words for
+        the model, which refuse it; `each` sees every event.
         """
         agent_id = (await self.create_agent(**agent))["agent_id"]
         try:
             async for event in self.stream(agent_id, prompt):
                 each(event)
                 if event["type"] == "approval.ask":
-                    given = answer(event)
+                    made = answer(event)
+                    given = await made if isinstance(made, Awaitable) else made
                     if not isinstance(given, str):
                         raise TypeError("answer has to be once, session, no or words")
                     told = ("no", given) if given not in ("once", "session", "no") else (given, None)
@@ -265,7 +266,7 @@ class Client:
         return result
 
     async def worktree_diff(self, name: str, cwd: str | None = None, stat: bool | None = None) -> WorktreeDiff:
-        """Return what was done in a worktree, as a patch."""
+        """Return the changes in a worktree as a patch."""
         result: WorktreeDiff = await self.call("worktree_diff", name=name, cwd=cwd, stat=stat)
         return result
 
@@ -340,6 +341,8 @@ def _connection_errors() -> Iterator[None]:
 def _describe_failure(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "the server does not answer"
+    if isinstance(error, aiohttp.InvalidURL):
+        return f"not a server URL: {error.url}"
     if isinstance(error, aiohttp.ClientConnectorError):
         code = error.os_error.errno or 0
         why = os.strerror(code) if code > 0 else error.os_error.strerror  # a name that is not known has no such code

@@ -6,11 +6,14 @@ service is named by module and function, because nothing of its room is imported
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
+from os.path import isfile
 from typing import TYPE_CHECKING, TypeVar
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.entry import AGENT_NAME
-from nexus_cli.core.services import Plans, Spaces
+from nexus_cli.core.services import Plans, ServerTools, Spaces
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.running_workers import RunningWorkers
@@ -19,6 +22,7 @@ from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nexus_cli.core.tool import Tool
     from nexus_cli.session.session import Session
 
 S = TypeVar("S")
@@ -41,7 +45,30 @@ def _speaks_as_nexus(ledger: Ledger, options: Options) -> bool:
     return not options.served and ledger.is_member(AGENT_NAME)
 
 
+def _may_have_servers(ledger: Ledger, options: Options) -> bool:
+    """True if a file around the working folder may name MCP servers. Parses none, because most have none."""
+    own, folder, files = places().config, str(options.cwd), [f"{options.cwd}{name}" for name in PROJECT_FILES]
+    while folder := folder.rpartition("/")[0]:
+        files += [folder + name for name in PROJECT_FILES]
+    if any(map(isfile, [f"{own}/mcp.json", *files])):
+        return True
+    try:
+        with open(f"{own}/config.toml", "rb") as file:
+            return b"[mcp." in file.read()
+    except OSError:
+        return False
+
+
+def _server_tools(options: Options) -> list[Tool]:
+    made: list[Tool] = import_module("nexus_cli.mcp.server_tools").read_tools(options.cwd)
+    return made
+
+
+PROJECT_FILES = ("/.mcp.json", "/.vscode/mcp.json", "/.nexus/mcp.json", "/.nexus/config.toml")
 WORKERS = _late(RunningWorkers, "nexus_cli.workers.workers", "SessionWorkers")
 PLANS = _late(Plans, "nexus_cli.runs.plan_service", "PlanService")
 SPACES = _late(Spaces, "nexus_cli.spaces.space_service", "nexus_spaces", _speaks_as_nexus)
-SERVICES: ServiceMakers = (WORKERS, PLANS, SPACES)
+SERVERS = replace(
+    _late(ServerTools, "nexus_cli.mcp.session_servers", "SessionServers", _may_have_servers), tools=_server_tools
+)
+SERVICES: ServiceMakers = (WORKERS, PLANS, SPACES, SERVERS)

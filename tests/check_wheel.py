@@ -18,7 +18,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-OF_EXTRAS = {"psycopg": "ledger/postgres"}
+OF_EXTRAS = {"psycopg": "ledger/postgres"} | dict.fromkeys(("mcp", "mcp_types", "anyio", "httpx2", "pydantic"), "mcp/")
+OF_EXTRAS |= {"acp": "acp/"}
 """By module that only an extra brings: the beginning of the names of the files that may import it."""
 
 

@@ -155,11 +155,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 WAITING = (
+    "tasks/test_tasks",
     "terminal/test_turns",
     "program/test_blocked_loop",
     "terminal/",
     "cli/test_tour",
     "program/",
+    "jobs/",
     "ui/screen/test_screen_terminal",
     "ui/print/",
     "screens/",
@@ -174,6 +176,7 @@ WAITING = (
 COMPUTING = (
     "laws/test_sessions",
     "laws/",
+    "sandbox/",
     "tools/test_search",
     "provider/",
     "context/tokens/",

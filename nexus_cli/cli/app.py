@@ -23,6 +23,7 @@ from nexus_cli.cli import process
 from nexus_cli.cli.command_options import (
     CD_HINT,
     PICK,
+    AddDir,
     Allow,
     AskOptions,
     Continue,
@@ -53,6 +54,9 @@ GROUPS = {
         "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
         "trust": "Trust this project's configuration: it can only tighten what you allow.",
         "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
+        "undo": "Take back what a turn did to files, by edits and commands.",
+        "redo": "Bring back what an undo took back.",
+        "diff": "Show what a turn changed in files.",
         "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
         "doctor": "Check what works here, what does not, and how to fix it.",
         "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
@@ -73,7 +77,9 @@ GROUPS = {
         "schedule": "Work at a time, or again and again: add, list, remove, pause, resume and run it.",
         "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
         "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
+        "mcp": "MCP servers, whose tools the model may use: list, add, remove, login, test.",
         "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
+        "acp": "The agent for editors: Agent Client Protocol on stdin and stdout.",
         "warm": "A preloaded process that lets one-shots start faster: start, status, stop.",
         "ledger": "Copy the ledger to another place; share projects of one on a server.",
     },
@@ -154,6 +160,7 @@ def root(
     no_tools: NoTools = False,
     allow: Allow = "",
     worktree: WorktreeName = "",
+    add_dir: AddDir = None,
     no_save: NoSave = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -173,7 +180,19 @@ def root(
         sys.stdout.write(f"nexus {__version__}\n")
         raise typer.Exit(0)
     shared = SharedOptions(
-        model, effort, continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet, worktree
+        model,
+        effort,
+        continue_,
+        resume,
+        directory,
+        recipe,
+        no_tools,
+        allow,
+        no_save,
+        verbose,
+        quiet,
+        worktree,
+        tuple(add_dir or ()),
     )
     if connect:
         if context.invoked_subcommand:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import (
+    AddDir,
     Allow,
     AskOptions,
     Continue,
@@ -29,12 +31,12 @@ from nexus_cli.cli.command_options import (
     SharedOptions,
     Verbose,
     WorktreeName,
+    refuse_empty,
     whole_number,
 )
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
@@ -42,6 +44,16 @@ from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+Until = Annotated[
+    str,
+    typer.Option(
+        metavar="COMMAND",
+        callback=refuse_empty,
+        help="Work on until this shell command exits 0, within the limits; exit status 3 otherwise.",
+    ),
+]
 
 
 @app.command("ask")
@@ -57,6 +69,7 @@ def ask(
     no_tools: NoTools = False,
     allow: Allow = "",
     worktree: WorktreeName = "",
+    add_dir: AddDir = None,
     no_save: NoSave = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -75,6 +88,7 @@ def ask(
     ] = None,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of the turn in dollars.")] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the turn in seconds.")] = None,
+    until: Until = "",
     require_save: Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")] = False,
     explain_context: Annotated[
         bool,
@@ -88,9 +102,8 @@ def ask(
     """
     _require_limit("--max-cost", max_cost)
     _require_limit("--timeout", timeout)
-    shared = SharedOptions(
-        model, effort, continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet, worktree
-    )
+    where = (continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet, worktree)
+    shared = SharedOptions(model, effort, *where, tuple(add_dir or ()))
     options = AskOptions(
         tuple(prompt or ()),
         shared.over(context.obj if isinstance(context.obj, SharedOptions) else None),
@@ -100,6 +113,7 @@ def ask(
         require_save,
         Limits(max_steps, max_total_tokens, max_cost, timeout),
         explain_context,
+        until,
     )
     return run_ask(options)
 
@@ -128,12 +142,18 @@ def run_ask(options: AskOptions) -> int:
 
 def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> PreparedTurn:
     shared = options.shared
-    settings = load_settings_in(project_root(work.path), places(), defaults_dir(), os.environ).settings
+    settings = settings_in(work.path)
     chosen = choose_model(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
     trigger, notices = prompt.read()
+    if trigger.expands and trigger.text.startswith("/"):
+        from nexus_cli.cli.called_guide import check_call  # noqa: PLC0415  (few prompts call a guide)
+
+        trigger, told = check_call(trigger, work.path)
+        notices += told
     if not shared.quiet:
         for line in filter(None, (chosen.announce, *work.notices, *notices)):
             write_stderr_line(f"nexus: {line}")
+    trigger = replace(trigger, until=options.until) if options.until else trigger
     return PreparedTurn(options, settings, work, chosen.model, trigger)
 
 
@@ -181,4 +201,5 @@ class PromptReader:
                 blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
         text = "\n\n".join(block for block in blocks if block.strip())
         source = "stdin" if self._from_stdin and blocks[0] else "person"
-        return Trigger(text, source, tuple(parts), tuple(files), uncounted), notices
+        calls = not self._from_stdin and ("/" in self._words[:1] or "$" in self._words)
+        return Trigger(text, source, tuple(parts), tuple(files), uncounted, expands=calls), notices

@@ -100,6 +100,10 @@ WorktreeName = Annotated[
         help="Work in a git worktree of this name, made of the project as it is now; nexus worktree lists them.",
     ),
 ]
+AddDir = Annotated[
+    list[str] | None,
+    typer.Option("--add-dir", metavar="DIR", help="Work in DIR too, like in the project. Repeatable."),
+]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Do not save the session.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
@@ -108,7 +112,7 @@ SessionKey = Annotated[
     str,
     _text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
 ]
-_LONG_NAMES = {"newest": "--continue", "directory": "--cd"}
+_LONG_NAMES = {"newest": "--continue", "directory": "--cd", "add_dirs": "--add-dir"}
 """Options whose names differ from those of their fields."""
 
 
@@ -128,6 +132,7 @@ class SharedOptions:
     verbose: bool = False
     quiet: bool = False
     worktree: str = ""
+    add_dirs: tuple[str, ...] = ()
 
     def over(self, earlier: SharedOptions | None) -> SharedOptions:
         """Return these options; those not given are taken from `earlier`, the options before the command."""
@@ -168,6 +173,7 @@ class AskOptions:
     require_save: bool = False
     limits: Limits = Limits()  # noqa: RUF009  (frozen)
     explain: bool = False
+    until: str = ""
 
     def check(self) -> None:
         """Raise `NexusError("usage", ...)` if options contradict each other."""

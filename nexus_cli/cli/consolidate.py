@@ -12,9 +12,7 @@ from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import working_folder
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
 from nexus_cli.lane.options import Options
@@ -40,8 +38,8 @@ def consolidate(model: str = "") -> ConsolidationReport:
     folder = working_folder()
     process.block_imports_from(str(folder))
     with open_facts(folder) as known:
-        check_facts(known.ledger.facts.list_facts(str(project_identity(folder)), SLOTS))
-    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
+        check_facts(known.ledger.facts.list_facts(known.ledger.project_of(folder), SLOTS))
+    settings = settings_in(folder)
     chosen = choose_model(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
     session = open_session(options, settings, approver=None)

@@ -11,8 +11,7 @@ from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import Json, Model, RecipeName, SessionKey, whole_number, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.lane.options import Options
@@ -38,7 +37,7 @@ def show_context(
 ) -> int:
     """Show what the next request would hold, to the token, without sending it; with --step what request N held."""
     folder = working_folder()
-    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
+    settings = settings_in(folder)
     ledger = open_ledger()
     if session:
         found: str | None = ledger.find_session(session).id

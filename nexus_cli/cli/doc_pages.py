@@ -19,19 +19,24 @@ TOPICS: Mapping[str, str] = {
     "json": "the objects of --json, --stream-json and the server",
     "events": "the events of an agent, and programs that use them",
     "exit-status": "exit status and error kinds",
+    "editors": "Zed, JetBrains, Neovim and Emacs",
     "rules": "what runs without asking: levels and rules",
     "sandbox": "what commands can reach, and what the sandbox does not stop",
     "context": "what a request holds, and the nine laws",
     "recipes": "which sections and limits a kind of run has",
     "tools": "what the model can call, and how to add a tool",
+    "hooks": "commands at the events of a session, your own and those of a project",
+    "mcp": "servers of the Model Context Protocol: add them, what they cost, who may call them",
+    "checks": "checks of what was edited, and work until a command passes",
     "plugins": "what can be added without changing nexus",
     "runs": "scheduled and waiting work, spaces, the server",
     "services": "webhooks that start work, and what a run may wait for",
+    "team": "a ledger that a team shares, and its projects",
     "glossary": "the words of nexus, each in a line or two",
 }
 """Every page and its line in the list."""
 
-_SETTING = re.compile(r'#? ?(\[[\w."~/-]+\]|[\w."*() -]+ = .+)')
+_SETTING = re.compile(r'#? ?(\[\[?[\w."~/-]+\]\]?|[\w."*() -]+ = .+)')
 """A line of config.toml with a setting or an example of one; all other comments are text."""
 
 

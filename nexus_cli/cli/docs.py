@@ -49,7 +49,6 @@ class _Terminal:
         return os.get_terminal_size(1).lines
 
     def put(self, text: str) -> None:
-        """Print `text`."""
         Stream(1).write(text)
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:

@@ -26,6 +26,7 @@ from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.warm import warm_report
+from nexus_cli.config.checks import list_checks
 from nexus_cli.config.host_environment import host_environment, own_environment, own_path_entries
 from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.misplaced_keys import misplaced_notice
@@ -42,7 +43,7 @@ from nexus_cli.reports.doctor import doctor_text
 from nexus_cli.reports.warm import warm_line
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
 from nexus_cli.sandbox.inspect_sandbox import inspect_sandbox
-from nexus_cli.tools.registry import discover_tools
+from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import CheckObject, DoctorReport
@@ -198,6 +199,14 @@ def _unwritable(path: Path) -> Check | None:
     return None
 
 
+def _undo(look: CheckInput) -> Check:
+    from nexus_cli.undo.retention import count_used  # noqa: PLC0415  (for this check only)
+
+    used, most = count_used(look.places.data), look.settings.undo.max_mb
+    where = with_tilde(str(look.places.data / "undo"))
+    return Check("undo", "ok", f"{used / 1e6:,.0f} of at most {most:,} MB of copies in {where} (setting undo.max_mb)")
+
+
 def _config(look: CheckInput) -> Check:
     path = look.places.settings
     if look.misplaced:
@@ -235,7 +244,7 @@ def _local(look: CheckInput) -> Check:
 
 def _rules(look: CheckInput) -> Check:
     try:
-        found = read_rules(look.places, project_root(working_folder()), discover_tools())
+        found = read_rules(look.places, project_root(working_folder()), rule_tools())
     except NexusError as error:
         return Check("rules", "broken", error.message, error.hint)
     if found.problems:
@@ -321,6 +330,7 @@ CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
     _config,
     _rules,
     _ledger,
+    _undo,
     _keys,
     _model,
     _local,
@@ -357,6 +367,8 @@ def doctor(json: Json = False) -> int:
     folder = working_folder()
     if line := describe_unsupported(find_unsupported(project_root(folder))):
         checks.append(Check("project", "note", line, "NEXUS.md, CLAUDE.md and AGENTS.md are read"))
+    if named := [f"`{one.name}`" for one in list_checks(project_root(folder), settings.check, runs_project=False)]:
+        checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
     walls = inspect_sandbox(settings.sandbox, found, project_root(folder), folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     ok = all(check.status != "broken" for check in checks)

@@ -12,12 +12,13 @@ import typer
 
 from nexus_cli.cli.print_report import print_text
 from nexus_cli.config.ledger_place import LedgerPlace, is_server, ledger_place, shown_place
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.progress import track
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.copying import CopyResult, copy_ledger
 from nexus_cli.session.replay import check
+from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Copy the ledger, and share projects on a server.")
@@ -42,7 +43,8 @@ def copy(
             raise NexusError("usage", "the ledger cannot be copied", why, "End it first")
         with closing(Ledger.open(to_place)) as new:
             checked = _Checked(old)
-            result = copy_ledger(old, new, checked.verify)
+            with progress_bar("checking the copy"):
+                result = copy_ledger(old, new, checked.verify)
     places = f"{shown_place(from_place)} to {shown_place(to_place)}"
     print_text(f"Copied {places} in {time.monotonic() - begun:.1f} s: {_figures(result, checked)}.")
     return 0
@@ -59,7 +61,7 @@ class _Checked:
 
     def verify(self, copied: Ledger) -> None:
         """Raise `NexusError("ledger", ...)` at the first session that the copy rebuilds differently from the source."""
-        for (session,) in copied.db.all("SELECT id FROM sessions ORDER BY key"):
+        for (session,) in track(copied.db.all("SELECT id FROM sessions ORDER BY key")):
             found = check(copied, session)
             self.requests += found["requests"]
             if found["ok"]:
@@ -92,63 +94,106 @@ def _place(text: str) -> LedgerPlace:
 
 @app.command("share")
 def share(project: Project, role: Role) -> int:
-    """Let a role and those who worked in a project so far see each other's sessions there, go on with them and delete
-    them. On a server, by its administrator."""
+    """Let a role see your sessions, facts and runs in a project on a server, go on with them and delete them. Theirs
+    you see once they share it with you. Run by the administrator it is both ways, for all who worked there so far."""
     with closing(_open_server()) as ledger:
         if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
             raise NexusError("usage", f"the role {role}", "the server has no such role", "createuser makes one")
         named = _identity(project, ledger)
-        with ledger.db.write():
-            ledger.db.run("INSERT INTO project_members VALUES (?, ?) ON CONFLICT DO NOTHING", named, role)
-            ledger.db.run(
-                "INSERT INTO project_members SELECT DISTINCT project, made_by FROM sessions WHERE project = ?"
-                " UNION SELECT project, made_by FROM spaces WHERE project = ? ON CONFLICT DO NOTHING",
-                named,
-                named,
-            )
-        rows = ledger.db.all(
-            "SELECT role FROM project_members WHERE project = ? AND role <> ? ORDER BY role", named, role
-        )
-    others = ", ".join(str(row[0]) for row in rows)
-    write_stderr_line(f"nexus: {role} sees the sessions of {named}" + (f", as do {others}." if others else "."))
+        if ledger.db.is_administrator():
+            line = _share_all(ledger, named, role)
+        else:
+            line = _share_own(ledger, named, role)
+    write_stderr_line(f"nexus: {line}")
     return 0
+
+
+def _share_own(ledger: Ledger, project: str, role: str) -> str:
+    """Share a project's own rows of this role with another one, and return the line that says so."""
+    own = ledger.spaces.own_role()
+    if role == own:
+        raise NexusError("usage", f"the role {role}", "this is your own role", "Name a colleague's")
+    with ledger.db.write():
+        _insert_share(ledger, project, role, own)
+    if ledger.db.one("SELECT 1 FROM project_members WHERE (project, owner, role) = (?, ?, ?)", project, role, own):
+        return f"{role} and you see each other's sessions of {project}."
+    return f"{role} sees your sessions of {project}. You see theirs once {role} runs: nexus ledger share . {own}"
+
+
+def _share_all(ledger: Ledger, project: str, role: str) -> str:
+    """Let a role and those who worked in a project so far see each other's rows, and return the line that says so."""
+    rows = ledger.db.all(
+        "SELECT made_by FROM sessions WHERE project = ?1 UNION SELECT made_by FROM spaces WHERE project = ?1"
+        " UNION SELECT role FROM project_members WHERE project = ?1"
+        " UNION SELECT owner FROM project_members WHERE project = ?1 ORDER BY 1",
+        project,
+    )
+    others = [str(row[0]) for row in rows if row[0] != role]
+    with ledger.db.write():
+        for one in (role, *others):
+            for owner in _people_of(ledger, one):
+                for other in (role, *others):
+                    _insert_share(ledger, project, other, owner)
+    return f"{role} sees the sessions of {project}" + (f", as do {', '.join(others)}." if others else ".")
+
+
+def _people_of(ledger: Ledger, role: str) -> list[str]:
+    """Return a role, and the people in it if it is a group: the server records rows by their names."""
+    rows = ledger.db.all(
+        "SELECT one.rolname::text FROM pg_roles one JOIN pg_roles named ON pg_has_role(one.oid, named.oid, 'MEMBER')"
+        " WHERE named.rolname = ? AND one.rolcanlogin AND NOT one.rolsuper",
+        role,
+    )
+    return list(dict.fromkeys((role, *(str(row[0]) for row in rows))))
+
+
+def _insert_share(ledger: Ledger, project: str, role: str, owner: str) -> None:
+    if role != owner:
+        ledger.db.run(
+            "INSERT INTO project_members (project, role, owner) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+            project,
+            role,
+            owner,
+        )
 
 
 @app.command("unshare")
 def unshare(project: Project, role: Role) -> int:
-    """Let a role see only its own sessions of a project again."""
+    """End the sharing of a project with a role, in both directions, whoever began it; by the administrator, with
+    everybody."""
     with closing(_open_server()) as ledger:
-        values = _identity(project, ledger, must_exist=False), role
-        if not ledger.db.one("SELECT 1 FROM project_members WHERE project = ? AND role = ?", *values):
-            raise NexusError("usage", f"{values[0]} and {role}", "it is not shared with this role")
+        named = _identity(project, ledger, must_exist=False)
+        own = "" if ledger.db.is_administrator() else ledger.spaces.own_role()
+        which = "project = ?1 AND ?2 IN (owner, role) AND (?3 = '' OR ?3 IN (owner, role))"
         with ledger.db.write():
-            ledger.db.run("DELETE FROM project_members WHERE project = ? AND role = ?", *values)
-    write_stderr_line(f"nexus: {role} sees only their own sessions of {values[0]}.")
+            ended = ledger.db.all(f"DELETE FROM project_members WHERE {which} RETURNING 1", named, role, own)
+        if not ended:
+            raise NexusError("usage", f"{named} and {role}", "it is not shared with this role")
+    write_stderr_line(
+        f"nexus: {role} and you no longer see each other's sessions of {named}."
+        if own
+        else f"nexus: {role} sees only their own sessions of {named}, and nobody else theirs."
+    )
     return 0
 
 
 def _open_server() -> Ledger:
-    """Open the ledger on a server. Raises `NexusError("usage", ...)` if it is a file, or for another role's server."""
+    """Open the ledger on a server. Raises `NexusError("usage", ...)` if it is a file."""
     place = ledger_place()
     if isinstance(place, Path):
         why, hint = "the ledger is a file", "nexus config set ledger.url postgresql://USER@HOST/NAME"
         raise NexusError("usage", "a local ledger cannot be shared", why, hint)
-    ledger = Ledger.open(place)
-    if not ledger.db.is_administrator():
-        ledger.close()
-        why = f"this role does not administer {shown_place(place)}"
-        raise NexusError("usage", "projects cannot be shared", why, "Ask the role that made it")
-    return ledger
+    return Ledger.open(place)
 
 
 def _identity(project: str, ledger: Ledger, *, must_exist: bool = True) -> str:
-    """Return the identity of a project: that of a folder on this machine, else the text itself.
+    """Return the project that a folder on this machine is of, else the text itself.
 
     Raises `NexusError("usage", ...)` if it `must_exist` and is neither a folder nor a project of the ledger.
     """
     folder = Path(os.path.expanduser(project))
     if folder.is_dir():
-        return str(project_identity(folder.absolute()))
+        return ledger.project_of(folder.absolute())
     if must_exist and not ledger.db.one("SELECT 1 FROM sessions WHERE project = ? LIMIT 1", project):
         why = "there is no such folder, and no session in it"
         raise NexusError("usage", f"the project {project}", why, "Name a folder, or the project as sessions name it")

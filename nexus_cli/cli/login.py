@@ -17,15 +17,15 @@ import typer
 from nexus_cli.cli.print_report import print_text
 from nexus_cli.cli.terminal_line import read_hidden_line
 from nexus_cli.config.misplaced_keys import looks_like_key
-from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.setting_rules import is_key_name
-from nexus_cli.config.settings import load_settings
+from nexus_cli.config.settings import own_settings
 from nexus_cli.config.stored_keys import store_key, stored_names
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.lane.available_models import keys_to_choose_from, unnamed_model
-from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, key_variable, read_env_key, resolve_endpoint
-from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
+from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, read_env_key, resolve_endpoint, stored_name
+from nexus_cli.provider.key_shapes import SHAPES, check_key_name, clean_key, find_provider
+from nexus_cli.provider.model_names import split_key_name
 from nexus_cli.provider.model_table import provider_of
 from nexus_cli.reports.text.lines import filled
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -47,6 +47,9 @@ def login(
     provider: Annotated[
         str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(SHAPES)}.", show_default=False)
     ] = "",
+    key_name: Annotated[
+        str, typer.Option("--as", metavar="NAME", help="Name of one of several keys, as in -m NAME:PROVIDER/MODEL.")
+    ] = "",
 ) -> int:
     """Store the key of PROVIDER: pasted at a prompt that does not show it, or from stdin.
 
@@ -60,7 +63,8 @@ def login(
     if not provider:
         hint = f"nexus login PROVIDER, one of {', '.join(SHAPES)}"
         raise NexusError("usage", "wrong usage", "no provider is named", hint)
-    if is_key_name(provider) and not is_provider_key(provider):
+    check_key_name(key_name)
+    if is_key_name(provider) and not is_provider_key(provider) and not key_name:
         return _store_named(provider)
     name = find_provider(provider)
     if os.isatty(0):
@@ -69,7 +73,10 @@ def login(
             raise NexusError("usage", "nothing was stored", "no key was given", f"Run `nexus login {name}` again")
     else:
         key = clean_key(name, _piped(), os.environ)
-    place = store_key(key_variable(name), key)
+    place = store_key(stored_name(name, key_name), key)
+    if key_name:
+        print_text(f"The {SHAPES[name].title} key {key_name} is stored in {place}.\nUse it: {key_name}:{name}/MODEL.")
+        return 0
     print_text(f"The {SHAPES[name].title} key is stored in {place}.{_what_next(name)}")
     return 0
 
@@ -97,7 +104,7 @@ def _what_next(provider: str) -> str:
     if name := next((name for name in KEY_VARIABLES[provider] if os.environ.get(name)), ""):
         notes.append(f"{name} is set in the environment and wins over it.")
     with suppress(NexusError):  # invalid settings must not prevent a login
-        settings = load_settings(places(), defaults_dir(), os.environ).settings
+        settings = own_settings()
         model = unnamed_model(os.environ, settings)
         several = not model and len(keys_to_choose_from(os.environ, settings)) > 1
         if model:
@@ -131,7 +138,9 @@ def offer_login(model: str, environ: Mapping[str, str], stream: Writable, read_k
         return
     _say(stream, f"{model} needs a key for {SHAPES[provider].title}, and there is none yet.")
     if key := ask_key(provider, environ, stream, read_key):
-        _say(stream, f"Stored in {store_key(key_variable(provider), key)}; `nexus logout {provider}` removes it.")
+        key_name = split_key_name(model)[0]
+        logout = f"nexus logout {provider}{f' --as {key_name}' if key_name else ''}"
+        _say(stream, f"Stored in {store_key(stored_name(provider, key_name), key)}; `{logout}` removes it.")
 
 
 def _say(stream: Writable, text: str) -> None:
@@ -142,10 +151,11 @@ def lacks_key(model: str, environ: Mapping[str, str]) -> bool:
     """True if requests to `model` need a key and none is set or stored. A keyring that refuses to return the key counts
     as having it."""
     provider = provider_of(model)
-    if key_variable(provider) in stored_names():
+    key_name = split_key_name(model)[0]
+    if stored_name(provider, key_name) in stored_names():
         return False
     try:
-        if read_env_key(provider, environ) is None:
+        if key_name or read_env_key(provider, environ) is None:
             resolve_endpoint(model, environ)
     except ProviderError as error:
         return error.kind == "auth"

@@ -10,7 +10,7 @@ import typer
 from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import Settings, hide_keys_in, load_settings
+from nexus_cli.config.settings import hide_keys_in, own_settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.reports import models as reports
@@ -26,28 +26,24 @@ def model() -> None:
     """The models that are usable now."""
 
 
-def _settings() -> Settings:
-    return load_settings(places(), defaults_dir(), os.environ).settings
-
-
 @app.command("list")
 def list_models(json: Json = False) -> int:
     """List the chosen model, aliases, the models of the keys there are, and those of local servers."""
-    value = reports.list_models(_settings(), os.environ)
+    value = reports.list_models(own_settings(), os.environ)
     return print_report(value, models_text, json=json)
 
 
 @app.command("show")
 def show_model(name: Name, json: Json = False) -> int:
     """Print all that is known of a model: where it goes, its window, its prices."""
-    value = reports.show_model(replace_surrogates(name), _settings(), os.environ)
+    value = reports.show_model(replace_surrogates(name), own_settings(), os.environ)
     return print_report(value, model_text, json=json)
 
 
 @app.command("use")
 def use(name: Name) -> int:
     """Use a model when none is named: writes `model` to the personal config.toml."""
-    value = reports.show_model(replace_surrogates(name), _settings(), os.environ)
+    value = reports.show_model(replace_surrogates(name), own_settings(), os.environ)
     write_setting(places(), defaults_dir(), "model", replace_surrogates(name).strip())
     if not value["known"]:
         write_stderr_line(f"nexus: unknown context window for {value['name']}; assuming {value['window']:,} tokens.")

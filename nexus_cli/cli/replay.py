@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 import typer
@@ -10,8 +9,7 @@ import typer
 from nexus_cli.cli.command_options import Json, SessionKey, whole_number
 from nexus_cli.cli.print_report import print_json, print_text
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
-from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import Settings, load_settings
+from nexus_cli.config.settings import Settings, own_settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.ledger import Ledger
@@ -53,7 +51,7 @@ def _wire(ledger: Ledger, session: str, step: int | None) -> dict[str, Any]:
     from nexus_cli.session.replay_wire import check_wire  # noqa: PLC0415  (it loads the model library)
 
     try:
-        settings = load_settings(places(), defaults_dir(), os.environ).settings
+        settings = own_settings()
     except NexusError:
         settings = Settings()  # only a window in the settings could matter
     return asyncio.run(check_wire(ledger, session, settings, step))

@@ -9,8 +9,8 @@ import typer
 
 from nexus_cli.cli.command_options import Json, level_option, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_text
-from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.paths import places, project_root, with_tilde
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.text.lines import CONFINED, name_origin
@@ -18,7 +18,7 @@ from nexus_cli.rules.decide import CommandDecision, Level, decide_command
 from nexus_cli.rules.edit_rules import add_rule, remove_rule
 from nexus_cli.rules.rule_set import PermissionRule, RuleSet, read_rules
 from nexus_cli.sandbox.probe import find_backend
-from nexus_cli.tools.registry import discover_tools
+from nexus_cli.tools.registry import rule_tools
 from nexus_cli.ui.print.stream import write_stderr_line
 
 EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
@@ -33,9 +33,9 @@ Words = Annotated[
 def _read() -> RuleSet:
     """Load the rules in force, and print the notices of the settings."""
     folder = project_root(working_folder())
-    for notice in load_settings_in(folder, places(), defaults_dir(), os.environ).settings.notices:
+    for notice in settings_in(folder).notices:
         write_stderr_line(f"nexus: {notice}")
-    return read_rules(places(), folder, discover_tools())
+    return read_rules(places(), folder, rule_tools())
 
 
 def _refuse_problems(rules: RuleSet) -> None:
@@ -86,7 +86,7 @@ def test_command(
     """Say what would be decided on COMMAND, and why; it is not run. Exit status: 0 allow, 1 ask, 3 deny."""
     folder = working_folder()
     project = project_root(folder)
-    settings = load_settings_in(project, places(), defaults_dir(), os.environ).settings
+    settings = settings_in(project)
     level = allow or min(settings.allow, settings.project.allow or settings.allow, key=get_args(Level).index)
     rules = _read()
     _refuse_problems(rules)
@@ -126,7 +126,7 @@ def add(
     """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
     typed = " ".join(rule)
     folder = os.path.realpath(project_identity(working_folder())) if here else ""
-    done = "was added" if add_rule(typed, discover_tools(), folder) else "is there already"
+    done = "was added" if add_rule(typed, rule_tools(), folder) else "is there already"
     write_stderr_line(f"nexus: {typed} {done}.")
     return 0
 

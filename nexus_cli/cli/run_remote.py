@@ -12,8 +12,7 @@ from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.client import CallError, Client
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 TAKEN = {"--model", "--resume", "--cd", "--recipe", "--allow", "--quiet", "--verbose"}
 """Options that apply to an agent on a server."""
 
+WITHOUT_SERVER = "Its sessions are kept where it ran: nexus sessions list --all; nexus --resume ID continues one"
+
 
 def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
     """Run the REPL with a new agent, or with the one that --resume names; return the exit status."""
@@ -38,15 +39,20 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
     if not (os.isatty(0) and os.isatty(1)):
         raise NexusError("usage", "no terminal", "--connect needs one", "`nexus_cli.client` is for programs")
     refuse_bad_url(url)
-    token = read_token(url, Path(token_file) if token_file else None)
+    kept = f". {WITHOUT_SERVER}" if shared.resume else ""
+    try:
+        token = read_token(url, Path(token_file) if token_file else None)
+    except NexusError as error:
+        error.hint += kept
+        raise
     folder = Path.cwd()
-    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
+    settings = settings_in(folder)
     try:
         return run_in_loop(_Remote(url, token, shared, settings, folder).run())
     except CallError as error:
         raise NexusError("usage", url, str(error), "See nexus serve --help") from error
     except ConnectionError as error:
-        raise NexusError("network", url, str(error), "`nexus serve` starts a server") from error
+        raise NexusError("network", url, str(error), f"`nexus serve` starts a server{kept}") from error
 
 
 class _Remote:
@@ -123,3 +129,4 @@ class _Remote:
         except (CallError, ConnectionError):
             return
         write_stderr_line(f"The agent stays. Come back with: nexus --connect {self._url} -r {backend.agent_id}")
+        write_stderr_line(f"Without the server, on its machine: nexus --resume {backend.session_id}")

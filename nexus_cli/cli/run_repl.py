@@ -12,7 +12,7 @@ import signal
 import sys
 import termios
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from nexus_cli.cli.terminal_line import read_hidden_line, read_line
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.commands import discover
-from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
@@ -126,7 +126,7 @@ class _ReplRun:
         self._first = first
         self._options = options
         self._settings = settings
-        self._made = TerminalView(settings, options.cwd, discover, self._desk, save=options.save)
+        self._made = TerminalView(settings, options.cwd, self._commands, self._desk, save=options.save)
         self._terminal = termios.tcgetattr(0) if os.isatty(0) else None
         self._backend: LocalSession
 
@@ -160,6 +160,9 @@ class _ReplRun:
         finally:
             made.close()
 
+    def _commands(self) -> Mapping[str, Command]:
+        return self._backend.commands if hasattr(self, "_backend") else discover()
+
     def _desk(self) -> CommandContext | None:
         return self._backend.desk if hasattr(self, "_backend") else None
 
@@ -180,8 +183,11 @@ class _ReplRun:
             session = self._backend.session
             named = short_id(session.ledger, session.id)
             resume = self._resume_line(named) if _has_entries(session) else ""
+            jobs = await session.jobs.end_all() if session.jobs is not None else []
             await session.aclose()
             self._work.leave()
+            for line in jobs:
+                write_stderr_line(line)
             if resume:
                 write_stderr_line(resume)
         return interrupt.status if interrupt.signal else status
@@ -205,7 +211,8 @@ class _ReplRun:
     def _greet(self, repl: Repl) -> None:
         session = self._backend.session
         if not self._shared.quiet:
-            where = self._work.describe().replace(str(Path.home()), "~", 1)
+            added = session.state.dispatcher.permission.added
+            where = " + ".join([self._work.describe(), *map(str, added)]).replace(str(Path.home()), "~")
             keys = "" if self._made.is_dumb else "? keys, "
             repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")
         for notice in (*self._work.notices, *session.take_notices()):
@@ -215,6 +222,7 @@ class _ReplRun:
         for line in _tell_away(session):
             repl.show_note(f"nexus: {line}")
         self._backend.watch_runs()
+        self._backend.read_own_commands()
         if self._options.resume or self._options.newest:
             self._backend.show_conversation()
 

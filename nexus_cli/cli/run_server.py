@@ -10,12 +10,13 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
-from nexus_cli.cli.serve_once import make_runner
+from nexus_cli.cli.serve_once import make_runner, run_line
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings
@@ -40,6 +41,10 @@ MOST_FILES = 4096
 """Limit of open files: each agent, connection, worker and request holds one. Many systems default to 1,024."""
 AGAIN_SECONDS = 15.0
 """Seconds before another attempt after the ledger has failed."""
+MOST_WARNED = 1000
+"""Most lines of which it is remembered that they were printed."""
+SHORT = 120
+"""Most characters of the line of a run."""
 STEP_SECONDS = 60.0
 """Seconds that running turns have at shutdown to finish their step."""
 
@@ -53,14 +58,17 @@ def run_server(
     *,
     json: bool,
     until_eof: bool,
+    verbose: bool = False,
 ) -> int:
     """Serve at `address`, a host and port or a socket file, until a signal, `shutdown` or, with `until_eof`, the end of
-    stdin; return the exit status."""
+    stdin; return the exit status. With `verbose`, and at a terminal, it prints on stderr what it does."""
     provider = make_provider(settings)
     pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=provider)
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
     leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _leave_nothing
-    run = _Run(pool, provider, folder, settings, listening, "" if isinstance(address, Path) else address[0], leave)
+    host = "" if isinstance(address, Path) else address[0]
+    note = _note if verbose or Stream(2).terminal else _note_nothing
+    run = _Run(pool, provider, folder, settings, listening, host, leave, note)
     _raise_file_limit()
     try:
         return run_in_loop(run.serve(json, until_eof))
@@ -82,6 +90,15 @@ def _leave_nothing() -> None:
     """Do nothing: a TCP address leaves no file."""
 
 
+def _note(line: str) -> None:
+    """Print a line about what the server does."""
+    write_stderr_line(f"{datetime.now():%H:%M:%S} {line}")
+
+
+def _note_nothing(line: str) -> None:
+    """Do nothing: nobody reads along."""
+
+
 def _wait_for_eof(ended: Callable[[], object]) -> None:
     """Read stdin to its end, then call `ended`."""
     with suppress(OSError, RuntimeError):  # the loop has ended first
@@ -99,16 +116,27 @@ class _Work:
         settings: Settings,
         services: Mapping[str, Service],
         warn: Callable[[str], None],
+        note: Callable[[str], None],
         provider: Provider,
     ) -> None:
         self.services = services
         self.door = TriggerDoor(ledger, services)
         self._ledger, self._warn = ledger, warn
-        self._runner, self._stop = make_runner(ledger, settings, warn, provider, [self.door]), asyncio.Event()
+        self._runner = make_runner(
+            ledger, settings, warn, provider, [self.door], changed=lambda run: note(run_line(run, SHORT))
+        )
+        self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
-    def open(cls, settings: Settings, folder: Path, warn: Callable[[str], None], provider: Provider) -> _Work | None:
+    def open(
+        cls,
+        settings: Settings,
+        folder: Path,
+        warn: Callable[[str], None],
+        provider: Provider,
+        note: Callable[[str], None] = _note_nothing,
+    ) -> _Work | None:
         """Open the ledger and load the services. If that fails, pass the reason to `warn` and return None."""
         try:
             ledger = Ledger.open(ledger_place())
@@ -118,7 +146,7 @@ class _Work:
             return None
         for line in problems:
             warn(line)
-        return cls(ledger, settings, services, warn, provider)
+        return cls(ledger, settings, services, warn, note, provider)
 
     def start(self) -> None:
         """Start to run what is due."""
@@ -162,6 +190,7 @@ class _Run:
         listening: socket.socket,
         host: str,
         leave: Callable[[], None],
+        note: Callable[[str], None],
     ) -> None:
         """Initialize; `leave` removes the socket file, also if a second signal ends the process."""
         self._pool, self._folder, self._listening, self._host, self._leave = pool, folder, listening, host, leave
@@ -170,14 +199,15 @@ class _Run:
         self._interrupt = Interrupt()
         self._settings, self._provider = settings, provider
         self._warned = set[str]()
+        self._note = pool.note = note
 
     async def serve(self, json: bool, until_eof: bool) -> int:
         """Serve until a signal, `shutdown` or the end of stdin; return the exit status."""
         url = server_url(self._listening, self._host)
         token = secrets.token_urlsafe(32)
         path = store_token(url, token)
-        work = _Work.open(self._settings, self._folder, self._warn, self._provider)
-        server = RpcServer(self._methods, token, self._host, work.door if work else None, self._warn)
+        work = _Work.open(self._settings, self._folder, self._warn, self._provider, self._note)
+        server = RpcServer(self._methods, token, self._host, work.door if work else None, self._warn, self._note)
         asyncio.get_running_loop().set_exception_handler(self._report)
 
         def remove_files() -> None:
@@ -219,7 +249,7 @@ class _Run:
     def _warn(self, line: str) -> None:
         """Print a line for the person, unless it was printed before."""
         if line not in self._warned:
-            self._warned.add(line)
+            self._warned = {line, *(self._warned if len(self._warned) < MOST_WARNED else ())}
             write_stderr_line(f"nexus: {line}")
 
     def _print(self, url: str, path: Path, services: list[Service], json: bool) -> None:
@@ -230,6 +260,8 @@ class _Run:
         value: ServeLine = {"url": url, "token_file": str(path), "pid": os.getpid(), "services": listed}
         text = json_text(value, escaped=True) if json else f"nexus serves {url} (token: {path})"
         Stream(1).write(f"{text}\n")
+        if json or not Stream(1).terminal:
+            self._note(f"listening at {url}")
         for one in [] if json else listed:
             token = f" (token: {one['token_file']})" if one["token_file"] else ""
             write_stderr_line(f"nexus: POST {one['url']} starts {one['name']}{token}")

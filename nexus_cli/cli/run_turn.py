@@ -14,10 +14,12 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
+from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
 from nexus_cli.lane.model_call import KEPT
@@ -273,8 +275,16 @@ def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder,
         allow=shared.allow or None,
         no_tools=shared.no_tools,
         save=not shared.no_save,
+        add_dirs=_added_folders(shared, work) if shared.add_dirs else (),
         **more,
     )
+
+
+def _added_folders(shared: SharedOptions, work: WorkFolder) -> tuple[Path, ...]:
+    """Return the real paths of the folders of --add-dir; raise `NexusError("usage", ...)` for an unusable one."""
+    from nexus_cli.config.added_folders import check_folders  # noqa: PLC0415  (few runs add any)
+
+    return check_folders(shared.add_dirs, project_root(work.path))
 
 
 def format_resume_line(session: Session, command: str, shared: SharedOptions, named: str = "") -> str:

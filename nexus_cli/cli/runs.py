@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.twins import add_twins, make_source
 from nexus_cli.commands.runs import end_pause
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
@@ -21,7 +23,7 @@ from nexus_cli.core.run import DONE, FAILED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs, run_report, run_text, runs_report, runs_text
 from nexus_cli.runs.away_report import describe_rest
-from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, require_asked
+from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person, require_own
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 if TYPE_CHECKING:
@@ -42,13 +44,15 @@ def list_runs(context: typer.Context) -> int:
     approver = _make_approver()
     waiting = ledger.runs.waiting()[::-1] if approver is not None else []
     for run in waiting:
-        if not (asks_approval(run) and ledger.runs.may_answer(run)):
+        if not (asks_approval(run) and ledger.runs.is_own(run)):
             continue
         write_stderr_line(f"nexus: {describe_rest(ledger, run)}")
-        if approver is None or not asyncio.run(ask_person(ledger, run, approver)):
+        if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(ledger))):
             break
-        _drive(ledger, run, json=False)
+        _, stopped = _drive(ledger, run, json=False)
         print_report(run_report(ledger, ledger.runs.get(run.key)), run_text, json=False)
+        if stopped:
+            return stopped
     return 0
 
 
@@ -67,26 +71,34 @@ def resume_run(
     """Let a run go on here and now, without waiting on; where it waits for an approval, you are asked.
 
     Without a terminal --answer says yes or no. Exit status 0 when it has ended well, 3 when it waits again or a limit
-    stopped it. With --all, --plan, --space or --agent only pauses end: the runs go on with nexus serve.
+    stopped it, 130 after Ctrl+C: it can be resumed again. With --all, --plan, --space or --agent only pauses end: the
+    runs go on with nexus serve.
     """
     if answer and answer not in ANSWERS:
         raise NexusError("usage", f"--answer {answer}", f"expected one of {', '.join(ANSWERS)}")
     ledger = open_ledger(writes=True)
     if not run:
+        if answer:
+            raise NexusError(
+                "usage", f"--answer {answer}", "it answers one run", f"nexus runs resume ID --answer {answer}"
+            )
         report = end_pause(make_source(ledger), every, plan, space, agent)
         return print_report(report.value, runs_text, json=json)
     found = ledger.runs.find(run)
     if found.has_ended:
         hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "nexus runs list"
         raise NexusError("usage", found.id, f"it is {found.state}", hint)
+    require_own(ledger, found)
     _signal(ledger, found, answer)
     ledger.runs.set_paused(found.key, False, format_utc(local_now()))
-    was_cut = _drive(ledger, found, json=json)
+    was_cut, stopped = _drive(ledger, found, json=json)
     now = ledger.runs.get(found.key)
     done = "continues in another process" if now.state == RUNNING and not broken_runs(ledger, [now]) else ""
     if now.state == WAITING and ledger.runs.signals(now.key):
         done = "continues in the process that has its session open"
     print_report(run_report(ledger, now, done), run_text, json=json)
+    if stopped and not now.has_ended:
+        return stopped
     failed = EXIT_STATUS["limit"] if was_cut else 1
     return {DONE: 0, FAILED: failed, WAITING: 0 if done else EXIT_STATUS["waiting"]}.get(now.state, 0)
 
@@ -99,11 +111,9 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
     if run.state != WAITING or run.waits is None:
         return
     at = format_utc(local_now())
-    if asks:
-        require_asked(ledger, run)
     if answer:
         questions = run.waits.value["questions"]
-        answer_run(ledger, run, [answer] * len(questions))
+        answer_run(ledger, run, [answer] * len(questions), by=_name_person(ledger))
         for one in questions:
             write_stderr_line(f"nexus: {answer}: {one_line(one['what'])[:200]}")
     elif asks and not (os.isatty(0) and Stream(2).terminal):
@@ -113,8 +123,13 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
         ledger.runs.signal(run.key, "person", {}, at)
 
 
-def _drive(ledger: Ledger, run: Run, *, json: bool) -> bool:
-    """Drive a run; return True if a limit stopped it."""
+def _name_person(ledger: Ledger) -> str:
+    settings = settings_in(Path.cwd())
+    return name_person(ledger, settings)
+
+
+def _drive(ledger: Ledger, run: Run, *, json: bool) -> tuple[bool, int]:
+    """Drive a run; return whether a limit stopped it, and the exit status for the signal that did, 0 for none."""
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415
 
@@ -133,7 +148,7 @@ def _drive(ledger: Ledger, run: Run, *, json: bool) -> bool:
             interrupt.uninstall()
         return run.key in runner.cut
 
-    return run_in_loop(drive())
+    return run_in_loop(drive()), interrupt.status if interrupt.signal else 0
 
 
 def _show_nothing(run: Run, event: Event) -> None:

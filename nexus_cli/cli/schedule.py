@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -22,8 +21,7 @@ from nexus_cli.cli.serve_once import run_plan
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.twins import add_twins
 from nexus_cli.config.ledger_place import ledger_place
-from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import load_settings
+from nexus_cli.config.settings import own_settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.schedule import plan_text
 from nexus_cli.runs.plan_service import NewPlan, add_plan, plan_report
@@ -85,7 +83,7 @@ def add(
     twice runs once.
     """
     SharedOptions(allow=allow).check()
-    settings, folder = load_settings(places(), defaults_dir(), os.environ).settings, working_folder(directory)
+    settings, folder = own_settings(), working_folder(directory)
     ledger = Ledger.open(ledger_place())
     who = find_agent(ledger, settings, agent, folder) if agent else None
     model = model or (who.options.get("model", "") if who else "")

@@ -13,8 +13,7 @@ from nexus_cli.cli.command_options import Allow, Directory, Json, Model, SharedO
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.serve_once import serve_once
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.print.stream import write_stderr_line
 
@@ -44,6 +43,9 @@ def serve(
     until_eof: Annotated[
         bool, typer.Option("--until-eof", help="End when stdin ends, with the program that started it.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print what it does on stderr; at a terminal it always does.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Agents for other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
@@ -54,17 +56,17 @@ def serve(
     """
     SharedOptions(allow=allow).check()
     if once:
-        given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof)
+        given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
         if any(given):
             why = "with --once nothing listens; plans and services have their own model, folder and level"
             raise NexusError("usage", "--once", why, "Omit the other options but --json")
         block_imports_from(str(working_folder()))
-        return serve_once(open_ledger(writes=True), json=json)
+        return serve_once(lambda: open_ledger(writes=True), json=json)
     if socket_path and (port is not None or host != "127.0.0.1"):
         raise NexusError("usage", "--socket and --host or --port", "it listens in one place", "Give one of them")
     folder = working_folder(directory)
     block_imports_from(str(folder))
-    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
+    settings = settings_in(folder)
     try:
         chosen = choose_model(model, os.environ, settings).model
     except NexusError as error:
@@ -75,4 +77,4 @@ def serve(
     from nexus_cli.cli.run_server import run_server  # noqa: PLC0415  (loads the engine)
 
     address = Path.cwd() / socket_path if socket_path else (host, port or 0)
-    return run_server(folder, settings, chosen, allow, address, json=json, until_eof=until_eof)
+    return run_server(folder, settings, chosen, allow, address, json=json, until_eof=until_eof, verbose=verbose)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import Settings, load_settings
+from nexus_cli.config.settings import Settings, own_settings
 from nexus_cli.core.elide import cut_at_word, plural
-from nexus_cli.core.errors import EXIT_STATUS
+from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
@@ -30,11 +28,18 @@ LONGEST = 300
 """Most characters of a run's line, without the command that shows the whole."""
 
 
-def serve_once(ledger: Ledger, *, json: bool) -> int:
-    """Run what is due in the ledger. Return 0 if all of it succeeded, 3 if only limits stopped runs, else 1."""
-    if not has_work(ledger):
-        return _print(ledger, [], "", json, 0)
-    return _drive(ledger, json=json)
+def serve_once(open_ledger: Callable[[], Ledger], *, json: bool) -> int:
+    """Run what is due in a ledger. Return 0 if all of it succeeded, 3 if only limits stopped runs, else 1.
+
+    A ledger that fails is `NexusError("ledger", ...)`, with `json` after a report without runs.
+    """
+    try:
+        ledger = open_ledger()
+        return _drive(ledger, json=json) if has_work(ledger) else _print(ledger, [], "", json, 0)
+    except NexusError as error:
+        if json:
+            _print(None, [], "", json, error.exit_status)
+        raise
 
 
 def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
@@ -68,7 +73,7 @@ def _drive(
     """Run what is due and print the runs, those with the keys `or_else` if there were none; return the exit status."""
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
 
-    settings = load_settings(places(), defaults_dir(), os.environ).settings
+    settings = own_settings()
     interrupt, said, cut = Interrupt(), list[str](), set[int]()
 
     def warn(line: str) -> None:
@@ -129,14 +134,14 @@ def make_runner(
     )
 
 
-def _print(ledger: Ledger, runs: list[Run], note: str, json: bool, status: int) -> int:
+def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status: int) -> int:
     out = Stream(1)
     if json:
         value: ServeOnceReport = {
             "version": 1,
             "ok": not status,
             "exit": status,
-            "runs": describe_runs(ledger, runs),
+            "runs": describe_runs(ledger, runs) if ledger is not None else [],
             "held_back": note or None,
         }
         out.write(json_text(value, escaped=True) + "\n")
@@ -145,10 +150,11 @@ def _print(ledger: Ledger, runs: list[Run], note: str, json: bool, status: int) 
     return status
 
 
-def run_line(run: Run) -> str:
+def run_line(run: Run, longest: int = LONGEST) -> str:
     """Describe a run on one line; one that is cut names the command that shows the whole."""
     cost = f" ${run.cost_usd:.4f}" if run.cost_usd else ""
-    said = run.error or (f"waits for {run.waits.why}" if run.waits else run.last_words if run.state == DONE else "")
+    waits = f"waits for {run.waits.why}" if run.waits and run.state != RUNNING else ""
+    said = run.error or waits or (run.last_words if run.state == DONE else "")
     said += f" ({plural(len(run.refused), 'call')} refused)" if run.refused else ""
     line = " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())
-    return line if len(line) <= LONGEST else f"{cut_at_word(line, LONGEST)} (nexus runs show {run.id})"
+    return line if len(line) <= longest else f"{cut_at_word(line, longest)} (nexus runs show {run.id})"

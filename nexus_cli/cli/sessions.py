@@ -12,16 +12,18 @@ import typer
 from nexus_cli.cli.command_options import Json, refuse_empty, whole_number, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.config.paths import places
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.export import FORMATS, save_export, session_pieces
 from nexus_cli.reports.sessions import describe_more_sessions, search_text, session_text, sessions_text
+from nexus_cli.session.undo_files import fork_session
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
+from nexus_cli.undo.retention import forget_session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")
 LISTED = 50
@@ -42,12 +44,12 @@ def list_sessions(
     json: Json = False,
 ) -> int:
     """List the sessions of this folder, the newest first. Runs of nexus ask are kept apart."""
-    folder = working_folder()
+    folder, ledger = working_folder(), open_ledger()
     if worktree:
-        project = None if everywhere else str(project_identity(folder))
-        value = reports.list_in_worktree(open_ledger(), project, worktree, limit)
+        project = None if everywhere else ledger.project_of(folder)
+        value = reports.list_in_worktree(ledger, project, worktree, limit)
     else:
-        value = reports.list_sessions(open_ledger(), None if everywhere else str(folder), limit)
+        value = reports.list_sessions(ledger, None if everywhere else str(folder), limit)
     print_report(value, sessions_text, json=json, whole=True)
     if limit == LISTED and not json and not os.isatty(1) and (more := describe_more_sessions(value)):
         write_stderr_line(f"nexus: {more}")
@@ -106,7 +108,7 @@ def export(
 def fork(key: Key, name: Annotated[str, typer.Option("--name", help="Name of the new session.")] = "") -> int:
     """Copy a session as it is now into a new one, and print its id."""
     ledger = open_ledger(writes=True)
-    made = ledger.fork_session(ledger.find_session(key).id, name=name, at=format_utc(local_now()))
+    made = fork_session(ledger, ledger.find_session(key).id, name=name)
     ledger.close()
     print_text(made.id)
     return 0
@@ -135,12 +137,13 @@ def delete(
         raise NexusError("usage", f"session {info.id}", "it is open in another process", "End that one first")
     freed = ledger.delete_session(info.id)
     ledger.close()
+    forget_session(places().data, info.id)
     write_stderr_line(f"nexus: deleted session {info.id}, {freed:,} bytes freed.")
     return 0
 
 
 def _sure(info: SessionInfo) -> bool:
     name = f' "{info.name}"' if info.name else ""
-    write_stderr_line(f"Delete session {info.id}{name} with {info.entries:,} entries for good?")
+    write_stderr_line(f"Delete session {info.id}{name} with {plural(info.entries, 'entry', 'entries')} for good?")
     QuietStream(Stream(2)).write("[y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

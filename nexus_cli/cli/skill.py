@@ -1,7 +1,10 @@
-"""`nexus skill list | use`: list the active skills, print the guide of one."""
+"""`nexus skill list | use | check`: list the active skills and commands, print a guide, check those of a folder."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,8 +28,13 @@ def skill() -> None:
 
 @app.command("list")
 def list_skills(json: Json = False) -> int:
-    """List the personal skills and those of a trusted project."""
-    value = reports.list_skills(working_folder())
+    """List the personal skills and commands, and those of a trusted project."""
+    built_in: Collection[str] = ()
+    with suppress(ImportError, OSError):  # in the sandbox a file may be hidden: no guide is marked as overruled then
+        from nexus_cli.commands import discover  # noqa: PLC0415  (only for their names)
+
+        built_in = discover()
+    value = reports.list_skills(working_folder(), built_in)
     return print_report(value, skills_text, json=json, whole=True)
 
 
@@ -34,4 +42,16 @@ def list_skills(json: Json = False) -> int:
 def use(name: Name) -> int:
     """Print the guide of a skill."""
     print_value(reports.skill_guide(replace_surrogates(name), working_folder()))
+    return 0
+
+
+@app.command("check")
+def check(
+    path: Annotated[str, typer.Argument(metavar="[PATH]", help="A guide, a skill's folder, or a project.")] = "",
+) -> int:
+    """Say line by line what skills and commands use that nexus does not have. Runs nothing and needs no trust."""
+    from nexus_cli.reports.skill_check import check_guides  # noqa: PLC0415  (for this command only)
+
+    lines = check_guides(working_folder() / Path(path) if path else working_folder())
+    print_value("\n".join(lines) if lines else "Everything that they use works here.")
     return 0

@@ -21,10 +21,8 @@ from nexus_cli.cli.command_options import (
 from nexus_cli.cli.print_report import print_json, print_report, print_value
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.ledger_place import ledger_place
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT, check_name
@@ -79,7 +77,7 @@ def create(
     people = [own_entity(ledger, settings)]
     people += [make_member(ledger, settings, one, folder, {}) for one in member or () if one not in agents]
     people += [make_member(ledger, settings, one, folder, given, agent=True) for one in agents]
-    made = ledger.spaces.create(name, _now(), project=str(project_identity(folder)), members=people)
+    made = ledger.spaces.create(name, format_utc(local_now()), project=ledger.project_of(folder), members=people)
     if json:
         print_json({"version": 1, "space": reports.space_json(made)})
     else:
@@ -232,11 +230,7 @@ def open_command(space: SpaceName, name: As = "") -> int:
 
 
 def _settings() -> Settings:
-    loaded = load_settings_in(project_root(working_folder()), places(), defaults_dir(), os.environ)
-    for notice in loaded.settings.notices:
+    settings = settings_in(working_folder())
+    for notice in settings.notices:
         write_stderr_line(f"nexus: {notice}")
-    return loaded.settings
-
-
-def _now() -> str:
-    return format_utc(local_now())
+    return settings

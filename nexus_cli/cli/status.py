@@ -12,16 +12,18 @@ from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.warm import warm_report
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
+from nexus_cli.context.sections.skills import may_have_skills
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger
-from nexus_cli.core.services import Spaces
+from nexus_cli.core.services import SkillGuides, Spaces
 from nexus_cli.lane import capability_snapshot as reports
 from nexus_cli.lane.available_models import unnamed_model
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.hooks import hooks_report
 from nexus_cli.reports.status import status_text
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.tools.registry import discover_tools
@@ -36,7 +38,7 @@ def status(
 ) -> int:
     """Show what there is to work with: model, tools, skills, servers, credentials by name, recipes, trust, memory."""
     folder = working_folder()
-    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
+    settings = settings_in(folder)
     if brief_:
         model = unnamed_model(os.environ, settings)
         value = {"version": 1, **reports.snapshot(folder, settings, os.environ, model, session_tools())}
@@ -45,6 +47,7 @@ def status(
         probe = find_backend(settings.sandbox.backend, own=places(), project=project_root(folder))
         value = {
             **reports.status(folder, settings, os.environ, ()),
+            "hooks": hooks_report(folder, settings.hook),
             "sandbox": probe.to_json(),
             "allow": settings.allow,
             "warm": warm_report(),
@@ -67,4 +70,5 @@ def session_tools() -> list[str]:
             closing(Ledger.open_for_reading(place)) as ledger,
         ):  # an unreadable ledger is reported elsewhere
             absent -= {Spaces} if ledger.is_member(AGENT_NAME) else set()
+    absent |= set() if may_have_skills(working_folder()) else {SkillGuides}
     return [name for name, tool in discover_tools().items() if not absent & set(tool.needs)]

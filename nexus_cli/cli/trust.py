@@ -14,6 +14,7 @@ from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_report, print_text, text_width
 from nexus_cli.config import trust as record
 from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.trust import trust_report, trust_text
@@ -36,30 +37,36 @@ def trust(
     What it would do is shown before, with what is different since the last time. What changes afterwards is not in
     effect until you trust it again; the rest stays.
     """
-    folder = project_root(working_folder(directory, "trust"))
+    below = working_folder(directory, "trust")
+    folder = project_root(below)
     if revoke:
-        return _revoke(folder, json)
-    found = record.read_configuration(folder)
+        return _revoke(folder, below, json)
+    _trust_folder(folder, json)
+    for inner in project_folders(below)[1:]:  # of a large repository: what is there for agents counts only below it
+        if not json and record.read_configuration(inner, beside=True).files:
+            _trust_folder(inner, json)
+    return 0
+
+
+def _trust_folder(folder: Path, json: bool) -> None:
+    found = record.read_configuration(folder, beside=True)
     value = trust_report(folder, found, load_settings(places(), defaults_dir(), os.environ))
     if value["state"] == "nothing" or found.problem:
         _show(value, json)
         if found.problem:
             raise NexusError("config", f"{folder} is not trusted", found.problem, "Fix or remove the file")
-        return 0
+        return
     if value["state"] != "trusted" and _confirm(value, json):
         record.trust(folder, found)
         value["state"] = "trusted"
         if not json and _terminal():
-            later = ", ".join(value["unsupported"])
-            more = f" Not supported yet: {later}." if later else ""
-            write_stderr_line(f"nexus: {folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.{more}")
-            return 0
+            write_stderr_line(f"nexus: {folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.")
+            return
     elif value["state"] != "trusted":
         write_stderr_line("nexus: nothing was changed.")
         if not json:
-            return 0
+            return
     _show(value, json)
-    return 0
 
 
 def _confirm(value: Mapping[str, Any], json: bool) -> bool:
@@ -79,8 +86,8 @@ def _terminal() -> bool:
     return os.isatty(0) and os.isatty(2)
 
 
-def _revoke(folder: Path, json: bool) -> int:
-    gone = record.revoke_trust(folder)
+def _revoke(folder: Path, below: Path, json: bool) -> int:
+    gone = sum(record.revoke_trust(one) for one in project_folders(below)) > 0
     if json:
         print_json({"version": 1, "project": str(folder), "revoked": gone, "state": record.trust_state(folder)})
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import Parameter, Signature, signature
@@ -15,8 +14,7 @@ from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.commands.command import Source, Twin
 from nexus_cli.config.ledger_place import ledger_place
-from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import load_settings
+from nexus_cli.config.settings import own_settings
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
@@ -67,7 +65,7 @@ def make_source(ledger: Ledger, find_session: Callable[[], str] = str, is_named:
     return Source(
         ledger,
         find_session,
-        lambda: load_settings(places(), defaults_dir(), os.environ).settings,
+        own_settings,
         _load_tools,
         working_folder,
         "nexus ",

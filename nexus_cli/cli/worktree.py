@@ -9,6 +9,7 @@ import typer
 
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
+from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
 from nexus_cli.reports.replay import ONE_LINE
@@ -17,6 +18,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.render.unified_diff import diff_lines
+from nexus_cli.undo.follow_changes import follow_apply
 from nexus_cli.worktrees.apply_worktree import apply_worktree, clean_killed_apply
 from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.worktrees import (
@@ -71,14 +73,14 @@ def apply(name: Name) -> int:
     """Bring what was done in a worktree to the project, by a three-way merge of each file.
 
     What both changed is merged or marked in the file; what cannot be merged stays as it is in the project. Exit status
-    1 if anything of that is left for you.
+    1 if anything of that is left for you. `nexus undo --session worktree-NAME` takes it back.
     """
     record = _find(name)
     if is_in_use(record):
         write_stderr_line(f"nexus: a session is working in worktree {name}: what it does from now on is not applied.")
     if here := find_worktree(record.source):
         write_stderr_line(f"nexus: worktree {name} was made of worktree {here.name}: its changes go there.")
-    result = apply_worktree(record)
+    result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
     print_text(applied_text(result.to_json(record), ONE_LINE))
     if not result.conflicts:
         return 0

@@ -11,21 +11,21 @@ from importlib import import_module
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError, nearest_name
 
-_LINE = re.compile(r"/+([\w-]*)/?(?:[ \t]+(.*))?")
+_LINE = re.compile(r"/+([\w-]*(?::[\w-]+)*)/?(?:[ \t]+(.*))?")
 _MESSAGE = re.compile(r"/+([\w-]+)\s+(.*)", re.DOTALL)
 _SHARED = {"command", "arguments"}
-_FILES_STAY = "There is no undo yet; /diff shows what changed in the files, /edit goes back to your last message"
+_UNDO = "/undo takes back what a turn did to files, /rewind goes back to an earlier message, with files or without"
 _MENTION = "The model reads files itself; @FILE in a message attaches one"
 _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"
 _MODES = "Type what you want; Shift+Tab sets what runs without asking; /plan is read-only"
 _THEME = "/config ui.theme dark (or light); it applies at the next start"
 _VI = "/config ui.keys vi turns on vi keys; they apply at the next start"
-_SKILLS = "/status lists the skills; the model reads one when it fits"
+_SKILLS = "A skill is called by its name behind / or $; nexus skill list in a shell lists them"
 _REPORT = "nexus doctor --json in a shell prints what a bug report needs"
 NEAR = 0.7
 """Least similarity (0 to 1) to a command that counts as misspelt. High, because different names are short and alike."""
 PEER_COMMANDS: Mapping[str, str] = {
-    **dict.fromkeys(("undo", "redo", "rewind", "revert", "restore", "checkpoint", "checkpoints"), _FILES_STAY),
+    **dict.fromkeys(("revert", "restore"), _UNDO),
     **dict.fromkeys(("add", "drop", "ls", "map", "mention", "read-only"), _MENTION),
     **dict.fromkeys(("run", "test", "lint", "git", "terminal"), _SHELL),
     "commit": "!git commit -am WORDS commits; or ask the model to",
@@ -38,11 +38,9 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("thinking", "think"), "Ctrl+T shows thinking, /effort sets how much"),
     "paste": "Ctrl+V pastes an image",
     **dict.fromkeys(("vim", "vi"), _VI),
-    "hooks": "Hooks are not supported yet; /permissions sets what runs without asking",
-    **dict.fromkeys(("todo", "todos"), "There is no to-do list yet; /goal sets a goal and its steps"),
+    **dict.fromkeys(("todo", "todos"), "The model keeps the list of its steps; /goal sets a goal"),
     **dict.fromkeys(("skill", "skills"), _SKILLS),
     **dict.fromkeys(("bug", "feedback"), _REPORT),
-    "mcp": "There are no MCP servers; /status tools lists what the model has",
 }
 """Commands of other agents without a counterpart of the same name, and their replacement here."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nexus_cli.commands.arguments import require_ledger
@@ -152,7 +153,9 @@ async def _apply(context: CommandContext, row: Mapping[str, Any], record: Worktr
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
-    result = await asyncio.to_thread(apply_worktree, record, reviewed=reviewed)
+    changes = context.session.state.dispatcher.call_changes
+    work = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
+    result, _ = await changes.follow(f"apply {row['id']}", "", record.source, work)
     context.show("applied", result.to_json(record))
     names = ", ".join(one.path for one in result.conflicts)
     conflicts = f"; conflicts are left in {names}" if names else ""

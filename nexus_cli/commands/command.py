@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
     from nexus_cli.session.session import Session
     from nexus_cli.session.session_state import Act
 
-GROUPS = ("context", "session", "model", "work", "nexus")
+OWN = "own"
+"""The group of commands that are guides of the person and the project."""
+GROUPS = ("context", "session", "model", "work", "nexus", OWN)
 """Groups of commands, in the order of `/help`."""
 
 
@@ -134,6 +135,8 @@ class Command:
     """The arguments in the form of `/help`: `[INSTRUCTIONS]`. Without it, the command takes none."""
     idle: bool = False
     """True if the command waits for the end of a running turn."""
+    at_once: tuple[str, ...] = ()
+    """Arguments with which an `idle` command does not wait."""
     complete: Callable[[CommandContext], Sequence[str]] | None = None
     """Returns possible arguments for completion. Must be fast."""
     aliases: tuple[str, ...] = ()
@@ -192,8 +195,8 @@ class Source:
 
     @property
     def project(self) -> str:
-        """The identity of the project; a worktree has that of its project."""
-        return str(project_identity(self.folder()))
+        """The project as the ledger knows it; a worktree has that of its project."""
+        return self.ledger.project_of(self.folder())
 
 
 class Report(NamedTuple):

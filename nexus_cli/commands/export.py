@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 
 from nexus_cli.commands.arguments import require_ledger, require_record
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.commands.undo import parse_turn
 from nexus_cli.core.elide import plural
 from nexus_cli.reports.diff import folder_diff
 from nexus_cli.reports.export import FORMATS, default_file_name, save_export, session_pieces
@@ -71,12 +72,23 @@ async def copy_answer(context: CommandContext, rest: str) -> None:
 
 
 async def show_diff(context: CommandContext, rest: str) -> None:
-    """Show what changed since the last commit.
+    """Show changes since the last commit, or of a turn.
 
     Shows the diff of the working folder, including untracked files. Without git, lists the files that this session
-    changed.
+    changed. N is the number of a message: shows what its turn changed, of PATH alone if given.
     """
     session = context.session
+    if rest:
+        from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
+        from nexus_cli.session.undo_files import undo_request  # noqa: PLC0415
+
+        turn, paths = parse_turn(rest)
+        request = undo_request(require_record(context), session.folder, turn=turn, paths=paths)
+        value = await asyncio.to_thread(turn_diff, request)
+        if not value["text"] and not value["unread"]:
+            raise usage_error("diff", rest, "no turn changed that", "/diff N [PATH] shows what turn N changed")
+        context.show("diff", value)
+        return
     context.show("diff", await folder_diff(session.folder, session.ledger, session.id))
 
 
@@ -84,5 +96,5 @@ COMMANDS = (
     Command("transcript", "session", show_transcript, served=always),
     Command("export", "session", export_session, "[md|jsonl] [FILE]", complete=lambda context: FORMATS),
     Command("copy", "work", copy_answer, "[N]", at_terminal=True),
-    Command("diff", "work", show_diff, is_first=True),
+    Command("diff", "work", show_diff, "[N] [PATH]", is_first=True),
 )

@@ -6,10 +6,11 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
+from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.goals import goals_report
-from nexus_cli.session.acts.goal import goal_closing, goal_setting
+from nexus_cli.session.acts.goal import end_until, goal_closing, goal_setting, goal_until
 
 VERBS = ("done", "drop")
 LISTS = ("list", "show")
@@ -22,6 +23,9 @@ MEANT = {
 NEAR = 0.7
 ID = re.compile(r"g\d+", re.IGNORECASE)
 SEPARATORS = re.compile(r"[\s,;]+")
+UNTIL = re.compile(r"(?:^|\s)--until(?:=|\s|$)")
+QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
+CLEAR = "clear"
 
 
 async def set_goal(context: CommandContext, rest: str) -> None:
@@ -29,7 +33,22 @@ async def set_goal(context: CommandContext, rest: str) -> None:
 
     The model breaks a goal down into steps, in a separate request, and sees it as long as it is open. /goal done ID and
     /goal drop ID, with one or more ids, remove goals or steps; /goal alone lists them.
+
+    With --until the model works on until the command exits 0, within the limits of a turn; it stops when two rounds
+    bring nothing new. /goal clear ends that.
     """
+    if parts := _split_until(rest):
+        text, command = parts
+        await run_act(context, "goals", goal_until(text, command))
+        context.show("goals", goals_report(context.session.state))
+        context.start(text, typed=True)
+        return
+    if rest == CLEAR:
+        if not (command := end_until(context.session.state)):
+            raise usage_error("goal", rest, "no goal has a command that must pass", "/goal drop ID drops a goal")
+        running = " The running round goes on to its end; Esc stops it." if context.session.busy else ""
+        context.say(f"No longer works until `{one_line(command)}` exits 0.{running}")
+        return
     first, *names = list(filter(None, SEPARATORS.split(rest.casefold()))) or [rest or LISTS[0]]
     if names or first not in LISTS:
         if verb := _verb(rest, first, names):
@@ -37,6 +56,26 @@ async def set_goal(context: CommandContext, rest: str) -> None:
         else:
             await _set(context, rest)
     context.show("goals", goals_report(context.session.state))
+
+
+def _split_until(rest: str) -> tuple[str, str] | None:
+    """Split `TEXT --until COMMAND`, or `--until 'COMMAND' TEXT`; None without the option. The command may be quoted.
+
+    Raises `NexusError("usage", ...)` without a command, or with half a quote.
+    """
+    found = UNTIL.search(rest)
+    if found is None:
+        return None
+    text, command = rest[: found.start()].strip(), rest[found.end() :].strip()
+    quoted = QUOTED.match(command)
+    if quoted and not (text and command[quoted.end() :].strip()):
+        text = text or command[quoted.end() :].strip()
+        command = quoted[1] if quoted[2] is None else re.sub(r"\\(.)", r"\1", quoted[2])
+    if quoted is None and command[:1] in ("'", '"'):
+        raise usage_error("goal", rest, f"the quote {command[0]} is not closed", "/goal TEXT --until 'COMMAND'")
+    if not command.strip():
+        raise usage_error("goal", rest, "the command is missing", "/goal TEXT --until 'COMMAND'")
+    return text or f"Make `{one_line(command)}` exit 0.", command.strip()
 
 
 def _verb(rest: str, first: str, names: Sequence[str]) -> str:
@@ -80,6 +119,13 @@ def _complete_goal(context: CommandContext) -> Sequence[str]:
 
 COMMANDS = (
     Command(
-        "goal", "work", set_goal, "[TEXT | done ID... | drop ID...]", idle=True, complete=_complete_goal, served=always
+        "goal",
+        "work",
+        set_goal,
+        "[TEXT [--until COMMAND] | done ID... | drop ID... | clear]",
+        idle=True,
+        at_once=(CLEAR,),
+        complete=_complete_goal,
+        served=lambda context, rest: UNTIL.search(rest) is None,
     ),
 )

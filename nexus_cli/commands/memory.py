@@ -8,7 +8,6 @@ from typing import Annotated
 
 from nexus_cli.commands.arguments import read_source, require_ledger, show_report
 from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memory import MemorySlot
@@ -189,7 +188,8 @@ def _one_edit(word: str, slot: str) -> bool:
 def _complete_memory(context: CommandContext) -> Sequence[str]:
     """Return the verbs, plain and with their possible arguments."""
     try:
-        found = require_ledger(context).facts.list_facts(str(project_identity(context.session.folder)), limit=OFFERED)
+        ledger = require_ledger(context)
+        found = ledger.facts.list_facts(ledger.project_of(context.session.folder), limit=OFFERED)
     except NexusError:
         found = []
     waits = [fact.id for fact in found if fact.waits]

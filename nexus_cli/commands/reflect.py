@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nexus_cli.commands.command import Command, CommandContext, run_act
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.memory import list_proposals
 from nexus_cli.session.acts.memory import reflection
@@ -28,7 +27,7 @@ def _list_proposals(context: CommandContext) -> list[str]:
     """Return the ids of the proposed facts; none if the ledger fails."""
     ledger = context.session.ledger
     try:
-        return [] if ledger is None else list_proposals(ledger, str(project_identity(context.session.folder)))
+        return [] if ledger is None else list_proposals(ledger, ledger.project_of(context.session.folder))
     except NexusError:
         return []
 

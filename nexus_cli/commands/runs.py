@@ -63,7 +63,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
             raise NexusError("usage", f"--agent {agent[:80]!r}", "there is no such agent", "nexus space list")
         where["entity"] = found.key
     elif role := ledger.spaces.own_role():
-        where["made_by"] = role  # not those of colleagues
+        where["principal"] = role  # not those of colleagues
     there = runs.list_runs([state for state in STATES if state not in ENDED], MOST_SELECTED, **where)
     return [one for one in reversed(there) if one.type in UNATTENDED]
 
@@ -104,7 +104,8 @@ def pause_run(
     `nexus runs resume` lets it go on. New ones still start: see nexus schedule pause.
     """
     runs, at = source.ledger.runs, format_utc(local_now())
-    befores = [runs.set_paused(one.key, True, at) for one in select_runs(source, run, every, plan, space, agent)]
+    selected = select_runs(source, run, every, plan, space, agent)
+    befores = [runs.set_paused(one.key, True, at) for one in selected if run or runs.is_own(one)]
     if run and befores[0].has_ended:
         raise NexusError("usage", befores[0].id, f"it is {befores[0].state}", f"{source.prefix}runs show {run}")
     return _changed(source, befores, "paused")
@@ -113,7 +114,8 @@ def pause_run(
 def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) -> Report:
     """Let the paused runs of a selection go on, with the next nexus serve."""
     runs, at = source.ledger.runs, format_utc(local_now())
-    paused = [one for one in select_runs(source, "", every, plan, space, agent) if one.is_paused]
+    selected = select_runs(source, "", every, plan, space, agent)
+    paused = [one for one in selected if one.is_paused and runs.is_own(one)]
     return _changed(source, [runs.set_paused(one.key, False, at) for one in paused], "resumed")
 
 
@@ -166,18 +168,19 @@ async def _answer_waiting(context: CommandContext, source: Source) -> None:
     from nexus_cli.runs.away_report import waiting_runs  # noqa: PLC0415  (few projects have runs)
 
     for run in waiting_runs(source.ledger, source.folder()):
-        asks = run.waits and run.waits.kind == APPROVAL and source.ledger.runs.may_answer(run)
+        asks = run.waits and run.waits.kind == APPROVAL and source.ledger.runs.is_own(run)
         if asks and not await _answer(context, source, run):
             return
 
 
 async def _answer(context: CommandContext, source: Source, run: Run) -> bool:
     """Ask the person the questions of a run, and let it go on; return False without an answer."""
-    from nexus_cli.runs.run_approvals import ask_person  # noqa: PLC0415
+    from nexus_cli.runs.run_approvals import ask_person, name_person  # noqa: PLC0415
 
     approver = context.session.state.dispatcher.approver
     context.say(f"{run.id} ({name_origin(describe_run(source.ledger, run))}) asks:")
-    if approver is None or not await ask_person(source.ledger, run, approver):
+    name = name_person(source.ledger, context.settings)
+    if approver is None or not await ask_person(source.ledger, run, approver, name):
         context.say(f"{run.id} still waits.")
         return False
     context.work_beside(_drive(context, source.ledger, run))
@@ -200,7 +203,7 @@ async def _drive(context: CommandContext, ledger: Ledger, run: Run) -> None:
 
 
 async def _resume(context: CommandContext, source: Source, text: str) -> None:
-    from nexus_cli.runs.run_approvals import require_asked  # noqa: PLC0415  (few sessions resume runs)
+    from nexus_cli.runs.run_approvals import require_own  # noqa: PLC0415  (few sessions resume runs)
 
     if text.startswith("--"):
         selected = {"every": False, "plan": "", "space": "", "agent": "", **_parse_selection(text, text)}
@@ -209,7 +212,7 @@ async def _resume(context: CommandContext, source: Source, text: str) -> None:
     runs, run = source.ledger.runs, source.ledger.runs.find(text)
     if run.has_ended:
         raise NexusError("usage", run.id, f"it is {run.state} already", f"/runs show {run.id}")
-    require_asked(source.ledger, run)
+    require_own(source.ledger, run)
     was_paused = runs.set_paused(run.key, False, format_utc(local_now())).is_paused
     if run.waits and run.waits.kind == APPROVAL:
         await _answer(context, source, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 
 from nexus_cli.commands.arguments import (
@@ -13,7 +14,8 @@ from nexus_cli.commands.arguments import (
     resume_options,
 )
 from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
-from nexus_cli.core.clock import format_age, format_utc, local_now
+from nexus_cli.config.paths import places
+from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.user_messages import read_backwards
@@ -125,10 +127,10 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
 def _title(info: SessionInfo) -> str:
     """Return the name of a session, else its first message."""
     words = info.name or info.first_text.split("\n\n<", 1)[0]
-    return _one_line(words)
+    return one_line_title(words)
 
 
-def _one_line(words: str) -> str:
+def one_line_title(words: str) -> str:
     line = " ".join(words[: 4 * TITLE].split())
     return (line if len(line) <= TITLE else line[: TITLE - 1] + "…") or "(no words)"
 
@@ -174,19 +176,25 @@ async def fork_session(context: CommandContext, rest: str) -> None:
     if not ledger.session(before).entries:
         raise usage_error("fork", rest, "this session has no messages yet", "Send one first")
     context.session.refuse_to_leave()
-    made = ledger.fork_session(before, name=parse_session_name("fork", rest), at=format_utc(local_now()))
-    await _reopen_fork(context, made)
+    from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
+
+    made = undo_files.fork_session(ledger, before, name=parse_session_name("fork", rest))
+    await reopen_fork(context, made)
     context.say(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}")
 
 
-async def _reopen_fork(context: CommandContext, made: SessionInfo) -> None:
+async def reopen_fork(context: CommandContext, made: SessionInfo) -> None:
     """Continue in a fork of the session; the fork is deleted if that is impossible."""
     ledger, before = require_ledger(context), context.session.id
     try:
         await context.reopen(resume_options(context, resume=made.id))
     except BaseException:
         if context.session.id == before:  # an unused copy would stay in the list
-            ledger.delete_session(made.id)
+            from nexus_cli.undo.retention import forget_session  # noqa: PLC0415  (imports the undo)
+
+            with suppress(NexusError):  # an empty one is gone already
+                ledger.delete_session(made.id)
+            forget_session(places().data, made.id)
         raise
 
 
@@ -194,7 +202,7 @@ async def edit_message(context: CommandContext, rest: str) -> None:
     """Edit your last message and ask again.
 
     With `list`, choose the message. The session continues in a copy that ends before it, with the message in the input
-    box. Files stay as they are: later changes by the model are not undone.
+    box. Files stay as they are; /rewind takes them back too.
     """
     if rest not in ("", LIST):
         raise usage_error("edit", rest, f"expected nothing, or {LIST}")
@@ -204,14 +212,16 @@ async def edit_message(context: CommandContext, rest: str) -> None:
         raise usage_error("edit", rest, "this session has no messages yet", "Type your first one")
     place = 0
     if rest:
-        choices = [Choice(str(place), _one_line(words), age) for place, (_, words, age) in enumerate(found)]
+        choices = [Choice(str(place), one_line_title(words), age) for place, (_, words, age) in enumerate(found)]
         chosen = await context.choose("Go back to which message?", choices)
         if chosen is None:
             return
         place = int(chosen)
     entry, words, _ = found[place]
     context.session.refuse_to_leave()
-    await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=entry - 1))
+    from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
+
+    await reopen_fork(context, undo_files.fork_before(ledger, before, entry))
     context.fill(words)
     named = reports.short_id(ledger, before)
     context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {named}")

@@ -14,6 +14,7 @@ from nexus_cli.config.setting_rules import RULES
 from nexus_cli.config.settings import LoadedSettings, quote_part, shown_value, split_key
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.lane import capability_snapshot as reports
+from nexus_cli.reports.hooks import hooks_report
 from nexus_cli.reports.tools import tools_report
 
 TOOLS = "tools"
@@ -31,8 +32,11 @@ async def show_status(context: CommandContext, rest: str) -> None:
         return
     session, tools = context.session, [tool.name for tool in context.session.tools()]
     value = await asyncio.to_thread(reports.status, session.folder, context.settings, os.environ, tools)
+    value["hooks"] = await asyncio.to_thread(hooks_report, session.folder, context.settings.hook)
     probe = await asyncio.to_thread(session.state.dispatcher.permission.probe_backend)
     walls = {"sandbox": probe.to_json(), "allow": session.status().allow} if probe is not None else {}
+    if added := session.state.dispatcher.permission.added:
+        walls["added"] = list(map(str, added))
     context.show("status", value | walls | {"model": session.model})
 
 

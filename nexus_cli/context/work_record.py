@@ -22,6 +22,7 @@ from nexus_cli.core.typed_text import split_attachments
 RECORD = "Record of the work, from calls and results; it wins over the summary, and a later record over an earlier one:"
 LISTED = "Files and commands, oldest first, each where it last changed or ran"
 COMPLETE = "This session's own calls read or edited no other file, and ran no other command."
+TODO_LIST = "Todo list (tool `todo`), what is left first:"
 LONGEST = 200
 """Most characters of a command, a path or an error line."""
 HEAD = 60
@@ -34,7 +35,7 @@ SIGPIPE = 141
 """Exit status of a pipe's part whose reader ended first (`yes | head`): not a failure."""
 TAIL = 20_000
 """Characters at the end of an output that are searched for an error line."""
-_STATUS = re.compile(r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\]\s*\Z")
+_STATUS = re.compile(r"\[(?:([^\[\]\n]*)[;,] )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\]\s*\Z")
 """The last line of a command's result; a time limit comes before the status, a pipe's statuses after it."""
 _NOTE = re.compile(r"^\[sandbox: ")
 """A line of ours at the end of an output."""
@@ -42,6 +43,8 @@ _UNENDED = re.compile(
     r"^\[?(interrupted while it ran|outcome unknown|stopped by the person)\b[^\n]*\s*\Z", re.MULTILINE
 )
 """The last line of the result of a command that was started and whose outcome is unknown."""
+_STARTED = re.compile(r"^\[job (j\d+) runs in the background\b[^\n]*\]\s*\Z", re.MULTILINE)
+"""The last line of the result of a command that runs on as a job."""
 _ESCAPED, _POSING = '\\"', "[("
 """Characters with a short escape in JSON, and those with which our own forms begin."""
 _NAMED = re.compile(r"\w*(?:Error|Exception)\b|\b(?:error|fatal|panic(?:ked)?)\b.*:|^(?:FAILED|FAIL|ERROR)\b|^E  ")
@@ -56,7 +59,7 @@ class CommandRun:
 
     command: str
     status: int | None
-    """None if it did not end by itself."""
+    """None if it did not end by itself, or was started as a job."""
     error: str
     """The last line of its output that names a failure, or its last line; "" with status 0. Or the reason that it did
     not end."""
@@ -70,13 +73,15 @@ class CommandRun:
     """The last lines of its output."""
     worker: str = ""
     """The worker that ran it."""
+    job: str = ""
+    """The background job as which it was started."""
     after: int = 0
     """Orders runs noted after the same entry."""
 
     @property
     def is_failing(self) -> bool:
         """True if it, or a part of its pipe, exited with a status other than 0."""
-        return self.status != 0 or any(one not in (0, SIGPIPE) for one in self.pipe[:-1])
+        return (not self.job and self.status != 0) or any(one not in (0, SIGPIPE) for one in self.pipe[:-1])
 
 
 @dataclass
@@ -134,6 +139,8 @@ def read_run(command: str, result: str, entry: int) -> CommandRun | None:
         error = (ended[1] or find_error_line(output)) if status else ""
         pipe = tuple(map(int, (ended[3] or "").split()))
         return CommandRun(command, status, error, entry, pipe=pipe, output=last_lines(output))
+    if started := _STARTED.search(result):
+        return CommandRun(command, None, "", entry, job=started[1])
     unended = _UNENDED.search(result)
     return CommandRun(command, None, unended[1], entry) if unended else None
 
@@ -198,6 +205,7 @@ def describe_end(run: CommandRun) -> str:
     """Describe the result of a command: its status, those of its pipe, the line that names a failure, its last
     lines."""
     ended = "no exit status" if run.status is None else f"exit {run.status}"
+    ended = f"started as job {run.job}" if run.job else ended
     ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
     ended += f": {safe_line(run.error)}" if run.error else ""
     lines = [line for line in run.output if line != run.error]
@@ -210,7 +218,7 @@ class WorkRecord:
     """Items from which the record is rendered."""
 
     goals: Sequence[str] = ()
-    """Lines of the open goals and their steps."""
+    """Lines of the open goals and their steps; then `TODO_LIST` and the items of the todo list, if there is one."""
     items: Sequence[WorkItem] = ()
     """Newest first."""
     folder: str = ""
@@ -269,7 +277,9 @@ def _layout(goals: Sequence[str], items: Sequence[WorkItem], folder: str, missin
     below = f"; files are below {folder}" if folder and any(not item.command for item in items) else ""
     shown = sorted(items, key=lambda item: item.at if item.at[0] else (item.entry, 0))
     lines = [RECORD]
-    lines += ["Goals:", *goals] if goals else []
+    place = goals.index(TODO_LIST) if TODO_LIST in goals else len(goals)
+    lines += ["Goals:", *goals[:place]] if place else []
+    lines += goals[place:]
     lines += [f"{LISTED}{below}:"] if items else []
     lines += [missing] if missing else []
     lines += [item.text for item in shown]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
-from nexus_cli.core.errors import REDACTED
+from nexus_cli.core.errors import REDACTED, NexusError
 
 
 def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
@@ -36,11 +36,44 @@ def resolve_alias(name: str, settings: Settings) -> str:
     return model
 
 
+def resolve_for_worker(name: str, session_model: str, settings: Settings) -> str:
+    """Resolve the name of a worker's model, "" for the session's own, with the session's key if the provider is the
+    same.
+
+    Only the person chooses a key: raise `NexusError("usage", ...)` for another one than the session's.
+    """
+    if not name:
+        return ""
+    from nexus_cli.provider.model_names import split_key_name, split_model_name  # noqa: PLC0415  (see `_with_key_name`)
+    from nexus_cli.provider.model_table import provider_of  # noqa: PLC0415
+
+    model = resolve_alias(name, settings)
+    own, key = split_key_name(session_model)[0], split_key_name(model)[0]
+    if key not in ("", own) and split_key_name(name.strip())[0]:
+        raise NexusError("usage", f"the model names the key {key}", "only the person chooses a key")
+    same = not key and provider_of(model) == provider_of(session_model)
+    return f"{own}:{model}" if own and same and split_model_name(model)[0] else model
+
+
 def _resolve_or_redact(name: str, settings: Settings) -> str:
     """Resolve an alias as `resolve_alias` does, but return `[redacted]` for an API key."""
     from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (slow, and a start may name no model)
 
-    return hide_key(settings.alias.get(name.strip(), name.strip()))
+    model = hide_key(settings.alias.get(name.strip(), name.strip()))
+    return _with_key_name(model, settings.key_name) if settings.key_name else model
+
+
+def _with_key_name(model: str, key_name: str) -> str:
+    """Return `model` with the key of the project's folder, unless it names a key or its provider needs none. A key
+    that is not stored is an error of the request: another one must not pay."""
+    from nexus_cli.provider.endpoint import KEY_VARIABLES  # noqa: PLC0415  (few settings have keys by folder)
+    from nexus_cli.provider.model_names import LOCAL, split_key_name, split_model_name  # noqa: PLC0415
+    from nexus_cli.provider.model_table import provider_of  # noqa: PLC0415
+
+    provider = provider_of(model)
+    if split_key_name(model)[0] or provider in LOCAL or provider not in KEY_VARIABLES:
+        return model
+    return f"{key_name}:{model if split_model_name(model)[0] else f'{provider}/{model}'}"
 
 
 def named_model(environ: Mapping[str, str], settings: Settings) -> str:

@@ -6,18 +6,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.config.trust import FOLDER, trust_state, trusted_configuration
+from nexus_cli.config.trust import read_configuration, trust_state, trusted_configuration
+from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.context.loader import ContextLoader, parse_servers
 from nexus_cli.context.sections.contributors.capabilities import BROKEN, READY, SETUP, STATES
 from nexus_cli.context.sections.recipe import recipe_names
-from nexus_cli.context.sections.skills import count_untrusted, find_skills
+from nexus_cli.context.sections.skills import SKILL, Skill, count_untrusted, find_guides
 from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -27,13 +28,39 @@ from nexus_cli.lane.recipes import FRONTS, project_recipes
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.endpoint import describe_bad_key
 
+ENVIRONMENTS = frozenset(
+    ".venv venv uv.lock poetry.lock .pixi .conda env conda environment.yml environment.yaml node_modules".split()
+)
+"""Names in a project whose environments are looked for."""
+
+
+def _describe_environment(cwd: Path, environ: Mapping[str, str]) -> str:
+    root = project_root(cwd)
+    if not any((folder / name).exists() for folder in {root, cwd} for name in ENVIRONMENTS):
+        return ""
+    from nexus_cli.config.host_environment import host_environment  # noqa: PLC0415
+    from nexus_cli.config.project_environment import find_project_environment  # noqa: PLC0415
+
+    return find_project_environment(root, cwd, host_environment(environ, cwd)).describe()
+
 
 def snapshot(
-    cwd: Path, settings: Settings, environ: Mapping[str, str], model: str, tools: Sequence[str], *, skills: bool = True
+    cwd: Path,
+    settings: Settings,
+    environ: Mapping[str, str],
+    model: str,
+    tools: Sequence[str],
+    *,
+    skills: bool = True,
+    runs: bool = True,
+    find: Callable[[], tuple[Sequence[Skill], int]] | None = None,
 ) -> dict[str, Any]:
     """Return the part included in requests, see `context/sections/contributors/capabilities.py`. A broken file affects
-    only its own part. Pass `skills=False` if no tool can print their guides; they are left out then."""
-    found = [skill for skill in find_skills(cwd) if not skill.shadowed] if skills else []
+    only its own part. Pass `skills=False` if the model cannot read any, and `runs=False` if no command can run: the
+    environments of commands are left out then. `find` returns the skills and the number of inactive ones, by default
+    those of `cwd`."""
+    known, inactive = (find() if find else find_guides(cwd, SKILL)) if skills else ((), 0)
+    found = [skill for skill in known if not skill.shadowed]
     servers, problem = _servers(cwd)
     # Only keys in the environment: commands of the model never get a stored key.
     keys = {name: environ[name] for name in settings.default_models if environ.get(name)}
@@ -45,6 +72,7 @@ def snapshot(
             for skill in found
             if not skill.problem
         ],
+        "environment": _describe_environment(cwd, environ) if runs else "",
         "servers": servers,
         "credentials": sorted(name for name in keys_present(environ, settings) if environ.get(name)),
         "capabilities": [
@@ -54,12 +82,12 @@ def snapshot(
                 [
                     *((skill.name, BROKEN if skill.problem else READY, skill.problem) for skill in found),
                     # Only a trusted project's names are shown to the model.
-                    *[("", SETUP, "`nexus trust`")] * (count_untrusted(cwd) if skills else 0),
+                    *[("", SETUP, "`nexus trust`")] * inactive,
                 ],
             ),
             _category(
                 "servers",
-                [*((name, SETUP, "not started") for name in servers), *([("mcp.json", BROKEN, "")] if problem else [])],
+                [*((name, READY, "") for name in servers), *([("mcp.json", BROKEN, "")] if problem else [])],
             ),
             _category("credentials", map(_credential, sorted(keys), (keys[name] for name in sorted(keys)))),
         ],
@@ -98,7 +126,7 @@ def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Seq
         "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
         "project": {
             "folder": str(root),
-            "trust": trust_state(root),
+            "trust": trust_state(root, read_configuration(root, beside=True)),
             "skills_not_trusted": count_untrusted(cwd),
             "unsupported": [{"path": one.path, "what": one.what} for one in find_unsupported(root)],
         },

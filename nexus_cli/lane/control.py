@@ -46,6 +46,8 @@ class Control:
     """Time at which the turn's limit expires, by the monotonic clock; None without a limit."""
     stopped: str = ""
     """Reason of the stop: `cancel` or `timeout`; "" while the turn runs."""
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    """Wakes the commands that the turn waits for: they go on in the background."""
     is_ending: bool = False
     """True if the process is shutting down and may send no more requests."""
 
@@ -78,6 +80,11 @@ class Control:
         """Wait until the front end has shown every event so far."""
         if self.events is not None:
             await self.events.join()
+
+    def release_commands(self) -> None:
+        """Let the commands that the turn waits for go on in the background."""
+        self.released.set()
+        self.released.clear()
 
     def check_ending(self) -> None:
         """Raise `NexusError("aborted", ...)` if the process is shutting down."""

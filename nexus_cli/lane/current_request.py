@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.tokens.estimator import Anchor
-from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
-from nexus_cli.lane.cache.sent_request import CacheHistory, cache_life_of
+from nexus_cli.lane.cache.sent_request import cache_life_of
 from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.lane_window import LaneWindow, Model
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_estimator
 from nexus_cli.lane.spending import left_over
 from nexus_cli.lane.upcoming import Upcoming
@@ -47,7 +46,9 @@ def window_request(lane_state: LaneState) -> NextRequest:
             sent=lane.last_sent,
             told=lane_state.upcoming.event,
             room=lane_state.window.room,
-            earlier=_earlier(lane_state.cache, lane_state.model, lane_state.clock),
+            earlier=EarlierRequests(
+                tuple(lane_state.cache.candidates()), cache_life_of(lane_state.model.info), lane_state.clock
+            ),
             in_force=lambda: _in_force(lane_state),
         )
         lane_state.upcoming.window_request = state, made
@@ -84,10 +85,6 @@ def next_request(lane_state: LaneState) -> NextRequest:
         )
         lane_state.upcoming.next_request = state, made
     return lane_state.upcoming.next_request[1]
-
-
-def _earlier(cache: CacheHistory, model: Model, clock: Clock) -> EarlierRequests:
-    return EarlierRequests(tuple(cache.candidates()), cache_life_of(model.info), clock)
 
 
 def _in_force(lane_state: LaneState) -> LimitsInForce:

@@ -5,13 +5,16 @@ One memo holds a goal with its steps; later memos mark them as done or dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.services import Goal
 
 KIND = "goal"
+UNTIL = "until"
+"""Memo of a command that a `session` works for: `command` ("" ends the work), `goal` (id, may be "")."""
 
 
 def list_goals(timeline: Timeline) -> tuple[Goal, ...]:
@@ -60,3 +63,15 @@ def drop_goal(timeline: Timeline, name: str) -> tuple[Goal, ...]:
     if these:
         timeline.memo(KIND, {"dropped": [goal.id for goal in these]})
     return these
+
+
+def set_until(timeline: Timeline, session: str, command: str, goal: str = "") -> None:
+    """Record the command that a session works for from now on, "" for none."""
+    timeline.memo(UNTIL, {"session": session, "command": command, "goal": goal})
+
+
+def open_until(timeline: Timeline, session: str) -> Mapping[str, Any] | None:
+    """Return the newest memo of a command that the session works for, None without one. A fork has memos of its source,
+    but none of their work."""
+    own = [memo.value for memo in timeline.memos(UNTIL) if memo.value["session"] == session]
+    return own[-1] if own and own[-1]["command"] else None

@@ -40,11 +40,9 @@ class PromptAssembler(Protocol):
 
     async def draft_epoch(self, window: LaneWindow) -> EpochDraft:
         """Return the present system text and tools, for the next epoch."""
-        ...
 
     async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
         """Return the preamble of the next request: the event sections that changed since this epoch last sent them."""
-        ...
 
     def resume(self, lane: Lane) -> None:
         """Load the sections that the lane's epoch has already sent."""
@@ -55,7 +53,6 @@ class LimitsSource(Protocol):
 
     def in_force(self, lane_state: LaneState) -> LimitsInForce:
         """Return the limits of the next request."""
-        ...
 
     def record(self, lane_state: LaneState) -> None:
         """Record the limits of the next request if they differ from those recorded last."""

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.settings import Settings
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Calibrations, Log
@@ -18,8 +17,7 @@ from nexus_cli.lane.refusal import REFUSED_WINDOW, with_session_window
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.provider.endpoint import address_from_env
-from nexus_cli.provider.model_names import split_model_name
-from nexus_cli.provider.model_table import model_info, window_setting_key
+from nexus_cli.provider.model_table import model_info, setting_names, window_setting_key
 
 
 def open_ledger(options: Options, notices: list[str]) -> Ledger:
@@ -30,7 +28,7 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     """
     if not options.save:
         ledger = Ledger.open(None)
-        ledger.facts.borrow(read_facts(ledger_place(), str(project_identity(options.cwd))))
+        ledger.facts.borrow(read_facts(ledger_place(), options.cwd))
         return ledger
     try:
         ledger = Ledger.open(ledger_place())
@@ -102,7 +100,7 @@ def load_model_info(calibrations: Calibrations, name: str, settings: Settings, l
 
 def _model_info(calibrations: Calibrations, name: str, settings: Settings) -> ModelInfo:
     info = replace(model_info(name, settings.models), address=address_from_env(name, os.environ))
-    key = next((key for key in (name, split_model_name(name)[1]) if settings.models.get(key)), name)
+    key = next((key for key in setting_names(name) if settings.models.get(key)), name)
     if "window" in settings.models.get(key, {}):
         return replace(info, window_key=window_setting_key(key))
     learned = calibrations.calibration(info.served_name).window

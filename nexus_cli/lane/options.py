@@ -54,6 +54,8 @@ class Options:
     """The session ends after one turn, even if it is interactive."""
     reports: bool = False
     """Unattended: the last request of the budget is reserved for a report."""
+    add_dirs: tuple[Path, ...] = ()
+    """Real paths of the folders of `--add-dir`; a resumed session has its own too."""
     answers: bool = False
     """A run started to answer people in their spaces; it sends messages without approval."""
 

@@ -1,20 +1,30 @@
-"""Track the lines of files that were sent to the model, in a memo with each result that shows file text."""
+"""Track the lines of files that were sent to the model, in a memo with each result that shows file text; do not send
+again what the window still shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.window.entry_ranges import EntryRange, join_ranges, subtract_ranges
+from nexus_cli.context.window.pruning import SAME
 from nexus_cli.core.elide import ElidedText
-from nexus_cli.core.entry import Memo
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo
+from nexus_cli.core.message import FilePart, ToolCall, ToolResult
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.user_input import clip_with_drop
 
 READ = "read"
-"""Kind of the memo of a result that shows a `file` (absolute path): the spans of `lines` sent, out of `total`."""
+"""Kind of the memo of a result that shows a `file` (absolute path): the spans of `lines` sent, out of `total`; further
+parts are in `also`."""
 NAMED = 4
 """Most spans of lines that are listed; of more only the number of lines is shown."""
+
+LEAST_TEXT = 1000
+"""Least characters of a file's text that is not sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +57,81 @@ class ReadLines:
 
 def read_note(result: ToolResult, clipped: ElidedText) -> dict[str, Mapping[str, Any]]:
     """Make the memo of a result, by kind; {} if it shows no file. `clipped` is the part of its output that was sent."""
-    lines = result.counts.get("lines", 0)
-    if not result.file or not lines:
-        return {}
-    first, number = result.counts.get("first", 1), result.first_line or 0
-    holes = []
+    lines, first = result.counts.get("lines", 0), result.counts.get("first", 1)
+    total, number = result.counts.get("total", lines), result.first_line or 0
+    alone = (FilePart(result.file, first, lines, total, number),) if result.file and lines else ()
+    hole = None
     if not clipped.is_whole:
-        number += result.output.count("\n", 0, clipped.start)
-        holes = [(number, number + result.output.count("\n", clipped.start, max(clipped.start, clipped.end - 1)))]
-    spans = subtract_ranges(first, first + lines - 1, holes)
-    return {READ: {"file": result.file, "lines": spans, "total": result.counts.get("total", lines)}}
+        start = result.output.count("\n", 0, clipped.start)
+        hole = start, start + result.output.count("\n", clipped.start, max(clipped.start, clipped.end - 1))
+    notes = [_describe_part(part, hole) for part in result.parts or alone]
+    return {READ: {**notes[0], **({"also": notes[1:]} if notes[1:] else {})}} if notes else {}
+
+
+def _describe_part(part: FilePart, hole: tuple[int, int] | None) -> dict[str, Any]:
+    """Return the lines of a part that were sent; `hole` are the first and the last output line left out."""
+    holes = [(part.number + hole[0], part.number + hole[1])] if hole else []
+    spans = subtract_ranges(part.first, part.first + part.count - 1, holes)
+    return {"file": part.file, "lines": spans, "total": part.total}
 
 
 def read_lines(memos: Iterable[Memo]) -> dict[str, ReadLines]:
     """Merge the `READ` memos (oldest first) into the lines sent of each file. A memo with another file length discards
     the earlier lines."""
     found: dict[str, ReadLines] = {}
-    for memo in memos:
-        path, total = str(memo.value["file"]), int(memo.value["total"])
+    for value in (one for memo in memos for one in (memo.value, *memo.value.get("also", ()))):
+        path, total = str(value["file"]), int(value["total"])
         known = found.get(path)
         before = known.spans if known and known.total == total else ()
-        found[path] = ReadLines(join_ranges([*before, *((int(a), int(b)) for a, b in memo.value["lines"])]), total)
+        found[path] = ReadLines(join_ranges([*before, *((int(a), int(b)) for a, b in value["lines"])]), total)
     return found
+
+
+async def clip_result(
+    window: LaneWindow, find_tool: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, what: str
+) -> tuple[ElidedText, Drop | None]:
+    """Return the text to send for a result, and the drop of the rest, if any. `what` names the call."""
+    pointer = f"{SAME}: the {what} above has it. If it is gone from there, read again.]"
+    if _stands_above(window, find_tool, call, result, pointer):
+        return ElidedText(pointer), None
+    return await clip_with_drop(
+        window,
+        result.text or "(no output)",
+        window.budget.output_cap,
+        what,
+        Cause.OUTPUT_CAP,
+        whole=result.text if result.full is None else result.full,
+        uncounted=result.uncounted,
+        cites=result.cites,
+        first_line=result.first_line,
+        outline=result.outline,
+    )
+
+
+def _stands_above(
+    window: LaneWindow, find_tool: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, pointer: str
+) -> bool:
+    """Return True if the newest result for the same paths, of an earlier step of the window, shows the very text of
+    this one, and no edit of these paths was called since.
+
+    The texts themselves are compared, so that what was cut, pruned, summarized or taken back never counts.
+    """
+    tool, text = find_tool(call.name), result.text
+    if tool is None or not tool.reads_content or not result.success or len(text) < LEAST_TEXT:
+        return False
+    items, paths = window.lane.items, _paths(tool, call)
+    step = max((at for at, item in enumerate(items) if item.message.tool_calls), default=0)
+    asked = {one.id: one for item in items[:step] for one in item.message.tool_calls if one.name == call.name}
+    for item in reversed(items[:step]):
+        for one in item.message.tool_calls:
+            other = find_tool(one.name)
+            if other and other.effect is Effect.EDIT and not paths.isdisjoint(_paths(other, one)):
+                return False
+        before = asked.get(item.message.tool_call_id or "")
+        if before is not None and _paths(tool, before) == paths and item.message.content != pointer:
+            return item.form is ItemForm.FULL and item.message.content == text
+    return False
+
+
+def _paths(tool: Tool, call: ToolCall) -> set[str]:
+    return {os.path.normpath(str(path)) for path in tool.find_paths(call.arguments)}

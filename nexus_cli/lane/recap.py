@@ -232,6 +232,7 @@ def _ended(call: ToolCall, result: str) -> str:
     command = find_command(call, find_tool)
     if command and (run := read_run(command, result, 0)):
         ended = "did not end" if run.status is None else f"exit {run.status}"
+        ended = f"started as job {run.job}" if run.job else ended
         ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
         return ended + (f": {safe_line(run.error)}" if run.error else "")
     line = next((line for line in result.splitlines() if line.strip()), "")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.trust import FOLDER, Configuration, State, read_configuration, trust_state, trusted_configuration
+from nexus_cli.config.trust import Configuration, State, read_configuration, trust_state, trusted_configuration
+from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.context.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.options import Options

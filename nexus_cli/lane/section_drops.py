@@ -59,7 +59,6 @@ class SectionDrops:
         return name
 
     def drop_id_of(self, section: Section) -> str:
-        """See `OmissionRecorder`."""
         names = self._load_names()
         return names.get((section.id, section.digest), "") if names else ""
 

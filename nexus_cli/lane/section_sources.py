@@ -43,6 +43,7 @@ from nexus_cli.lane.goals import list_goals
 from nexus_cli.lane.lane_state import newest_words
 from nexus_cli.lane.options import CHAT, Options
 from nexus_cli.lane.section_drops import SectionDrops
+from nexus_cli.lane.skill_catalogue import SkillCatalogue
 from nexus_cli.lane.user_input import TRIGGER
 from nexus_cli.tools.files import ToolError, read_regular_file
 from nexus_cli.tools.registry import find_tool
@@ -58,6 +59,8 @@ TYPES = {"client": "client", "agent": "worker"}
 BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
 """Contributors that blocks replace in a structured run."""
 BLOCK_RULES = "run_instructions"
+SKILL_TOOL, SKILL_CONTRIBUTORS = "skill", frozenset({"skills", "skill_match"})
+"""The tool that reads guides, and the contributors that tell of them, which are left out without it."""
 
 
 @dataclass
@@ -272,9 +275,9 @@ def make_collector(
     `tools` names the available tools. `dropped` receives each new drop of a section. `runs` is true if commands may run
     or the person can be asked, `is_run` in a structured run. `seams` are the session's fields of `Sources`.
     """
-    # A command prints the guide of a skill; in the sandbox it needs no approval.
     found = (find_tool(name) for name in tools)
-    can_use = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
+    can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
+    catalogue = SkillCatalogue(options.cwd, seams.get("about", str)) if SKILL_TOOL in tools else None
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
@@ -282,9 +285,22 @@ def make_collector(
         "outline": lambda: project_outline(options.cwd),
         "tools": lambda: tools,
         "trigger": lambda: plain_trigger(options.front),
-        "capabilities": lambda: snapshot(options.cwd, settings, os.environ, info.name, tools, skills=can_use),
+        "capabilities": lambda: snapshot(
+            options.cwd,
+            settings,
+            os.environ,
+            info.name,
+            tools,
+            skills=catalogue is not None,
+            runs=can_run,
+            find=catalogue.read if catalogue else None,
+        ),
     }
     without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
+    if catalogue is None:
+        without = without | SKILL_CONTRIBUTORS
+    else:
+        own |= {"skills": catalogue.offered, "matching_skills": catalogue.matching}
     admitted = (name for name in discover() if name not in without and recipe.admits(name))
     contributors = {name: discover()[name] for name in admitted}
     if options.system_prompt is not None:

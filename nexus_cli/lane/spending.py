@@ -26,7 +26,10 @@ NEAR = 5
 """Remaining steps at which a run that must report is warned."""
 MOST_OUTPUT = 32_000
 LAST_SHARE = 0.2
-"""Share of the seconds of a run that must report, in which it begins no other step than its report."""
+"""Share of the seconds of a run that must report, in which it begins no other step than its report; of those that are
+left, the share in which no worker runs."""
+NOTICE_ROOM = 256
+"""Tokens kept free for the notice of the last request, and for rough counts."""
 SPARE = 64
 """Divisor of the window for the part kept free beside input and output: counts of short texts are rough, and some
 providers refuse a request whose output cap exceeds the window by one token."""
@@ -34,6 +37,8 @@ providers refuse a request whose output cap exceeds the window by one token."""
 
 LAST_REQUEST = "this is the last request of your budget, no call runs any more. Report what was done and what was not."
 """Notice for the model before the last request of a run that must report."""
+BUDGET_ENDED = "its budget was used up, the work may be unfinished"
+"""Warning beside such a report."""
 
 
 @dataclass
@@ -74,23 +79,29 @@ class Spending:
         """Add the usage of one request."""
         self.usage, self.newest = self.usage + usage, usage
 
-    def begin_next(self, expected: Callable[[], int], input_price: float) -> str:
+    def begin_next(self, expected: Callable[[], int], model: ModelInfo) -> str:
         """Determine if the next request is the last one, and return the notice for the model, "" if it needs none.
 
-        `expected` returns the estimated input in tokens; `input_price` is in dollars per million tokens. Raises
-        `NexusError("limit", ...)` after the last request.
+        `expected` returns the estimated input in tokens. A report must pass `output_cap` after one more request, so it
+        is priced as that does: without the cache. Raises `NexusError("limit", ...)` after the last request.
         """
         if self.ending:
-            raise self._reached(self.ending, "the model requested calls in its last request")
+            raise self.reached(self.ending, "the model requested calls in its last request")
         if not self.must_report:
             return ""
         left, newest = self._left(), self.newest
         is_counted = left.max_total_tokens is not None or left.max_cost is not None
-        grown = max(0, expected() - newest.input) if is_counted else 0
+        size = expected() if is_counted else 0
+        grown = max(0, size - newest.input) if newest.input else 0
+        later = size + newest.output + grown + NOTICE_ROOM
+        prices = model.with_tier_prices(later)
+        price, output_price = _input_price(prices), prices.output_price or 0.0
+        cost = newest.cost_usd or size * price / 1e6
+        report = max(1.5 * cost, (later * price + LEAST_OUTPUT * output_price) / 1e6)
         needs = {
             "max_steps": 2,
-            "max_total_tokens": 2 * (newest.input + newest.output + grown) + LEAST_OUTPUT,
-            "max_cost": 2.5 * (newest.cost_usd or 0.0) + 2 * grown * input_price / 1e6,
+            "max_total_tokens": 2 * later + LEAST_OUTPUT,
+            "max_cost": cost + 2 * grown * price / 1e6 + report,
             "timeout": LAST_SHARE * (self.limits.timeout or 0.0),
         }
         rests = {name: rest for name in needs if (rest := getattr(left, name)) is not None}
@@ -112,25 +123,27 @@ class Spending:
         self.kept = max(1, int(steps * KEPT), min(workers, steps // 2 + 1))
         part = (1 - KEPT) / workers
         return Limits(
-            max_steps=None if left.max_steps is None else max(1, (left.max_steps - self.kept) // workers),
+            max_steps=None if left.max_steps is None else max(2, (left.max_steps - self.kept) // workers),
             max_total_tokens=None if left.max_total_tokens is None else int(left.max_total_tokens * part),
             max_cost=None if left.max_cost is None else left.max_cost * part,
         )
 
     def reserve(self, worker: str, wanted: Limits, share: Limits) -> Limits:
         """Reserve the budget of a worker and return it: the limits `wanted`, else its `share`, within the remaining
-        budget. One step always stays with the parent, to read the report.
+        budget. One step and `LAST_SHARE` of the seconds always stay with the parent, to read the report.
 
         Raises `NexusError("limit", ...)` if less than `LEAST_BUDGET` is left.
         """
         left = self._left()
-        least_of = {**LEAST_BUDGET, **({} if wanted.max_steps else {"max_steps": self.kept + 1})}
+        least_of = {**LEAST_BUDGET, **({} if wanted.max_steps else {"max_steps": self.kept + 2})}
         for name, least in least_of.items():
             if (value := getattr(left, name)) is not None and value < least:
-                raise self._reached(name, "nothing is left for a worker")
+                raise self.reached(name, "nothing is left for a worker")
         over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
         if left.max_steps is not None:
             left = replace(left, max_steps=left.max_steps - 1)
+        if left.timeout is not None:
+            left = replace(left, timeout=left.timeout * (1 - LAST_SHARE))
         given = replace(share, **over) & left
         self.reserved[worker] = given
         return given
@@ -160,8 +173,10 @@ class Spending:
         limit = self.limits.max_steps
         if limit is not None and self.steps + self.worker_steps + self._held("max_steps") >= limit:
             workers = self.worker_steps + self._held("max_steps")
-            why = f"{self.steps} steps were made" + (f", and workers have {workers}" if workers else "")
-            raise self._reached("max_steps", why)
+            why = f"{'1 step was' if self.steps == 1 else f'{self.steps} steps were'} made" + (
+                f", and workers have {workers}" if workers else ""
+            )
+            raise self.reached("max_steps", why)
 
     def output_cap(self, model: ModelInfo, expected: int) -> int:
         """Return the output cap in tokens of the next request to `model` with `expected` input tokens.
@@ -176,7 +191,7 @@ class Spending:
             left = limits.max_total_tokens - used - expected
             if left < LEAST_OUTPUT:
                 why = f"{used} tokens were used and the next request needs about {expected + LEAST_OUTPUT}"
-                raise self._reached("max_total_tokens", why)
+                raise self.reached("max_total_tokens", why)
             caps.append(left)
         if limits.max_cost is not None:
             caps.append(self._affordable(model, limits.max_cost, expected))
@@ -186,12 +201,11 @@ class Spending:
         prices = model.with_tier_prices(expected)
         if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
             raise unknown_price(prices.name)
-        per_input = max(prices.input_price, prices.cache_write_price or 0.0)
-        left = limit - self.usage.cost_usd - self._held("max_cost") - expected * per_input / 1e6
+        left = limit - self.usage.cost_usd - self._held("max_cost") - expected * _input_price(prices) / 1e6
         tokens = int(min(left * 1e6 / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:
             why = f"${self.usage.cost_usd:.4f} of ${limit:.4f} was spent and the next request would go beyond"
-            raise self._reached("max_cost", why)
+            raise self.reached("max_cost", why)
         return tokens
 
     def describe_raise(self, name: str) -> str:
@@ -209,8 +223,14 @@ class Spending:
         there = f" in {recipe.source}" if recipe.source else ""
         return f"The recipe {recipe.name} sets it: change limits.{name}{there}, or choose another with --recipe NAME"
 
-    def _reached(self, name: str, why: str) -> NexusError:
+    def reached(self, name: str, why: str) -> NexusError:
+        """Return the error of a turn that is stopped by the limit `name`."""
         return NexusError("limit", f"limit {name} reached", why, self.describe_raise(name))
+
+
+def _input_price(model: ModelInfo) -> float:
+    """Return the most that a million input tokens cost, in dollars."""
+    return max(model.input_price or 0.0, model.cache_write_price or 0.0)
 
 
 def _amount(name: str, rest: float) -> str:
@@ -220,7 +240,7 @@ def _amount(name: str, rest: float) -> str:
 def describe_budget(limits: Limits) -> str:
     """Return the sentence for the model of a run that must report: requests, tokens, dollars, seconds; "" for none."""
     rows = (
-        (limits.max_steps, "{:,} requests"),
+        (limits.max_steps, "{:,} request" if limits.max_steps == 1 else "{:,} requests"),
         (limits.max_total_tokens, "{:,} tokens"),
         (limits.max_cost, "${:.2f}"),
         (limits.timeout, "{:.0f} seconds"),

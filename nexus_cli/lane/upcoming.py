@@ -35,6 +35,10 @@ class Upcoming:
     """Cached result of `current_request.next_request`, with its inputs."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
+    jobs: dict[str, str] = field(default_factory=dict)
+    """The commands that run in the background, shortened, by id."""
+    hooks: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The `text` that hooks of an event added last, and its `source`, by event."""
     away: list[Mapping[str, str]] = field(default_factory=list)
     """What the person was shown about unattended runs, see `Sources.away`."""
     event: Sequence[Mapping[str, Any]] = ()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
-from nexus_cli.core.elide import ElidedText, drop_marker, elide_text, line_namer
+from nexus_cli.core.elide import ElidedText, drop_marker, elide_text, line_namer, plain_marker
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
@@ -39,6 +40,8 @@ ATTACHMENTS = "attachments"
 HISTORY = "history"
 """Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone),
 `parts`: offsets in the entry of each message's start, state and end."""
+UNDONE_FILES = "undone_files"
+"""Memo of an undo or redo of files by the person: the line that is `told` to the model with the next message."""
 REQUEST_SHARE = 0.6
 """Share of the budget without system text and tools that one message may use; a longer one is elided."""
 
@@ -59,12 +62,13 @@ async def clip_with_drop(
     uncounted: int = 0,
     cites: str = "",
     first_line: int | None = None,
+    outline: str = "",
 ) -> tuple[ElidedText, Drop | None]:
     """Clip `text` to at most `cap` tokens. Returns it with the drop recorded for the omitted part, or None.
 
     A text that begins with line `first_line` of a file may exceed `cap` if there is room; if it is clipped, the marker
-    names lines. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes that were lost before. A
-    text that `cites` a drop is a part of it, and gets no drop of its own.
+    names lines, and `outline` precedes it. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes
+    that were lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
     """
     count, timeline = window.context.counter.count, window.lane.timeline
     most = cap if first_line is None else max(cap, _most_whole(window, text))
@@ -74,7 +78,9 @@ async def clip_with_drop(
             return ElidedText(text), ""
         drop_id = cites or timeline.log.next_drop()
         marker = drop_marker(drop_id) if first_line is None else drop_marker(drop_id, line_namer(text, first_line))
-        return elide_text(text, cap, count, marker), drop_id
+        named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
+        cut = elide_text(text, cap - count(named), count, marker)
+        return replace(cut, text=named + cut.text), drop_id
 
     clipped, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
     if cites or not drop_id:

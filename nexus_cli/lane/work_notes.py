@@ -22,6 +22,9 @@ WORK = "work"
 """Kind of the memo of a call's changes: `by` (`a command`, a worker such as `w1`, or "" for a file tool), `files`
 (absolute paths), `more` (number of unnamed files), `worktree` (name of the worker's), `command` (outcome of a worker's
 command, see `command_values`)."""
+HOOK = "hook"
+"""Kind of the memo of one run of a hook: `event`, `hook` (its name), `source`, `outcome`, `why`, `seconds`, `about` (a
+call)."""
 COMMAND_DID = "a command"
 MOST_FILES = 50
 """Most files of one call that are named; others, as after a `git checkout`, are only counted."""
@@ -29,7 +32,7 @@ MOST_FILES = 50
 
 def command_values(run: CommandRun) -> dict[str, Any]:
     """Return the fields of a command's run that its memo stores; the others follow from the memo's place."""
-    return {name: getattr(run, name) for name in ("command", "status", "error", "pipe", "output")}
+    return {name: getattr(run, name) for name in ("command", "status", "error", "pipe", "output", "job")}
 
 
 def describe_changer(by: str) -> str:

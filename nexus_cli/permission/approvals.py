@@ -13,17 +13,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.command_records import running_guards
 from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Deny, Question
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import LEVELS, Limits, name_level
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.services import Jobs
+from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.permission.call_permission import CallPermission, Permission
 from nexus_cli.permission.permission import ApprovalNeed
 from nexus_cli.permission.run_limits import Refusal
 from nexus_cli.tools.files import project_relative
+from nexus_cli.tools.registry import discover_tools
 
 DECISION = "decision"
 """Memo with the decision on a call and the person's answer (`reports/decisions.py`). A call without this memo was
@@ -38,8 +42,6 @@ TAKEN_BACK = " \N{MIDDLE DOT} /permissions remove "
 """Precedes each name in the notice about what was allowed for the session: the command that removes it."""
 CONFIRM = "confirm"
 """`ApprovalNeed.kind` of a call that the level grants, but the run asks about."""
-DECLINED = "Declined by the person."
-"""Result of a call that was declined without a reason."""
 EDITS_HERE = "edits in this project"
 """The scope of an answer for edits, as a question shows it."""
 EDITS = "edits"
@@ -97,10 +99,19 @@ class ApprovalStep:
 
     def note_change(self, target: Path, before: str, after: str) -> None:
         """Apply later calls on `target` to its new content: another call of the step has changed what the person saw,
-        from digest `before` to `after`."""
+        from digest `before` to `after`. Commands that run accept the new content too. Blocks."""
         for asked in self.asked.values():
             if asked.before == before and target in asked.targets.values():
                 asked.before = after
+        for accept in tuple(running_guards):
+            accept(target, before, after)
+
+
+def as_command(tool: Tool, checked: Mapping[str, Any], services: SessionServices) -> tuple[Tool, Mapping[str, Any]]:
+    """Return the call that permission decides on: what is written to a job is a command line."""
+    jobs = services.made(Jobs) if tool.feeds else None
+    found = jobs.find_command(**checked) if jobs else None
+    return (discover_tools()["bash"], found) if found else (tool, checked)
 
 
 def approval_scope(
@@ -116,7 +127,7 @@ def approval_scope(
         return (name, kind, *map(str, targets.values()))
     if kind == "network":
         return (name, kind, str(arguments.get(tool.reaches, "")))
-    if kind in ("later", "send"):
+    if kind in ("later", "send", "server"):
         return (name, kind)
     if tool.effect is Effect.EDIT:
         return (name, "edit")
@@ -138,7 +149,7 @@ def always_text(scope: tuple[str, ...], project: Path) -> str:
         return objects[0].partition("(")[2].removesuffix(")") or objects[0]
     if kind == "later":
         return f"every `{name}` that starts work for later"
-    if kind == "send":
+    if kind in ("send", "server"):
         return f"every `{name}`"
     if kind == "network":
         return f"{name} of {objects[0]}"
@@ -151,7 +162,7 @@ def scope_name(scope: tuple[str, ...], project: Path) -> str:
     name, kind, *objects = scope
     if kind == RULE:
         return objects[0]
-    if kind in ("edit", "later", "send"):
+    if kind in ("edit", "later", "send", "server"):
         return name
     if kind == "run":
         return one_line(f"{name}: {objects[0]}")
@@ -163,7 +174,7 @@ def call_detail(
 ) -> tuple[str, str | None]:
     """Return the body of a question (the command, the diff, else the arguments), and the digest of the content that the
     call changes. For work that runs later the body also has its level and the `limits` in force."""
-    if tool.effect is Effect.RUN:
+    if tool.effect is Effect.RUN and not tool.server:
         return str(arguments.get(tool.subject, "")), None
     made = tool.preview(arguments, context) if tool.preview else EditPreview()
     if made.diff:
@@ -193,7 +204,7 @@ async def make_question(
     parts, more = found.shown_parts()
     question = Question(
         call,
-        f"{tool.name} {subject}",
+        f"{call.name} {subject}",
         need.why,
         detail,
         "",
@@ -239,6 +250,12 @@ def remove_allowance(always: set[tuple[str, ...]], typed: str, project: Path) ->
     found = {scope for scope in always if scope_name(scope, project).split() == wanted}
     always -= found
     return bool(found)
+
+
+def describe_refusal(why: str, name: str = "") -> str:
+    """Return the result of a call that a person, perhaps of a known name, declined: `Declined by Ana: use make`."""
+    who = f" by {name}" if name else "" if why else " by the person"
+    return f"Declined{who}" + (f": {why}" if why else ".")
 
 
 def describe_decision(step: ApprovalStep, call: ToolCall, refusal: Refusal | None, level: str) -> dict[str, Any]:

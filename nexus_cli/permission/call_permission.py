@@ -6,25 +6,32 @@ Rules and sandbox are loaded by the first call that needs them: a session withou
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
-from nexus_cli.config.trust import FOLDER, MOST_BYTES
+from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
-from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
-from nexus_cli.permission.folder_rules import folder_rules, opens_secrets
+from nexus_cli.permission.folder_rules import (
+    ALLOWED as ALLOWED,
+)
+from nexus_cli.permission.folder_rules import (
+    address_rules,
+    folder_rules,
+    opens_secrets,
+    parse_ahead,
+    parse_allowed,
+)
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
-from nexus_cli.tools.registry import discover_tools
+from nexus_cli.permission.rules_file import names_rules, read_stamp
+from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import CommandPartObject
@@ -33,16 +40,17 @@ if TYPE_CHECKING:
     from nexus_cli.rules.rule_set import PermissionRule, RuleSet
     from nexus_cli.sandbox.backend import BackendProbe
     from nexus_cli.sandbox.confinement import Confinement
-    from nexus_cli.sandbox.profile import ProfileName, TempFolder
+    from nexus_cli.sandbox.profile import ProfileName, SandboxProfile, TempFolder
+    from nexus_cli.sandbox.session_network import SessionNetwork
 
 PLANS = "plan mode is read-only; answer with the plan"
 """The reason of a refusal at level `PLAN`."""
-AHEAD = "allowed when this work was scheduled"
-"""The origin of a rule of scheduled work."""
-ALLOWED = "allowed for this session"
-"""`Permission.origin` of a call that an earlier answer for the whole session covers."""
 BUILT_IN = "built in"
 """`Permission.origin` of a command known to be read-only, see `nexus_cli.rules.read_only_table`."""
+FOR_ALL_CALLS = ("edit", "later", "send", "server")
+"""`ApprovalNeed.kind` of calls that an allow rule without a pattern covers."""
+WRITTEN_TO = "job"
+"""What `Jobs.find_command` adds to the arguments of `bash`: the id of the job."""
 MOST_PARTS = 50
 """Most parts of a command line that are recorded and shown; a line may have thousands."""
 
@@ -68,6 +76,11 @@ class Permission:
     def profile(self) -> str:
         """Return the sandbox profile of a command; "" for other calls."""
         return self.command.profile if self.command else ""
+
+    @property
+    def runs(self) -> bool | None:
+        """True if the call runs, False if it is refused, None if a person is asked."""
+        return None if isinstance(self.verdict, ApprovalNeed) else isinstance(self.verdict, Grant)
 
     @property
     def is_plain(self) -> bool:
@@ -124,6 +137,8 @@ class CallPermission:
         # Rules name real paths.
         self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
         self._settings, self._answers = sandbox, answers
+        self.added: tuple[Path, ...] = ()
+        """Real paths of folders that are used like the project."""
         self.rules_ahead: tuple[str, ...] = ()
         """Allow rules that came with scheduled work."""
         self._rules: RuleSet | None = None
@@ -133,7 +148,10 @@ class CallPermission:
         self._probe: BackendProbe | None = None
         self._temp: TempFolder | None = None
         self._confinements: dict[str, Confinement] = {}
-        self._denied: DeniedFiles | None = None
+        self._network: SessionNetwork | None = None
+        """The network that sandboxed commands share since the first background command."""
+        self._denied: dict[tuple[Path, ...], DeniedFiles] = {}
+        """By the added folders that were searched."""
         self._told: set[str] = set()
         self._lock = threading.Lock()
 
@@ -199,7 +217,7 @@ class CallPermission:
 
     def check_rules(self, level: str) -> None:
         """Read the rules, if there are any, before the first call. Blocks; raises as `refuse_unguarded` does."""
-        self._stamp = _read_stamp(places().settings)
+        self._stamp = read_stamp(places().settings)
         self.load(level, runs=False)
         self.refuse_unguarded(level)
 
@@ -234,13 +252,18 @@ class CallPermission:
         Blocks if `load` has not run before.
         """
         judged = "read" if level == PLAN else level
-        extra = (*_parse_ahead(self.rules_ahead), *_parse_allowed(frozenset(allowed)))
+        extra = (*parse_ahead(self.rules_ahead), *parse_allowed(frozenset(allowed)))
         if tool.runs_commands and self._settings is not None:
             found = self._decide_command(tool, arguments, judged, extra)
         else:
             found = self._decide_paths(tool, arguments, judged, targets, extra)
+        if WRITTEN_TO in arguments and judged in ("read", "edit") and found.origin == BUILT_IN:
+            # What only reads as a command may be anything to the job that it is written to.
+            found = Permission(ApprovalNeed(f"it writes to job {arguments[WRITTEN_TO]}", "run"), found.command)
         reads = tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
-        if level == PLAN and not isinstance(found.verdict, Denial) and not (reads and isinstance(found.verdict, Grant)):
+        stays = bool(tool.runs_commands and arguments.get("background"))
+        plain = reads and not stays and isinstance(found.verdict, Grant)
+        if level == PLAN and not isinstance(found.verdict, Denial) and not plain:
             return Permission(Denial(PLANS), found.command, level=level)
         return replace(found, level=level)
 
@@ -258,6 +281,7 @@ class CallPermission:
             rules=rules,
             cwd=self._cwd,
             project=self._project,
+            added=self.added,
             confined=probe is None or probe.backend != "none",
             network=bool(arguments.get("network")),
             outside=str(arguments.get("outside") or ""),
@@ -295,6 +319,7 @@ class CallPermission:
             allow=level,
             cwd=self._cwd,
             project=self._project,
+            added=self.added,
             config_dirs=self._config_dirs,
             targets=targets,
             lifts=lambda name, path: opened and bool(rule and opens_secrets(rule, self._project)),
@@ -304,12 +329,14 @@ class CallPermission:
         is_outside = isinstance(verdict, ApprovalNeed) and verdict.kind == "outside" and reads
         offers = folder_rules((targets or {}).values(), self._project) if is_outside and self._settings else ()
         if isinstance(verdict, ApprovalNeed) and verdict.kind == "network" and self._settings:
-            offers = _address_rules(tool, str(arguments[tool.reaches]))
+            offers = address_rules(tool, str(arguments[tool.reaches]))
+        if isinstance(verdict, ApprovalNeed) and verdict.kind == "server" and self._settings:
+            offers = (tool.name,)
         if rule is None or level == "all":
             return Permission(verdict, offers=offers)
         if rule.decision == "ask" and isinstance(verdict, Grant):
             return Permission(ApprovalNeed("{} ({})".format(*named), "protected"), None, *named)
-        if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind in ("edit", "later", "send")):
+        if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind in FOR_ALL_CALLS):
             return Permission(Grant(), None, *named)
         return Permission(verdict, None, *named) if isinstance(verdict, Grant) else Permission(verdict, offers=offers)
 
@@ -324,7 +351,7 @@ class CallPermission:
         rules = RuleSet((*(self._read_rules().rules if self._has_rules() else ()), *extra))
         if address:
             return rules.find_for_address(tool, address)
-        return rules.find_for_path(tool, list((targets or {}).values()), self._project)
+        return rules.find_for_path(tool, list((targets or {}).values()), self._project, self.added)
 
     def find_refused(self, tool: Tool) -> Callable[[Path], bool] | None:
         """Return a predicate for real paths that a deny rule hides from `tool`, for tools that walk folders.
@@ -335,8 +362,8 @@ class CallPermission:
             return None
         from nexus_cli.rules.rule_set import find_by_path  # noqa: PLC0415
 
-        refusing, project = self._read_rules().keeping_from(tool).rules, self._project
-        return (lambda path: find_by_path(refusing, (path,), project) is not None) if refusing else None
+        refusing, project, added = self._read_rules().keeping_from(tool).rules, self._project, self.added
+        return (lambda path: find_by_path(refusing, (path,), project, added) is not None) if refusing else None
 
     def _has_rules(self) -> bool:
         """Return True if a settings file may have rules; parsing them imports more than most sessions need.
@@ -346,7 +373,7 @@ class CallPermission:
         if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
-            self._names_rules = any(map(_names_rules, (places().settings, self._project / FOLDER / "config.toml")))
+            self._names_rules = any(map(names_rules, (places().settings, self._project / FOLDER / "config.toml")))
         return self._names_rules
 
     def _read_rules(self) -> RuleSet:
@@ -355,7 +382,7 @@ class CallPermission:
             from nexus_cli.rules.rule_set import read_rules  # noqa: PLC0415
 
             try:
-                self._rules = read_rules(places(), self._project, discover_tools())
+                self._rules = read_rules(places(), self._project, rule_tools())
             except NexusError as error:
                 if self._rules is None:
                     raise
@@ -370,17 +397,20 @@ class CallPermission:
 
         if profile == "none":
             return DeniedFiles()
-        if self._denied is None:
-            self._denied = find_denied_files(self._read_rules(), self._project, Path(os.path.realpath(self._cwd)))
-        return self._denied
+        added = self.added
+        if added not in self._denied:
+            cwd = Path(os.path.realpath(self._cwd))
+            self._denied[added] = find_denied_files(self._read_rules(), self._project, cwd, added)
+        return self._denied[added]
 
     def _forget_rules(self) -> None:
-        self._rules = self._names_rules = self._denied = None
+        self._rules = self._names_rules = None
+        self._denied = {}
 
     def begin_turn(self) -> None:
         """Let this turn look again for denied files, and for rules if the personal settings file has changed."""
-        self._denied = None
-        stamp = _read_stamp(places().settings)
+        self._denied = {}
+        stamp = read_stamp(places().settings)
         if stamp != self._stamp:
             self._stamp, self._names_rules, self._is_outdated = stamp, None, self._rules is not None
 
@@ -401,7 +431,7 @@ class CallPermission:
         """Add a rule (`rules.edit_rules.add_rule`), in force at once. Blocks."""
         from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
 
-        added = add_rule(typed, discover_tools(), folder)
+        added = add_rule(typed, rule_tools(), folder)
         self._forget_rules()
         self.rules_in_force()
         return added
@@ -414,14 +444,15 @@ class CallPermission:
         self._forget_rules()
         self.rules_in_force()
 
-    def make_sandbox(self, profile: ProfileName, *, asks: bool = True) -> CommandSandbox:
+    def make_sandbox(self, profile: ProfileName, *, asks: bool = True, stays: bool = False) -> CommandSandbox:
         """Prepare the sandbox and the environment of a command in `profile`. Blocks; raises `OSError` on failure.
 
-        `asks` is False if nobody can be asked for more rights.
+        `asks` is False if nobody can be asked for more rights. A command that `stays` in the background gets a
+        `Confinement` of its own, which its caller closes; from then on commands share a network.
         """
         asks = asks or bool(self.rules_ahead)
         assert self._settings is not None
-        from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
+        from nexus_cli.sandbox.backend import Backend, BackendProbe  # noqa: PLC0415
         from nexus_cli.sandbox.denial import describe_denial  # noqa: PLC0415
         from nexus_cli.sandbox.profile import TempFolder, make_profile  # noqa: PLC0415
         from nexus_cli.sandbox.sandbox_environment import sandbox_environment  # noqa: PLC0415
@@ -437,23 +468,13 @@ class CallPermission:
                 cwd=self._cwd,
                 own=places(),
                 temp=self._temp.path if self._temp else None,
+                added=self.added,
                 write=self._settings.write,
                 unix_sockets=self._settings.unix_sockets,
                 denied=denied.paths,
             )
-            held = self._confinements.get(profile)
-            if held is None or held.profile != made:
-                if held is not None:
-                    held.close()
-                from nexus_cli.sandbox.backend import Backend, BackendProbe  # noqa: PLC0415
-
-                held = Confinement(made, probe or BackendProbe(Backend.NONE))
-                self._confinements[profile] = held
+            held, alone = self._find_confinement(made, probe or BackendProbe(Backend.NONE), stays)
         env, taken = sandbox_environment(made, os.environ, self._settings.env_pass)
-        if profile == "read":
-            from nexus_cli.rules.read_only_table import read_only_environment  # noqa: PLC0415
-
-            env = read_only_environment(env)
         from nexus_cli.config.host_environment import add_own_program  # noqa: PLC0415
 
         add_own_program(env, places(), self._cwd)
@@ -461,7 +482,17 @@ class CallPermission:
             from nexus_cli.config.ledger_place import HIDDEN_DATA  # noqa: PLC0415
 
             env[HIDDEN_DATA] = str(places().data)
-        notes = list(made.notes)
+        notes = [*made.notes, *([alone] if alone else [])]
+        if profile == "read":
+            from nexus_cli.rules.read_only_table import read_only_environment  # noqa: PLC0415
+
+            env = read_only_environment(env)
+        else:
+            from nexus_cli.config.project_environment import use_project_environment  # noqa: PLC0415
+
+            walled = held.backend != "none"
+            env, left_out = use_project_environment(env, self._project, self._cwd, is_sandboxed=walled)
+            notes += [left_out] if left_out else []
         if made.denied and not denied.is_whole:
             notes.append(f"deny rules name more files than the {len(denied.paths)} that commands cannot read")
         if made.denied and made.writable and held.backend == "landlock":
@@ -473,6 +504,24 @@ class CallPermission:
         confinement = held if held.backend != "none" else None
         return CommandSandbox(confinement, env, told, lambda text: describe_denial(made, text, held.backend, asks=asks))
 
+    def _find_confinement(self, made: SandboxProfile, probe: BackendProbe, stays: bool) -> tuple[Confinement, str]:
+        """Return the confinement of a command, and a note if it cannot share a network. The caller must lock."""
+        from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
+        from nexus_cli.sandbox.session_network import make_network  # noqa: PLC0415
+
+        alone = ""
+        if stays and made.name == "write" and self._network is None:
+            self._network, alone = make_network(probe.backend, self._project)
+        network = self._network if made.name == "write" else None
+        held = None if stays else self._confinements.get(made.name)
+        if held is None or held.profile != made or held.network is not network:
+            if held is not None:
+                held.close()
+            held = Confinement(made, probe, network)
+            if not stays:
+                self._confinements[made.name] = held
+        return held, alone
+
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Mask the values of variables that commands do not get; return the text and the names of those found in it."""
         from nexus_cli.sandbox.sandbox_environment import mask_secrets  # noqa: PLC0415
@@ -483,6 +532,7 @@ class CallPermission:
         """Take over the temporary files and the shown warnings of `earlier`, and close it: it decided for the same
         session until now."""
         self._temp, earlier._temp = earlier._temp, None
+        self._network, earlier._network = earlier._network, None
         self._told |= earlier._told
         earlier.close()
 
@@ -494,46 +544,6 @@ class CallPermission:
         if self._temp is not None:
             self._temp.close()
             self._temp = None
-
-
-def _address_rules(tool: Tool, address: str) -> tuple[str, ...]:
-    """Return the allow rule for the host of an address, () for what is no plain address."""
-    found = re.match(r"([a-z]+)://([\w.-]+(?::\d+)?)(?=[/?]|\Z)", address, re.ASCII)
-    return (f"{tool.name}({found[0]})",) if found else ()
-
-
-@lru_cache(64)
-def _parse_ahead(rules: tuple[str, ...]) -> tuple[PermissionRule, ...]:
-    """Return the rules of scheduled work as rules."""
-    if not rules:
-        return ()
-    from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
-
-    return tuple(replace(parse_rule("allow", rule, discover_tools(), AHEAD), lifts=True) for rule in rules)
-
-
-@lru_cache(64)
-def _parse_allowed(rules: frozenset[str]) -> tuple[PermissionRule, ...]:
-    """Parse the allow rules of a session."""
-    if not rules:
-        return ()
-    from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
-
-    return tuple(parse_rule("allow", rule, discover_tools(), ALLOWED) for rule in sorted(rules))
-
-
-def _read_stamp(path: Path) -> tuple[int, ...]:
-    """Return inode, size and modification time of a file, to notice a change; () if there is none."""
-    try:
-        about = path.stat()
-    except OSError:
-        return ()
-    return about.st_ino, about.st_size, about.st_mtime_ns
-
-
-def _names_rules(path: Path) -> bool:
-    """Return True if a settings file may have rules: it contains the word."""
-    try:
-        return b"rules" in read_beginning(path, MOST_BYTES)
-    except OSError:
-        return False
+        if self._network is not None:
+            self._network.close()
+            self._network = None

@@ -1,4 +1,5 @@
-"""Allow rules for reading folders outside the project, offered to the person when such a read needs approval.
+"""Allow rules beside those of the settings: offered to the person when a call needs approval (folders outside the
+project, network addresses), of scheduled work, of a session.
 
 A rule for a folder never covers credentials in it: they need a rule that names their own path.
 """
@@ -6,18 +7,25 @@ A rule for a folder never covers credentials in it: they need a rule that names 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import GIT_FOLDER, SecretPlaces
-from nexus_cli.core.tool import Effect
-from nexus_cli.tools.registry import discover_tools
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.tools.registry import discover_tools, rule_tools
 
 if TYPE_CHECKING:
     from nexus_cli.rules.rule_set import PermissionRule
 
+AHEAD = "allowed when this work was scheduled"
+"""The origin of a rule of scheduled work."""
+ALLOWED = "allowed for this session"
+"""`Permission.origin` of a call that an earlier answer for the whole session covers."""
 WHOLE = "/**"
 """Pattern suffix: the folder and everything in it."""
 _SIGNS = frozenset("*?()\n")
@@ -53,3 +61,29 @@ def opens_secrets(rule: PermissionRule, project: Path) -> bool:
     if "/" not in pattern or "*" in pattern or "?" in pattern:
         return bool(pattern)
     return SecretPlaces(places(), project).find(Path(os.path.realpath(project / pattern))) is not None
+
+
+def address_rules(tool: Tool, address: str) -> tuple[str, ...]:
+    """Return the allow rule for the host of an address, () for what is no plain address."""
+    found = re.match(r"([a-z]+)://([\w.-]+(?::\d+)?)(?=[/?]|\Z)", address, re.ASCII)
+    return (f"{tool.name}({found[0]})",) if found else ()
+
+
+@lru_cache(64)
+def parse_ahead(rules: tuple[str, ...]) -> tuple[PermissionRule, ...]:
+    """Return the rules of scheduled work as rules."""
+    if not rules:
+        return ()
+    from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
+
+    return tuple(replace(parse_rule("allow", rule, rule_tools(), AHEAD), lifts=True) for rule in rules)
+
+
+@lru_cache(64)
+def parse_allowed(rules: frozenset[str]) -> tuple[PermissionRule, ...]:
+    """Parse the allow rules of a session."""
+    if not rules:
+        return ()
+    from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
+
+    return tuple(parse_rule("allow", rule, rule_tools(), ALLOWED) for rule in sorted(rules))

@@ -6,7 +6,7 @@ Resolves paths, but changes nothing and asks nobody. The dispatcher asks, and re
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,9 @@ class ApprovalNeed:
     why: str
     """One line, used as `Question.why`."""
     kind: str
-    """`run`, `edit`, `outside`, `protected`, `network`, `later` or `send`. It bounds what an answer for the rest of the
-    session may cover (`approvals.approval_scope`): the same paths for `outside` and `protected`, the same address for
-    `network`."""
+    """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send` or `server`. It bounds what an answer for
+    the rest of the session may cover (`approvals.approval_scope`): the same paths for `outside` and `protected`, the
+    same address for `network`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ def decide(
     allow: str,
     cwd: Path,
     project: Path,
+    added: Sequence[Path] = (),
     config_dirs: Iterable[Path] = (),
     targets: Mapping[str, Path] | None = None,
     lifts: Callable[[str, Path], bool] = _nothing_lifted,
@@ -79,6 +80,7 @@ def decide(
 ) -> Verdict:
     """Decide whether a call runs at level `allow`, one of `LEVELS`; raise `ValueError` for another.
 
+    The `added` folders (real paths) count like the project.
     Paths are judged by their real path (`targets`, if already resolved), names case-insensitively.
     `lifts(tool, path)` returns True if a personal rule allows the real path of a credential. `answers`: this session
     may post messages without approval. A call granted at one level is granted at every higher level.
@@ -90,10 +92,14 @@ def decide(
         return ApprovalNeed("other people get this message", "send")
     if allow == "all":
         return Grant()
+    if tool.server:
+        return ApprovalNeed(f"it runs on the MCP server {tool.server}", "server")
     if tool.effect is Effect.RUN:
         return ApprovalNeed("it runs a command", "run")
     if tool.reaches in arguments:
-        return ApprovalNeed(f"it uses the network: {' '.join(str(arguments[tool.reaches]).split())[:200]}", "network")
+        shown = tool.reaches == tool.subject
+        address = "" if shown else f": {' '.join(str(arguments[tool.reaches]).split())[:200]}"
+        return ApprovalNeed(f"it uses the network{address}", "network")
     if tool.effect is Effect.NONE:
         return Grant()
     try:
@@ -107,8 +113,9 @@ def decide(
             return Denial(_describe_secret(tool, path, target, cwd, secret))
     writes = tool.effect is Effect.EDIT
     within = [Path(os.path.realpath(folder)) for folder in config_dirs]
+    roots = (Path(os.path.realpath(project)), *added)
     for path, target in found.items():
-        need = _check_place(path, target, writes, cwd, project, within)
+        need = _check_place(path, target, writes, cwd, roots, within)
         if need is not None:
             return need
     if writes and allow == "read":
@@ -117,13 +124,15 @@ def decide(
 
 
 def _check_place(
-    path: str, target: Path, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]
+    path: str, target: Path, writes: bool, cwd: Path, roots: Sequence[Path], config_dirs: list[Path]
 ) -> ApprovalNeed | None:
     """Return the approval that a path needs at every level below `all`, None if it needs none."""
     named = _name_path(path, target, cwd)
     verb = "writes" if writes else "reads"
-    root = Path(os.path.realpath(project))
-    if not target.is_relative_to(root):
+    for root in roots:
+        if target.is_relative_to(root):
+            break
+    else:
         return ApprovalNeed(f"it {verb} outside the project: {named}", "outside")
     if not writes:
         return None

@@ -175,12 +175,12 @@ class RunLimits:
         refused = {}
         acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call not in calls)
         for call in calls:
-            refusal = self._filtered(self.find(call.name)) or self._over(acted)
+            refusal = self.exclude(self.find(call.name)) or self._over(acted)
             if refusal:
                 refused[call.id] = refusal
         return refused
 
-    def _filtered(self, tool: Tool | None) -> Refusal | None:
+    def exclude(self, tool: Tool | None) -> Refusal | None:
         """Return the refusal of a tool that this run excludes, None for another."""
         tools, categories = self.limits.tools, self.limits.categories
         if tool is None:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from nexus_cli.config.stored_keys import stored_key
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.local_servers import PORTS
-from nexus_cli.provider.model_names import LOCAL, split_model_name
+from nexus_cli.provider.model_names import LOCAL, split_key_name, split_model_name
 from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
@@ -47,8 +47,15 @@ def key_variable(provider: str) -> str:
     return KEY_VARIABLES.get(provider, (f"{provider.upper() or 'PROVIDER'}_API_KEY",))[0]
 
 
-def set_key_hint(provider: str) -> str:
+def stored_name(provider: str, key_name: str = "") -> str:
+    """Return the name under which the key of `provider` is stored; `key_name` is that of one of several keys."""
+    return f"{key_variable(provider)}@{key_name}" if key_name else key_variable(provider)
+
+
+def set_key_hint(provider: str, key_name: str = "") -> str:
     """Return the hint for setting the key of `provider`."""
+    if key_name:
+        return f"`nexus login {provider} --as {key_name}` stores one"
     login = f"`nexus login {provider}` stores a key; or set" if provider in KEY_VARIABLES else "Set"
     return f"{login} {key_variable(provider)} to a valid one"
 
@@ -105,6 +112,18 @@ def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
     if bad:
         raise ProviderError("auth", f"{name} {bad}", set_key_hint(provider))
     return EnvValue(text, exact)
+
+
+def _read_named_key(provider: str, key_name: str) -> str:
+    """Return the stored key of `provider` named `key_name`; raise `ProviderError` of kind `auth` without a usable
+    one. The environment has no say: the person named the key."""
+    hint = set_key_hint(provider, key_name)
+    key = stored_key(stored_name(provider, key_name)) if provider in KEY_VARIABLES else ""
+    if not key:
+        raise ProviderError("auth", f"no {provider} key named {key_name} is stored", hint)
+    if bad := describe_bad_key(key):
+        raise ProviderError("auth", f"the {provider} key named {key_name} {bad}", hint)
+    return key
 
 
 def read_env_address(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
@@ -176,7 +195,7 @@ def _local_base(provider: str) -> str | None:
 def resolve_endpoint(
     model: str, environ: Mapping[str, str], base: str | None = None, key: str | None = None
 ) -> Endpoint:
-    """Return the endpoint of `model`; `base` and `key` override the environment.
+    """Return the endpoint of `model`; `base` and `key` override the environment, and so does a key that it names.
 
     Raises `ProviderError`: `usage` if the name implies no provider, `auth` if a needed key is missing or cannot be
     sent, `config` if the address in the environment is invalid.
@@ -184,6 +203,9 @@ def resolve_endpoint(
     provider = provider_of(model)
     if not provider:
         raise ProviderError("usage", f"{model!r} names no known provider", HOW_TO_NAME)
+    key_name, model = split_key_name(model)
+    if key_name and not key:
+        key = _read_named_key(provider, key_name)
     name = f"ollama_chat/{split_model_name(model)[1]}" if provider == "ollama_chat" else model
     there = None if base else read_env_address(provider, environ)
     own = None if key else read_env_key(provider, environ)

@@ -17,9 +17,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.endpoint import base_variable, key_variable, set_key_hint
+from nexus_cli.provider.endpoint import base_variable, set_key_hint, stored_name
 from nexus_cli.provider.error_text import TRACE, find_error, format_error_line, parse_body
-from nexus_cli.provider.model_names import LOCAL
+from nexus_cli.provider.model_names import LOCAL, split_key_name
 from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
 
 N = r"([\d,]{2,})"
@@ -89,10 +89,10 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
         return f"Check the plan and the balance of the {provider} account, or choose another model"
     if kind == "auth":
         if status == 403:
-            return f"The key in {key_variable(provider)} may not use {model}"
+            return f"The key in {stored_name(provider, split_key_name(model)[0])} may not use {model}"
         if provider == "bedrock":
             return "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or AWS_BEARER_TOKEN_BEDROCK"
-        return set_key_hint(provider)
+        return set_key_hint(provider, split_key_name(model)[0])
     if kind == "usage":
         return HOW_TO_NAME
     if kind == "network":

@@ -9,9 +9,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import SHORTEST
 from nexus_cli.provider.endpoint import BASE_VARIABLES, KEY_VARIABLES
+from nexus_cli.provider.model_names import KEY_NAME, provider_prefixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,15 @@ def find_provider(text: str) -> str:
             return provider
     hint = f"Known are {', '.join(SHAPES)}; set the key of another one in the environment, as litellm names it"
     raise NexusError("usage", f'unknown provider "{text.strip()}"', "nexus cannot store its key", hint)
+
+
+def check_key_name(name: str) -> None:
+    """Raise `NexusError("usage", ...)` for a `name` that no key of several can have; "" is that of the usual key."""
+    if looks_like_key(name):
+        raise NexusError("usage", "wrong usage", "--as takes a name, not the key", "Paste the key when asked")
+    if name and (not KEY_NAME.fullmatch(name) or name in provider_prefixes()):
+        why = "it must be lower-case letters, digits, - and _, begin with a letter, and not be a provider"
+        raise NexusError("usage", f'the name of a key, "{name}"', why, "Such as: --as work")
 
 
 def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:

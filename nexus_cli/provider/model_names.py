@@ -1,5 +1,7 @@
 """Model names: an optional provider before the first slash, then the provider's own name for the model.
 
+`work:openai/gpt-5` is `openai/gpt-5`, paid with the stored key named `work`.
+
 The known providers are those of the installed litellm, read from its files without importing it. `model_table` looks
 up bare names.
 """
@@ -22,6 +24,8 @@ LOCAL = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vl
 WELL_KNOWN = LOCAL | {"anthropic", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"}
 """Providers known even if litellm's files have another form."""
 
+KEY_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+"""A person's name for one of several keys of a provider."""
 VENDOR = re.compile(r"^(?:[a-z0-9-]*[a-z]\.)+(?=[a-z])")
 """Bedrock's prefix of a model: region and maker, `us.anthropic.`."""
 EDITION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{4}|latest|default|preview|exp|0)(?:-v\d+)?$")
@@ -53,8 +57,19 @@ def provider_prefixes() -> frozenset[str]:
     return frozenset(found)
 
 
+def split_key_name(name: str) -> tuple[str, str]:
+    """Return (name of the key or "", model) of `name`. Only a model with its provider can have one, so that
+    `ft:gpt-4o` and `ollama/qwen3:8b` are models."""
+    key, _, model = name.partition(":")
+    prefix, slash, _ = model.partition("/")
+    named = slash and KEY_NAME.fullmatch(key) and prefix in provider_prefixes()
+    return (key, model) if named else ("", name)
+
+
 def split_model_name(name: str) -> tuple[str, str]:
-    """Return (provider prefix or "", rest) of `name`."""
+    """Return (provider prefix or "", rest) of `name`, without the name of a key."""
+    if ":" in name:
+        name = split_key_name(name)[1]
     prefix, slash, rest = name.partition("/")
     return (prefix, rest) if slash and prefix in provider_prefixes() else ("", name)
 

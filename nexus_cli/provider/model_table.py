@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo, PriceTier
-from nexus_cli.provider.model_names import LOCAL, litellm_folder, model_stem, split_model_name
+from nexus_cli.provider.model_names import LOCAL, litellm_folder, model_stem, split_key_name, split_model_name
 
 FIELDS = {
     "input_price": "input_cost_per_token",
@@ -184,7 +184,7 @@ def _answers(entry: object) -> TypeGuard[dict[str, Any]]:
 def _entry(name: str) -> Mapping[str, Any] | None:
     """Return the entry for `name`: preferably one with its prices, else one of the same model at another provider,
     without prices."""
-    table = _table()
+    table, name = _table(), split_key_name(name)[1]
     prefix = split_model_name(name)[0]
     elsewhere = None
     for key in _candidates(name):
@@ -285,7 +285,7 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     `known` False; an override of the window makes it known. Never raises for a name.
     """
     info = _from_table(name)
-    given = overrides.get(name) or overrides.get(split_model_name(name)[1]) or {}
+    given = overrides.get(next((one for one in setting_names(name) if overrides.get(one)), name)) or {}
     numbers = {k: int(v) for k in ("window", "max_output") if isinstance(v := given.get(k), int | float)}
     charged: dict[str, Any] = {k: float(v) for k in FIELDS if isinstance(v := given.get(k), int | float)}
     if not given:
@@ -299,17 +299,22 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     return replace(info, **fields)
 
 
+def setting_names(name: str) -> tuple[str, str, str]:
+    """Return the names under which settings may have `name`, most specific first."""
+    return name, split_key_name(name)[1], split_model_name(name)[1]
+
+
 def window_setting_key(name: str) -> str:
     return f'models."{name}".window'
 
 
 def window_command(info: ModelInfo, window: int) -> str:
-    return f"nexus config set '{info.window_key or window_setting_key(info.name)}' {window}"
+    return f"nexus config set '{info.window_key or window_setting_key(split_key_name(info.name)[1])}' {window}"
 
 
 def price_command(name: str) -> str:
     """Return the command that sets the price of a model's input; `output_price` is set likewise."""
-    return f"nexus config set 'models.\"{name}\".input_price' DOLLARS_PER_MILLION"
+    return f"nexus config set 'models.\"{split_key_name(name)[1]}\".input_price' DOLLARS_PER_MILLION"
 
 
 def check_model(name: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.core.wire import WireRules
-from nexus_cli.provider.model_names import LOCAL, split_model_name
+from nexus_cli.provider.model_names import LOCAL, split_key_name, split_model_name
 
 GO_ON = "Go on."
 NOTED = "Understood."
@@ -57,6 +57,7 @@ def rules_for(provider: str, model: str = "") -> WireRules:
     For a provider that forwards requests, the name of `model` decides. Unknown ones get OpenAI's rules. The result's
     `provider` is always the requested one.
     """
+    provider, model = split_key_name(provider)[1], split_key_name(model)[1]
     name = split_model_name(provider)[0] or provider.partition("/")[0]
     family = FAMILY.get(name, name)
     if name in PASSING_ON:

@@ -89,7 +89,6 @@ def _row(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
 
 
 def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
-    """Return the diagnosis of one request."""
     if not was_answered(asked.row):
         why = f" ({asked.row.finish})" if asked.row.finish else ""
         return Diagnosis("unanswered", why=f"it was not answered{why}")

@@ -20,6 +20,7 @@ from nexus_cli.lane.current_request import begins_epoch
 from nexus_cli.lane.drop_list import UNIT, window_drops
 from nexus_cli.lane.next_request import NextRequest, scale_sections
 from nexus_cli.lane.options import Options
+from nexus_cli.lane.tool_selection import describe_left_out, missing_tools
 from nexus_cli.lane.user_input import ATTACHMENTS
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.drops import asked_again, describe_drop
@@ -136,7 +137,6 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
 
 
 def request_value(view: RequestView) -> ContextReport:
-    """Return a request as JSON."""
     request = view.request
     used, counted, scale = request.budget.used, request.counted, request.messages_scale
     waiting = sum(item.tokens for item in request.waiting)
@@ -168,11 +168,17 @@ def request_value(view: RequestView) -> ContextReport:
         "left_out": listed["left_out"],
         "recalled": listed["recalled"],
         "limits": cast("list[LimitObject]", [dict(bound) for bound in view.bounds]),
-        "notices": list(view.notices),
+        "notices": [*_note_window(request), *view.notices],
         "pending": view.row is None,
         "prefix_sha256": prefix_sha256(request.epoch, request.arranged),
         "request_sha256": view.row.manifest.sha256 if view.row else None,
     }
+
+
+def _note_window(request: NextRequest) -> list[str]:
+    window = request.budget.window
+    names = missing_tools(window, request.epoch.tools)
+    return [describe_left_out(window, names)] if names else []
 
 
 def _attachments(view: RequestView) -> list[dict[str, Any]]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.lane.goals import list_goals
+from nexus_cli.lane.goals import list_goals, open_until
 from nexus_cli.reports.text.lines import Value, filled
 from nexus_cli.session.session_state import SessionState
 
 
 def goals_report(state: SessionState) -> dict[str, Any]:
-    """Return every goal except dropped ones, with `id`, `text`, `done` and its `steps` with the same keys."""
-    found = list_goals(state.lane_state.lane.timeline)
+    """Return every goal except dropped ones, with `id`, `text`, `done` and its `steps` with the same keys; `until` is
+    the command that the session works for, or None."""
+    timeline = state.lane_state.lane.timeline
+    found, until = list_goals(timeline), open_until(timeline, state.session_id)
     rows = {goal.id: {"id": goal.id, "text": goal.text, "done": goal.done} for goal in found}
     steps = {goal.id: [rows[step.id] for step in found if step.parent == goal.id] for goal in found}
-    return {"version": 1, "goals": [{**rows[goal.id], "steps": steps[goal.id]} for goal in found if not goal.parent]}
+    goals = [{**rows[goal.id], "steps": steps[goal.id]} for goal in found if not goal.parent]
+    return {"version": 1, "goals": goals, "until": until["command"] if until else None}
 
 
 def goals_text(value: Value, width: int) -> str:
@@ -26,6 +29,8 @@ def goals_text(value: Value, width: int) -> str:
         lines += _line(goal, "", width)
         for step in goal["steps"]:
             lines += _line(step, "  ", width)
+    if value.get("until"):
+        lines += filled(f"Works until `{value['until']}` exits 0. /goal clear ends that.", width)
     return "\n".join(lines)
 
 

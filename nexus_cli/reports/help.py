@@ -20,7 +20,7 @@ KEYS = (
     ("Ctrl+R", "searches what was typed before"),
     ("Ctrl+G", "edits the text in your editor"),
     ("Ctrl+V", "pastes an image"),
-    ("Ctrl+B", "in a turn: its workers go on in the background"),
+    ("Ctrl+B", "in a turn: its work goes on in the background"),
     ("Ctrl+T, Ctrl+O", "thinking; the newest output whole, again: the transcript"),
     ("!COMMAND", "runs a shell command; !!COMMAND is not shared"),
     ("@FILE", "attaches a file or an image"),

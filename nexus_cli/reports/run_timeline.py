@@ -16,7 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Run, Signal
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.lanes import END
-from nexus_cli.reports.runs import describe_run
+from nexus_cli.reports.runs import describe_run, name_signal
 from nexus_cli.reports.timeline import LAST
 from nexus_cli.reports.timeline_rows import NEXUS, Event, Row, SessionRecord, make_row, pick_newest
 
@@ -70,7 +70,7 @@ def _queued_row(run: Run) -> Row:
         run.created,
         QUEUED,
         actor,
-        run.title,
+        name_signal(run.type, facts) if run.type == "service" else run.title,
         why=str(facts.get("triggerSource", "")),
         trigger={"type": run.type, **facts},
         run=run.id,
@@ -80,7 +80,9 @@ def _queued_row(run: Run) -> Row:
 def _signal_row(signal: Signal, taken: bool) -> Row:
     message = signal.value.get("message")
     why = f"msg-{message}" if message else ""
-    return make_row(signal.at, "signal", NEXUS, signal.kind, why=why, signal=signal.kind, taken=taken)
+    return make_row(
+        signal.at, "signal", NEXUS, name_signal(signal.kind, signal.value), why=why, signal=signal.kind, taken=taken
+    )
 
 
 def _state_row(run: Run) -> Row:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.clock import format_local_minute, format_utc
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, name_level
-from nexus_cli.core.run import CANCELLED, PLAIN, REFUSED, RUNNING, Run
+from nexus_cli.core.run import APPROVAL, CANCELLED, PLAIN, REFUSED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
 
@@ -45,6 +46,7 @@ def broken_runs(ledger: Ledger, runs: Iterable[Run]) -> list[Run]:
 
 def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str | None], is_broken: bool) -> RunObject:
     model = str(run.options.get("model") or "")
+    pending = ledger.runs.signals(run.key) if run.state == WAITING else ()
     if run.session and (not model or run.cost_usd is None):
         with suppress(NexusError):  # the session was deleted
             session = ledger.session(run.session)
@@ -65,6 +67,7 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "model": model or None,
         "session": run.session or None,
         "waits_for": run.waits.why if run.waits else None,
+        "came": "; ".join(name_signal(one.kind, one.value) for one in pending) or None,
         "wake_at": _utc(run.waits.until if run.waits else None),
         "resumes": _count_resumes(run),
         "created": run.created,
@@ -74,6 +77,27 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "last_words": run.last_words,
         "refused": list(run.refused),
     }
+
+
+def name_signal(kind: str, value: Mapping[str, Any]) -> str:
+    """Describe a signal for people: `Ana said yes`, `service ci: check_run failure`; of other kinds the kind alone."""
+    if kind == APPROVAL:
+        answers = (value.get("answers") or {"": value}).values()
+        return "; ".join(dict.fromkeys(_describe_answer(one) for one in answers))
+    if kind != "service":
+        return kind
+    event, payload = str(value.get("event") or "an event"), value.get("payload")
+    fields = payload if isinstance(payload, dict) else {}
+    about = fields.get(event)
+    ended = (about.get("conclusion") if isinstance(about, dict) else "") or fields.get("action") or ""
+    return one_line(f"service {value['service']}: {event[:80]} {str(ended)[:80]}".rstrip())
+
+
+def _describe_answer(answer: Mapping[str, Any]) -> str:
+    """Return `Ana said no: use make`."""
+    said = {"session": "yes, for the rest of the run"}.get(answer["answer"], answer["answer"])
+    text = f": {answer['text']}" if answer.get("text") else ""
+    return one_line(f"{answer.get('by') or 'somebody'} said {said}{text}")
 
 
 def _count_resumes(run: Run) -> int:
@@ -144,14 +168,17 @@ def runs_text(value: Value, width: int) -> str:
     lines = list[str]()
     for one in found:
         since = format_local_minute(str(one["updated"]))
-        lines.append(cut_line(" · ".join((one["id"], _state(one), since, name_origin(one))), width))
+        lines.append(cut_line(" · ".join((one["id"], name_state(one), since, name_origin(one))), width))
         more = (" · ".join(filter(None, _facts(one))), _outcome(one))
         lines += ["    " + cut_line(line, width - 4) for line in more if line]
     return "\n".join(lines)
 
 
-def _state(one: Value) -> str:
-    return "paused" if one["paused"] else "broke off" if one["broken_off"] else str(one["state"])
+def name_state(one: Value) -> str:
+    """Name the state of a run for people."""
+    if one["paused"] or one["broken_off"]:
+        return "paused" if one["paused"] else "broke off"
+    return "continues" if one["came"] else str(one["state"])
 
 
 def _facts(one: Value) -> list[str]:
@@ -167,7 +194,7 @@ def _outcome(one: Value) -> str:
     if one["broken_off"]:
         return f"nexus runs resume {one['id']}"
     if one["waits_for"]:
-        return f"waits for {one['waits_for']}"
+        return f"{one['came']}; continues with nexus serve" if one["came"] else f"waits for {one['waits_for']}"
     refused = f"{plural(len(one['refused']), 'call')} refused" if one["refused"] else ""
     said = next((line for line in str(one["last_words"]).splitlines() if line.strip()), "")
     return " · ".join(filter(None, [one["error"] or "", said, refused]))
@@ -181,17 +208,18 @@ def run_text(value: Value, width: int) -> str:
 def _parts(value: Value) -> Iterator[str]:
     if value.get("done"):
         yield f"{value['id']} {value['done']}."
-    yield f"{value['id']} {_state(value)} · {name_origin(value)}"
+    yield f"{value['id']} {name_state(value)} · {name_origin(value)}"
     yield " · ".join(filter(None, _facts({**value, "cost_usd": None})))
     if value["broken_off"]:
         yield f"No process works on it any more. To let it go on: nexus runs resume {value['id']}"
-    if value["waits_for"]:
+    if value["waits_for"] and not value["came"]:
         until = f", until {format_local_minute(value['wake_at'])}" if value["wake_at"] else ""
         yield f"waits: {value['waits_for']}{until}"
-    for one in value["questions"]:
+    for one in value["questions"] if not value["came"] else ():
         yield f"asks: {one['what']} ({one['why']})"
     for one in value["signals"]:
-        yield f"{format_local_minute(one['at'])} {one['kind']}{'' if one['taken'] else ', not taken yet'}"
+        later = "" if one["taken"] else ", not taken yet"
+        yield f"{format_local_minute(one['at'])} {name_signal(one['kind'], one['value'])}{later}"
     facts = [f"session {value['session']}" if value["session"] else "no session yet"]
     facts += [f"resumed {value['resumes']} times" if value["resumes"] != 1 else "resumed once"]
     facts += [dollars(value["cost_usd"])] if value["cost_usd"] else []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.limits import name_level
+from nexus_cli.reports.runs import name_state
 from nexus_cli.reports.text.lines import Value, cut_line, filled, table
 
 
@@ -44,6 +47,9 @@ def plan_text(value: Value, width: int) -> str:
     done = "was added" if done == "added" else "was resumed"
     lines = filled(f"{one['id']} {done}{whose}: {when} ({_title(one)})", width)
     if value["done"] == "added":
+        if one["ask"]:
+            level = name_level(one["allow"])
+            lines += filled(f"It waits for you where its level ({level}) does not cover a call: nexus runs.", width)
         if one["rules"]:
             lines += filled(f"It may also run, outside the sandbox too: {', '.join(one['rules'])}", width)
         lines += filled("nexus serve runs it, or nexus serve --once from cron or a timer of systemd.", width)
@@ -51,6 +57,8 @@ def plan_text(value: Value, width: int) -> str:
 
 
 def _next(one: Value) -> str:
+    if one["state"] == "paused" and one["folder"] and not Path(one["folder"]).is_dir():
+        return "paused: folder is gone"
     if one["state"] != "active":
         return str(one["state"])
     return f"{format_local_minute(str(one['next_at']))} (in {one['in']})"
@@ -62,7 +70,7 @@ def _when(one: Value) -> str:
 
 def _last(one: Value) -> str:
     last = one["last_run"]
-    return f"{last['id']} {last['state']}" if last else "-"
+    return f"{last['id']} {name_state(last)}" if last else "-"
 
 
 def _title(one: Value) -> str:

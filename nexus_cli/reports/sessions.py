@@ -18,7 +18,6 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
-from nexus_cli.ledger.search import search
 from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.reports.text.lines import Value, cut_line, filled, folded, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers, worker_lines
@@ -109,7 +108,7 @@ def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit:
     """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
-    found = search(ledger.db, text, folder, limit)
+    found = ledger.search(text, folder, limit)
     hits = cast("list[SearchHit]", [asdict(hit) for hit in found.hits])
     return {
         "version": 1,
@@ -122,7 +121,6 @@ def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit:
 
 
 def session_value(info: SessionInfo) -> SessionObject:
-    """Return a session as JSON."""
     value = asdict(info)
     value["entry_count"] = value.pop("entries")
     del value["main_lane"]

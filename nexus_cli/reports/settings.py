@@ -18,7 +18,6 @@ def settings_text(value: Value, width: int) -> str:
 
 
 def toml_literal(value: str | bool | int | float | Sequence[str]) -> str:
-    """Return `value` as a TOML literal."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, Sequence):

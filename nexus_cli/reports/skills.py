@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from nexus_cli.context.sections.skills import count_untrusted, find_skills, read_guide
+from nexus_cli.context.sections.contributors.skills import catalogue_place
+from nexus_cli.context.sections.skills import (
+    COMMAND,
+    SKILL,
+    Skill,
+    count_untrusted,
+    find_guides,
+    find_skills,
+    read_guide,
+)
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.text.lines import Value, filled, plural, table
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import SkillObject, SkillsReport
+    from nexus_cli.core.json_types.setup_reports import CommandObject, ListedSkill, SkillsReport
 
 NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
 
 
-def list_skills(cwd: Path) -> SkillsReport:
-    """Return every skill with its description and path, and how many do not count because the project is untrusted."""
-    shown = [{key: value for key, value in asdict(skill).items() if key != "source"} for skill in find_skills(cwd)]
-    return {"version": 1, "skills": cast("list[SkillObject]", shown), "untrusted": count_untrusted(cwd)}
+def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
+    """Return every skill and command with its description and path, and how many skills do not count because the
+    project is untrusted. `built_in` has the names of the commands of nexus."""
+    skills, untrusted = find_guides(cwd, SKILL)
+    offered = [skill for skill in skills if skill.is_offered]
+    places = {id(skill): catalogue_place(number) for number, skill in enumerate(offered)}
+    listed = [_to_json(skill) | {"catalogue": places.get(id(skill), "")} for skill in skills]
+    commands = [_to_json(one) | {"built_in": one.name in built_in} for one in find_guides(cwd, COMMAND)[0]]
+    return {
+        "version": 1,
+        "skills": cast("list[ListedSkill]", listed),
+        "commands": cast("list[CommandObject]", commands),
+        "untrusted": untrusted,
+    }
+
+
+def _to_json(skill: Skill) -> dict[str, Any]:
+    return {key: getattr(skill, key) for key in ("name", "description", "path", "origin", "shadowed", "problem")}
 
 
 def skill_guide(name: str, cwd: Path) -> str:
@@ -56,17 +79,26 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
 def skills_text(value: Value, width: int) -> str:
     """List the skills by name."""
     rows = [("name", "from", "what")]
-    for skill in value["skills"]:
-        said = skill["description"]
-        if skill["problem"]:
-            said = f"[cannot be used: {skill['problem']}]"
-        elif skill["shadowed"]:
-            said = f"[shadowed by the one before] {said}"
-        rows.append((skill["name"], skill["origin"], said))
+    rows += [(skill["name"], skill["origin"], _describe(skill)) for skill in value["skills"]]
+    rows += [(f"/{one['name']}", one["origin"], _describe(one)) for one in value.get("commands", ())]
     lines = table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
     if value["untrusted"]:
         more = plural(value["untrusted"], "more skill")
         lines += ["", *filled(f"This project has {more}; `nexus trust` enables them.", width)]
     elif len(rows) > 1:
         lines += ["", *filled("`nexus skill use NAME` prints the guide.", width)]
+    if brief := sum(one.get("catalogue") in ("named", "counted") for one in value["skills"]):
+        lines += filled(f"{brief:,} of them are in a request by name or number only.", width)
     return "\n".join(lines)
+
+
+def _describe(one: Value) -> str:
+    if one["problem"]:
+        return f"[cannot be used: {one['problem']}]"
+    if one["shadowed"]:
+        return f"[shadowed by the one before] {one['description']}"
+    return (
+        f"[a built-in command has this name: ${one['name']} calls it] {one['description']}"
+        if one.get("built_in")
+        else one["description"]
+    )

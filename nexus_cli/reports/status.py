@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nexus_cli.config.unsupported import Unsupported, describe_unsupported
+from nexus_cli.reports.hooks import count_hooks
 from nexus_cli.reports.text.lines import Value, filled, join_names, plural
 from nexus_cli.reports.warm import warm_line
 
@@ -43,10 +44,14 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
             "MCP servers",
             f"{join_names([one['name'] for one in value['servers']])}: not started, they give no tools",
         )
+    if value.get("hooks"):
+        yield "hooks", count_hooks(value["hooks"])
     yield "keys set", join_names(value["credentials"])
     if own := [name for name in value["recipes"] if name not in FRONTS]:
         yield "recipes", join_names(own)
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
+    if value.get("added"):
+        yield "added", ", ".join(value["added"])
     if value["project"]["unsupported"]:
         yield "not read", describe_unsupported(tuple(Unsupported(**one) for one in value["project"]["unsupported"]))
     if value["memory"] is not None:

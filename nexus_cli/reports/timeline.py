@@ -252,6 +252,10 @@ def _facts(row: Value) -> Iterator[str]:
             yield row["text"]
             yield row["why"]
             yield "" if row["taken"] else "not taken yet"
+        case "hook":
+            yield row["text"]
+            yield f"{row['seconds']:g} s" if row["seconds"] else ""
+            yield row["why"]
         case _:
             if row.get("after") is not None and row["before"] is not None:
                 yield f"{number(row['before'])} -> {number(row['after'])} tokens"

@@ -20,6 +20,7 @@ from nexus_cli.lane.cache_expectation import REWRITE
 from nexus_cli.lane.compaction.pins import KIND as PIN
 from nexus_cli.lane.goals import KIND as GOAL
 from nexus_cli.lane.user_input import ATTACHMENTS, HISTORY, RECALLED, TRIGGER
+from nexus_cli.lane.work_notes import HOOK
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.ledger.sessions import SHOWN, TAKEN, WAIT
@@ -89,7 +90,7 @@ class SessionRecord:
         yield from _epoch_events(log, own, self.read)
         yield from _request_events(own, self.read)
         yield from (Event(drop.after, drop.at, partial(_drop_row, drop)) for drop in self._drops)
-        for kind, make in ((PIN, _pin_row), (GOAL, _goal_row), (WAIT, _wait_row)):
+        for kind, make in ((PIN, _pin_row), (GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row)):
             yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
         yield from (Event(memo.entry, memo.at, partial(_taken_row, memo, self._ledger)) for memo in log.memos(TAKEN))
         yield from _worker_events(self._ledger, log)
@@ -317,7 +318,7 @@ def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
         "request",
         AGENT,
         model,
-        tokens=_tokens(row),
+        tokens=usage.input + usage.output if usage else None,
         cost_usd=usage.cost_usd if usage else None,
         seconds=read.seconds_to_reply(row) if replied and usage else None,
         step=row.manifest.step,
@@ -327,10 +328,6 @@ def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
         cache_read=usage.cache_read if usage else None,
         finish=row.finish,
     )
-
-
-def _tokens(row: RequestRow) -> int | None:
-    return row.usage.input + row.usage.output if row.usage else None
 
 
 def seconds_between(first: str, then: str) -> float | None:
@@ -406,6 +403,13 @@ def _goal_row(memo: Memo) -> Row:
         if ids := value.get(name):
             text = f"{', '.join(map(str, ids))} {name}"
     return make_row(memo.at, "goal", NEXUS, text)
+
+
+def _hook_row(memo: Memo) -> Row:
+    value = memo.value
+    text = f"{value['event']} {value['hook']} ({value['source']})" + (f" on {value['about']}" if value["about"] else "")
+    text += "" if value["outcome"] == "ok" else f": {value['outcome']}"
+    return make_row(memo.at, "hook", NEXUS, text, why=str(value["why"]), seconds=value["seconds"])
 
 
 def _wait_row(memo: Memo) -> Row:

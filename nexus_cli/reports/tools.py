@@ -33,20 +33,36 @@ def tools_report(state: SessionState) -> dict[str, Any]:
             {
                 "name": tool.name,
                 "effect": str(tool.effect),
-                "does": "sends messages to people" if tool.sends else DOES[tool.effect],
+                "does": _describe(tool),
                 "tokens": tokens.get(tool.name),
                 "asks": "switched off" if only is not None and tool.name not in only else _asks(tool, level, walls),
             }
             for tool in state.dispatcher.registry.tools()
+            if not tokens or tool.name in tokens
         ],
     }
+
+
+def _describe(tool: Tool) -> str:
+    if tool.sends:
+        return "sends messages to people"
+    return "uses the network" if _reaches_network(tool) else DOES[tool.effect]
+
+
+def _reaches_network(tool: Tool) -> bool:
+    """Return True for a tool that does nothing but reach a network address."""
+    return bool(tool.reaches) and tool.effect is Effect.NONE
 
 
 def _asks(tool: Tool, level: str, has_sandbox: bool) -> str:
     """Return the condition under which a call of this tool asks first."""
     effect = tool.effect
-    if tool.sends and level in (PLAN, "read"):
+    if (tool.sends and level in (PLAN, "read")) or (_reaches_network(tool) and level != "all"):
         return "refused" if level == PLAN else "yes"
+    if tool.later and level in (PLAN, "read"):
+        return f"{'refused ' if level == PLAN else ''}for work in the background"
+    if tool.feeds and level != "all":
+        return "for what it writes"
     if level == "all" or effect is Effect.NONE:
         return "no"
     if effect is Effect.RUN and has_sandbox:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.settings import LoadedSettings, shown_value
-from nexus_cli.config.trust import FOLDER, Configuration, part_text, trust_state, trusted_keys, trusted_texts
-from nexus_cli.config.unsupported import KINDS
+from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_keys, trusted_texts
+from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.context.sections import recipe_file
 from nexus_cli.context.sections.recipe import NAME, recipe_names
 from nexus_cli.context.text_file import decode
@@ -29,9 +29,15 @@ ACTIVE = {
     "rule": "rules",
     "recipe": "recipes",
     "skill": "skills",
+    "command": "commands",
+    "hook": "hooks",
+    "server": "MCP servers",
+    "servers": "MCP servers",
     "identity": "identity files",
 }
 """Kinds of items that take effect once they are trusted, with their names for people."""
+MOST_SHOWN = 500
+"""Most characters of a server's entry: what it starts or reaches, and the variables it is given."""
 STANDS = {
     "trusted": "Trusted.",
     "changed": "New and changed files are not in effect; the others are.",
@@ -52,6 +58,7 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
     `loaded` are the person's settings without the project's. Each of `items` is trusted separately.
     """
     problems = [one_line(found.problem)] if found.problem else []
+    problems += found.left_out
     said = ProjectSettings({})
     if FILE in found.files:
         try:
@@ -67,13 +74,13 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
         "settings": [_setting(key, value, loaded, said) for key, value in said.values.items()],
         "refused": [one_line(key) for key in said.refused],
         "files": [
-            {"name": one_line(f"{FOLDER}/{name}"), "bytes": len(data)}
+            {"name": one_line(shown_path(name)), "bytes": len(data)}
             for name, data in found.files.items()
             if name != FILE
         ],
         "items": [*_items(project, found)],
         "active": [*dict.fromkeys(ACTIVE[one.kind] for one in found.items.values() if one.kind in ACTIVE)],
-        "unsupported": [*dict.fromkeys(KINDS[one.kind] for one in found.items.values() if one.kind in KINDS)],
+        "unsupported": [],
         "problems": problems,
     }
 
@@ -88,17 +95,25 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
         now = {name: part_text(data) for name, data in item.parts.items()}
         diff = _diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
-        yield {"kind": item.kind, "name": one_line(item.name), "state": state, "diff": diff}
+        what = " ".join(b" ".join(item.parts.values()).decode("utf-8", "replace").split())[:MOST_SHOWN]
+        what = one_line(what) if item.kind == "server" else ""
+        yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
     for key in before.keys() - found.items.keys():
         kind, _, name = key.partition(" ")
-        yield {"kind": kind, "name": one_line(name), "state": "removed", "diff": _diff_parts(before[key], {})}
+        yield {
+            "kind": kind,
+            "name": one_line(name),
+            "what": "",
+            "state": "removed",
+            "diff": _diff_parts(before[key], {}),
+        }
 
 
 def _diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:
     """Return the diff of an item's parts; for a part that is not text, only a line that it differs."""
     diffs = []
     for name in sorted({*before, *now}):
-        path, old, new = f"{FOLDER}/{name}", before.get(name, ""), now.get(name, "")
+        path, old, new = shown_path(name), before.get(name, ""), now.get(name, "")
         if old is None or new is None:
             diffs.append(f"{one_line(path)}: binary, or too large to be compared\n")
         elif old != new:
@@ -149,8 +164,8 @@ def trust_text(value: Value, width: int) -> str:
         lines += filled(f"Not in effect: {problem}", width, " " * 6, "  ")
     for item in value["items"]:
         what = " ".join(filter(None, (item["kind"], item["name"])))
-        if item["kind"] in ("rule", "server"):
-            lines += filled(what, width, " " * 6, "  ")
+        if item["kind"] in ("rule", "hook", "server"):
+            lines += filled(f"{what}: {item['what']}" if item.get("what") else what, width, " " * 6, "  ")
         if item["diff"]:
             lines += ["", *filled(f"{SINCE[item['state']]}: {what}", width, "  ")]
             for line in item["diff"].splitlines():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table
+from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table, worker_title
 from nexus_cli.session.running_workers import AT_WORK, UNKNOWN, WORKER
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ SHOWN = tuple(
 )
 """Keys of a worker in a report."""
 NONE = "No worker was started in this session."
-TASK = 200
-"""Most characters of a task."""
+DOING = 200
+"""Most cells of the activity of a worker."""
 
 
 def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
@@ -48,8 +48,8 @@ def workers_text(value: Value, width: int) -> str:
     """Return a line for each worker, and the command that opens one."""
     rows = [("id", "state", "steps", "tokens", "cost", "task")]
     for one in value.get("workers", ()):
-        task = cut_line(one["task"], TASK)
-        now = f" · {cut_line(one['doing'], TASK)}" if one["doing"] else ""
+        task = worker_title(str(one["task"]))
+        now = f" · {cut_line(one['doing'], DOING)}" if one["doing"] else ""
         figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
         rows.append((str(one["id"]), str(one["state"]), *figures, f"{task}{now}"))
     if len(rows) == 1:

@@ -32,6 +32,7 @@ from nexus_cli.core.event import (
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.options import Options
+from nexus_cli.lane.spending import BUDGET_ENDED, describe_budget
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import last_exchange
@@ -93,6 +94,8 @@ class AgentDispatcher:
         self._opened = opened
         self.approver = approver or ClientApprover()
         self.feed = EventFeed()
+        self.noted: Callable[[Outcome | None], None] = lambda outcome: None
+        """Called when a turn begins, with None, and with its outcome when it ends."""
         self.unheard: list[Event] = []
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
         self._questions: dict[str, FeedItem] = {}
@@ -182,10 +185,15 @@ class AgentDispatcher:
         except asyncio.CancelledError:
             raise RpcError(REFUSED, TAKEN_BACK) from None
 
-    def _note_begin(self, task: asyncio.Task[Any]) -> None:
-        """Note that a queued turn begins. One that was taken back just before does not."""
-        if self._queued.pop(task, None) is None:
+    def _note_begin(self, task: asyncio.Task[Any] | None) -> None:
+        """Note that a turn begins, and tell the model its budget. A queued one that was taken back just before does
+        not begin."""
+        if task is not None and self._queued.pop(task, None) is None:
             raise asyncio.CancelledError
+        lane_state = self.session.state.lane_state
+        if lane_state.spending.must_report:
+            lane_state.upcoming.notices.append(describe_budget(self.session.state.limits))
+        self.noted(None)
 
     async def _run_turn(
         self, trigger: Trigger, own: _Numbered | None, ahead: int, task: asyncio.Task[Any] | None = None
@@ -195,12 +203,18 @@ class AgentDispatcher:
         if ahead:
             self._publish(Notice(f"queued behind {plural(ahead, 'message')}", warning=False), own)
         ended: Outcome | None = None
-        async for event in self.session.run(trigger, partial(self._note_begin, task) if task else lambda: None):
+        async for event in self.session.run(trigger, partial(self._note_begin, task)):
             if isinstance(event, TurnEnd):
                 ended = _complete_text(event.outcome)
+                spending = self.session.state.lane_state.spending
+                if ended.ok and spending.ending and spending.limits.max_steps != 1:
+                    failed = spending.reached(spending.ending, BUDGET_ENDED)
+                    error = {"kind": failed.kind, "message": failed.message, "hint": failed.hint}
+                    ended = replace(ended, ok=False, exit=failed.exit_status, finish=failed.kind, error=error)
                 event = TurnEnd(ended)
             self._publish(event, own)
         assert ended is not None, "every turn ends with its outcome"
+        self.noted(ended)
         result: AskResult = to_json_value(self.session.result(ended))
         self.approver.forget()
         self._questions = {key: item for key, item in self._questions.items() if self.approver.is_waiting(key)}
@@ -291,7 +305,6 @@ class AgentDispatcher:
         return {"ok": True}
 
     async def approve(self, id: str, answer: str, words: str = "") -> Acknowledged:
-        """Answer a question."""
         self.approver.answer(id, answer, words)
         return {"ok": True}
 

@@ -178,7 +178,6 @@ class EventFeed:
         return [gap_item(after + 1, first - 1, self._numbers.clock), *behind]
 
     def leave(self, listener: Listener) -> None:
-        """Remove a listener."""
         self._listeners.discard(listener)
         listener.end()
 

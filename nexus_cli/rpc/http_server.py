@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 import logging
 import socket
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -21,7 +22,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from nexus_cli.core.wire import json_text
 from nexus_cli.rpc.dispatcher import AgentDispatcher
-from nexus_cli.rpc.event_feed import CUT, FeedItem, Listener
+from nexus_cli.rpc.event_feed import CUT, Listener
 from nexus_cli.rpc.jsonrpc import (
     INTERNAL_ERROR,
     CallBatch,
@@ -50,6 +51,12 @@ STOP_SECONDS = 5.0
 KEEP_ALIVE_SECONDS = 15.0
 """Seconds without an event after which a stream carries a comment."""
 EVENTS = "text/event-stream"
+HTTP_REFUSED = 400
+"""Lowest HTTP status of a refusal."""
+SHOWN = 120
+"""Most characters of an answer in a line for the person."""
+MINUTE = 60.0
+"""Least seconds between two lines about what anybody can cause."""
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -65,9 +72,10 @@ class RpcServer:
         host: str = "",
         triggers: TriggerDoor | None = None,
         warn: Callable[[str], None] = lambda line: None,
+        note: Callable[[str], None] = lambda line: None,
     ) -> None:
         """`host` is the name or address that it listens on, "" for a socket file; `triggers` are its services; `warn`
-        gets one line for each bug."""
+        gets one line for each bug, and one a minute for malformed requests, `note` one for what else comes in."""
         self._methods = methods
         self._triggers = triggers
         self._token = token
@@ -77,6 +85,7 @@ class RpcServer:
         self._works: set[asyncio.Task[Any]] = set()
         self._known: set[asyncio.BaseTransport] = set()
         """Connections on which a token was shown."""
+        self._note, self._note_refused = note, OnePerMinute(note)
         app = web.Application(client_max_size=MOST_BODY, middlewares=[self._guard])
         app.router.add_post("/rpc", self._rpc)
         app.router.add_get("/agents/{agent_id}/events", self._events)
@@ -139,7 +148,7 @@ class RpcServer:
         try:
             refusal = self._refusal(request)
             if refusal is None and request.transport is not None and not self._is_from_outside(request):
-                self._known.add(request.transport)
+                self._add_known(request.transport, request.remote)
             response = refusal if refusal is not None else await handler(request)
         except web.HTTPException as error:
             response = problem_response(error.status, error.reason)
@@ -147,11 +156,21 @@ class RpcServer:
                 response.headers["Allow"] = allowed
         except RpcError as error:
             response = json_response(error_object(None, error))
+        if isinstance(response, web.Response) and (service := request.match_info.get(SERVICE)):
+            says = self._note if response.status < HTTP_REFUSED else self._note_refused
+            says(f"webhook {service[:40]}: {response.status} {(response.text or '')[:SHOWN].strip()}")
         if not response.prepared and isinstance(response, web.Response):
             with suppress(ConnectionError):
                 await _write(request, response.prepare(request))
                 await _write(request, response.write_eof())
         return response
+
+    def _add_known(self, transport: asyncio.BaseTransport, peer: str | None) -> None:
+        """Remember a connection with a token; note the first one after there was none."""
+        self._known = {one for one in self._known if not one.is_closing()}
+        if not self._known:
+            self._note(f"connected: {peer or 'a program'}")
+        self._known.add(transport)
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         checked = not self._is_from_outside(request)
@@ -269,8 +288,8 @@ class RpcServer:
             await _write(request, response.prepare(request))
             await _write(request, response.write(b": connected\n\n"))
             while (items := await listener.read(KEEP_ALIVE_SECONDS)) is not None:
-                data = b"".join(map(_event_text, items)) or b": keep-alive\n\n"
-                await _write(request, response.write(data))
+                text = b"".join(b"id: %d\ndata: %b\n\n" % (item.seq, item.data) for item in items)
+                await _write(request, response.write(text or b": keep-alive\n\n"))
             if listener.is_cut_off:
                 why = "too many events were not read; Last-Event-ID resumes"
                 last = json_text({"v": 1, "type": CUT, "why": why}, escaped=False).encode()
@@ -299,23 +318,41 @@ class _FullProtocol(asyncio.Protocol):
         transport.close()
 
 
+class OnePerMinute:
+    """Passes on one line a minute, with the number of all so far."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._next, self._count = 0.0, 0
+
+    def __call__(self, line: str) -> None:
+        """Count a line, and pass it on if none was within the last minute."""
+        self._count += 1
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + MINUTE
+            self._write(f"{line} ({self._count:,} so far)" if self._count > 1 else line)
+
+
 class _BugReports(logging.Handler):
     """Handles aiohttp's log records: a malformed request is the client's error, everything else is a bug of ours."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        super().__init__(logging.ERROR)
-        self._warn = warn
+        super().__init__()
+        self._warn, self._malformed = warn, OnePerMinute(warn)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Report the exception of a record in one line."""
+        """Report the exception of a record in one line, without the text of the request."""
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not isinstance(error, HttpProcessingError | web.HTTPException | ConnectionError):
+        if isinstance(error, HttpProcessingError):
+            peer = str(record.args[0] or "") if isinstance(record.args, tuple) and record.args else ""
+            self._malformed(f"malformed HTTP{' from ' * bool(peer)}{peer}: {type(error).__name__}")
+        elif error is not None and not isinstance(error, web.HTTPException | ConnectionError):
             self._warn(report_bug(error).message)
 
 
 def _quiet_logger(warn: Callable[[str], None]) -> logging.Logger:
     """Return a logger that prints no traceback."""
-    logger = logging.Logger("nexus.server", logging.ERROR)  # not registered: the handlers of registered loggers print
+    logger = logging.Logger("nexus.server")  # not registered: the handlers of registered loggers print
     logger.addHandler(_BugReports(warn))
     return logger
 
@@ -329,10 +366,6 @@ async def _write(request: web.Request, work: Awaitable[object]) -> None:
         if request.transport is not None:
             request.transport.abort()
         raise ConnectionResetError("the client does not read") from None
-
-
-def _event_text(item: FeedItem) -> bytes:
-    return b"id: %d\ndata: %b\n\n" % (item.seq, item.data)
 
 
 def _wants_events(request: web.Request) -> bool:

@@ -9,10 +9,12 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args, get_type_hints
 
 from nexus_cli import __version__
+from nexus_cli.config.paths import places
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types.ask_result import AskResult
@@ -56,6 +58,7 @@ from nexus_cli.rpc.jsonrpc import (
     RpcError,
 )
 from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool
+from nexus_cli.undo.follow_changes import follow_apply
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, remove_worktree
 
@@ -119,7 +122,7 @@ class Method:
     result: type = Acknowledged
     """The `TypedDict` of its result."""
     errors: tuple[int, ...] = ()
-    """Our error codes that it can return."""
+    """Our error codes that it can return; a method of an agent also `NO_SUCH_AGENT`."""
     of_agent: bool = True
     """True if it acts on one agent, named by `agent_id`."""
 
@@ -141,6 +144,10 @@ class Method:
 
 
 AGENT_ID = Param("agent_id", "The agent.", required=True)
+
+
+def _one_of(*texts: str) -> Schema:
+    return {"type": "string", "enum": list(texts)}
 
 
 def _number(least: int, most: int) -> Schema:
@@ -174,17 +181,13 @@ METHODS: Mapping[str, Method] = {
                 Param(
                     "allow",
                     "What runs without asking; more than the server allows is an error.",
-                    {"type": "string", "enum": [*LEVELS, *(name for name in LEVEL_NAMES if name not in LEVELS)]},
+                    _one_of(*LEVELS, *(name for name in LEVEL_NAMES if name not in LEVELS)),
                 ),
                 Param("cwd", "Its working folder; without one that of `session`, else the server's."),
                 Param("recipe", "The recipe of the session."),
                 Param("session", "The session that it continues: an id or a name; without one it begins a new one."),
                 Param("limits", "Limits of each turn, which replace those of the settings.", _LIMITS),
-                Param(
-                    "effort",
-                    "The reasoning effort of the model.",
-                    {"type": "string", "enum": [DEFAULT_EFFORT, *EFFORTS]},
-                ),
+                Param("effort", "The reasoning effort of the model.", _one_of(DEFAULT_EFFORT, *EFFORTS)),
             ),
             CreatedAgent,
             (BUSY, REFUSED, IN_USE),
@@ -214,74 +217,56 @@ METHODS: Mapping[str, Method] = {
             "send",
             "Run a turn. With `Accept: text/event-stream` the answer is its events, the last of them the result. "
             "A busy agent takes it afterwards; empty content goes on with a turn that was cut short.",
-            (
-                _CONTENT,
-                Param("images", "Images in base64, to go with it.", {"type": "array", "items": TEXT}),
-            ),
+            (_CONTENT, Param("images", "Images in base64, to go with it.", {"type": "array", "items": TEXT})),
             AskResult,
-            (NO_SUCH_AGENT, BUSY, TURN_FAILED),
+            (BUSY, TURN_FAILED),
         ),
         Method(
             "steer",
             "Say something to the running turn, delivered after its tool calls.",
             (_CONTENT,),
-            errors=(NO_SUCH_AGENT, REFUSED),
+            errors=(REFUSED,),
         ),
         Method(
             "unqueue",
             "Take back messages that no turn has used yet; a `send` that is taken back fails with -32003.",
             (Param("content", "Only the newest one with these words; without it all of them."),),
             UnqueuedTexts,
-            (NO_SUCH_AGENT,),
         ),
-        Method("cancel", "Stop the running turn. Completed steps are kept.", errors=(NO_SUCH_AGENT,)),
+        Method("cancel", "Stop the running turn. Completed steps are kept."),
         Method(
             "approve",
             "Answer the question of an `approval.ask` event.",
             (
                 Param("id", "The `id` of that event.", required=True),
-                Param(
-                    "answer",
-                    "Allow it, also for the session, or not.",
-                    {"type": "string", "enum": list(ANSWERS)},
-                    required=True,
-                ),
+                Param("answer", "Allow it, also for the session, or not.", _one_of(*ANSWERS), required=True),
                 Param("words", "With `no`: what the model is told."),
             ),
-            errors=(NO_SUCH_AGENT, REFUSED),
+            errors=(REFUSED,),
         ),
         Method(
             "compact",
             "Summarize older messages.",
             (Param("instructions", "What the summary has to keep."),),
             CompactResult,
-            (NO_SUCH_AGENT, BUSY),
+            (BUSY,),
         ),
         Method(
             "run_command",
             "Run a slash command beside the session: one that reads or changes this session alone.",
-            (
-                Param("name", "Its name, without the slash.", required=True),
-                Param("arguments", "The rest of the line."),
-            ),
+            (Param("name", "Its name, without the slash.", required=True), Param("arguments", "The rest of the line.")),
             CommandResult,
-            (NO_SUCH_AGENT, BUSY, REFUSED),
+            (BUSY, REFUSED),
         ),
-        Method(
-            "get_tokens",
-            "Return the tokens of the window.",
-            (),
-            TokenUsage,
-            (NO_SUCH_AGENT,),
-        ),
+        Method("get_tokens", "Return the tokens of the window.", (), TokenUsage),
         Method(
             "get_context",
             "Return what the next request holds, as `nexus context --json` does.",
             (),
             ContextReport,
-            (NO_SUCH_AGENT, REFUSED),
+            (REFUSED,),
         ),
-        Method("list_workers", "List the workers of the session.", (), WorkerList, (NO_SUCH_AGENT, REFUSED)),
+        Method("list_workers", "List the workers of the session.", (), WorkerList, (REFUSED,)),
         Method(
             "get_messages",
             "Return messages of the session, the oldest first, also those that the window no longer shows.",
@@ -290,14 +275,13 @@ METHODS: Mapping[str, Method] = {
                 Param("limit", "Messages to return; 100 without it.", _number(1, MOST_MESSAGES)),
             ),
             MessageList,
-            (NO_SUCH_AGENT,),
         ),
         Method(
             "get_conversation",
             "Return the newest turns as events, as a client shows them on return.",
             (Param("turns", "Turns to return; 10 without it.", _number(1, MOST_TURNS)),),
             Conversation,
-            (NO_SUCH_AGENT, REFUSED),
+            (REFUSED,),
         ),
         Method(
             "worktree_list", "List the worktrees of a project.", (_FOLDER,), WorktreesReport, (REFUSED,), of_agent=False
@@ -383,7 +367,6 @@ class PoolMethods:
         limits: AgentLimits | None = None,
         effort: str = "",
     ) -> CreatedAgent:
-        """See `METHODS`."""
         if self.is_stopping:
             raise RpcError(BUSY, STOPPING)
         folder = self._resolve(cwd) if cwd or not session else None
@@ -401,33 +384,28 @@ class PoolMethods:
         return self._folder / os.path.expanduser(replace_surrogates(cwd))
 
     async def list_sessions(self, cwd: str = "", limit: int = 50) -> SessionsReport:
-        """See `METHODS`."""
         folder = os.path.realpath(self._resolve(cwd)) if cwd else None
         return await asyncio.to_thread(list_sessions, self.pool.open_ledger(), folder, limit, runs=True)
 
     async def worktree_list(self, cwd: str = "") -> WorktreesReport:
-        """See `METHODS`."""
         return await asyncio.to_thread(worktrees_report, find_project(self._resolve(cwd)))
 
     async def worktree_diff(self, name: str, cwd: str = "", stat: bool = False) -> WorktreeDiff:
-        """See `METHODS`."""
         record = find_worktree_of(find_project(self._resolve(cwd)), name)
         data = await asyncio.to_thread(diff_worktree, record, stat=stat, binary=not stat)
         return {"diff": data.decode("utf-8", "replace")}
 
     async def worktree_apply(self, name: str, cwd: str = "") -> AppliedWorktree:
-        """See `METHODS`."""
         record = find_worktree_of(find_project(self._resolve(cwd)), name)
-        done = await asyncio.to_thread(apply_worktree, record)
+        data, work = places().data, partial(apply_worktree, record)
+        done = await asyncio.to_thread(follow_apply, data, name, record.source, work)
         return cast("AppliedWorktree", done.to_json(record))
 
     async def worktree_remove(self, name: str, cwd: str = "", force: bool = False) -> RemovedWorktree:
-        """See `METHODS`."""
         record = find_worktree_of(find_project(self._resolve(cwd)), name)
         return {"removed": True, "note": await asyncio.to_thread(remove_worktree, record, force=force)}
 
     async def list_agents(self) -> AgentList:
-        """See `METHODS`."""
         return {
             "agents": [
                 {
@@ -444,13 +422,11 @@ class PoolMethods:
         }
 
     async def destroy_agent(self, agent_id: str) -> DestroyedAgent:
-        """See `METHODS`."""
         self.find_agent(agent_id)
         await self.pool.destroy(agent_id)
         return {"destroyed": True}
 
     async def shutdown(self) -> Acknowledged:
-        """See `METHODS`."""
         self.is_stopping = True
         self._shutdown()
         return {"ok": True}
@@ -486,5 +462,7 @@ def _describe(method: Method) -> dict[str, Any]:
             for param in method.all_params
         ],
         "result": {"name": f"{method.name}_result", "schema": json_schema(method.result)},
-        "errors": [{"code": code, "message": MEANINGS[code]} for code in method.errors],
+        "errors": [
+            {"code": code, "message": MEANINGS[code]} for code in (NO_SUCH_AGENT,) * method.of_agent + method.errors
+        ],
     }

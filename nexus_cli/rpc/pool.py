@@ -9,25 +9,29 @@ import asyncio
 import os
 import re
 import secrets
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from nexus_cli.config.paths import defaults_dir, places, private_dir, project_root
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.paths import private_dir
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import InUseError, NexusError
-from nexus_cli.core.event import Notice
+from nexus_cli.core.event import Notice, Outcome
 from nexus_cli.core.limits import LEVELS, Limits, name_level, parse_level, require_level
 from nexus_cli.core.request import Provider
 from nexus_cli.lane.available_models import resolve_alias, unnamed_model
 from nexus_cli.lane.open_session import open_ledger
 from nexus_cli.lane.options import Options
+from nexus_cli.lane.spending import BUDGET
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
+from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.service_list import SERVICES
@@ -106,7 +110,6 @@ class Agent:
 
     @property
     def registry(self) -> ToolRegistry:
-        """Its tools."""
         return self.session.state.dispatcher.registry
 
 
@@ -116,6 +119,8 @@ class AgentPool:
     def __init__(self, shared: SharedComponents | None = None, *, provider: Provider | None = None) -> None:
         """Open nothing yet: the ledger is opened with the first agent. `aclose` closes `provider`."""
         self.shared = shared or SharedComponents()
+        self.note: Callable[[str], None] = lambda line: None
+        """Gets a line when a turn of an agent begins or ends."""
         self.notices: list[str] = []
         """Notices from opening the ledger; every agent reports them."""
         self._agents: dict[str, Agent | None] = {}
@@ -192,11 +197,10 @@ class AgentPool:
 
     async def _make(self, name: str, config: AgentConfig, stays: ExitStack) -> Agent:
         resumed = self._find_session(config.session) if config.session else None
-        known = Path(resumed.folder) if resumed else self.shared.cwd or Path.cwd()
-        folder = Path(os.path.realpath(config.cwd or known))
+        folder = Path(os.path.realpath(config.cwd or self._folder_of(resumed)))
         if not os.path.isdir(folder):
             raise NexusError("usage", f"folder {folder}", "there is no such folder", "Name one that exists: cwd")
-        settings = self.shared.config or _settings_in(folder)
+        settings = self.shared.config or settings_in(folder)
         prompt, lines = config.system_prompt, tuple[str, ...]()
         if prompt is None and self.shared.prompt_loader is not None:
             loaded: LoadedPrompt = self.shared.prompt_loader.load(is_repl=False)
@@ -209,13 +213,14 @@ class AgentPool:
             recipe=config.recipe,
             front=RUN,
             resume=resumed.id if resumed else "",
-            worktree=resumed.worktree if resumed and folder == known else "",
+            worktree=resumed.worktree if resumed and folder == Path(resumed.folder) else "",
             limits=config.limits,
             allow=self._level(config, settings),
             most_allow=self._highest_level(settings).allow,
             allow_from="server",
             interactive=True,
             served=True,
+            reports=any(getattr(config.limits, name) is not None for name in BUDGET),
             system_prompt=prompt,
         )
         if here := find_worktree(folder):
@@ -224,6 +229,7 @@ class AgentPool:
         opened = partial(open_session, settings=settings, approver=approver, provider=provider, services=SERVICES)
         session = opened(options, ledger=self.open_ledger())
         dispatcher = AgentDispatcher(session, session.context, approver=approver, opened=opened)
+        dispatcher.noted = partial(self._note_turn, name)
         try:
             begun = [event async for event in session.act(_do_nothing)]
         except BaseException:
@@ -231,6 +237,14 @@ class AgentPool:
             raise
         dispatcher.unheard += (*map(Notice, (*lines, *self.notices, *session.take_notices())), *begun)
         return Agent(name, dispatcher, stays)
+
+    def _note_turn(self, name: str, outcome: Outcome | None) -> None:
+        if outcome is None:
+            self.note(f"agent {name}: turn started")
+            return
+        cost = f", ${outcome.usage.cost_usd:.4f}" if outcome.usage.cost_usd else ""
+        state = "done" if outcome.ok else outcome.finish
+        self.note(f"agent {name}: {state}, {plural(outcome.steps, 'step')}{cost}")
 
     def _model(self, config: AgentConfig, settings: Settings) -> str:
         named = config.model or self.shared.model or str(getattr(self.shared.provider, "model", ""))
@@ -266,6 +280,18 @@ class AgentPool:
             raise InUseError(f"session {found.id} is open elsewhere", why, "Use that agent, or destroy it")
         return found
 
+    def _folder_of(self, resumed: SessionInfo | None) -> Path:
+        """Return the folder of a new session, or of one to continue: a colleague's continues in the server's own clone
+        of its project."""
+        here = self.shared.cwd or Path.cwd()
+        if resumed is None:
+            return here
+        ledger = self.open_ledger()
+        if not ledger.db.is_shared or ledger.project_of(here) != resumed.project:
+            return Path(resumed.folder)
+        is_own = makers_of(ledger.db, [resumed.id])[resumed.id] == ledger.spaces.own_role()
+        return Path(resumed.folder) if is_own else here
+
     def open_ledger(self) -> Ledger:
         """Return the ledger of the pool, opened with the first call. Raises `NexusError`."""
         if self._ledger is None:
@@ -283,7 +309,3 @@ class AgentPool:
 
 async def _do_nothing(state: SessionState) -> None:
     """Begin the main lane, as every act of a session does, so that the context has the beginning of a request."""
-
-
-def _settings_in(folder: Path) -> Settings:
-    return load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings

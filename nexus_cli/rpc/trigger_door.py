@@ -140,7 +140,7 @@ class TriggerDoor:
 
 
 def _refuse(service: Service, request: web.Request, body: bytes) -> str:
-    """Return why a request is not from the sender of a service, "" if it is."""
+    """Return the reason to refuse a request to a service, "" if its sender has signed it."""
     return refuse_unsigned(service.sender, service.token_header, service.token, request.headers, body, time.time())
 
 
@@ -173,7 +173,6 @@ async def _read_body(request: web.Request) -> bytes:
 
 
 def json_response(value: Any, status: int = 200) -> web.Response:
-    """Return a value as a JSON answer."""
     # An unpaired surrogate can only be sent as an escape; an id is returned unchanged.
     text = json_text(value, escaped=False, dense=True).encode("utf-8", "backslashreplace")
     headers = {"Cache-Control": "no-store"}

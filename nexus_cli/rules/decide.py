@@ -94,16 +94,18 @@ def decide_command(
     cwd: Path,
     project: Path,
     confined: bool,
+    added: Iterable[Path] = (),
     network: bool = False,
     outside: str = "",
 ) -> CommandDecision:
     """Return the decision on `command`, run in `cwd` under `level`.
 
+    The `added` folders count like the project.
     `confined` is False where the system has no sandbox; `network` and `outside` (a reason) are what the call asks for.
     """
     line = read_command_line(command)
     search = _Search(rules, level, command)
-    folders = Folders.of(cwd, project, line)
+    folders = Folders.of(cwd, project, line, added)
     parts: list[CommandPart] = []
     is_read_only = True
     for one in line.commands:
@@ -166,7 +168,7 @@ def _decide_part(
     found = search.find(command, line.inputs)
     if found is not None and (found[0] == "deny" or level != "all"):
         return CommandPart(shown, *found), False
-    closed = _find_closed_file(command.words[1:], search.rules, folders.project, [folders.assumed])
+    closed = _find_closed_file(command.words[1:], search.rules, folders, [folders.assumed])
     if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
@@ -190,9 +192,9 @@ def _decide_part(
 
 
 def _find_closed_file(
-    words: Iterable[Word], rules: RuleSet, project: str, folders: Iterable[str]
+    words: Iterable[Word], rules: RuleSet, roots: Folders, folders: Iterable[str]
 ) -> PermissionRule | None:
-    """Return the deny or ask rule for reading that covers one of `words`, or may cover one with a glob."""
+    """Return the deny or ask rule for reading that covers one of `words` in `folders`, or may cover one with a glob."""
     strict = [rule for decision in ("deny", "ask") for rule in rules.of(decision, Effect.READ)]
     if not strict:
         return None
@@ -202,7 +204,8 @@ def _find_closed_file(
         named = [os.path.realpath(os.path.join(folder, text)) for folder in folders for text in texts]
     except (OSError, ValueError):  # no name of a file, as far as we know
         return strict[0]
-    rule = find_by_path(strict, map(Path, named), Path(project)) if named else None
+    added = [Path(one) for one in roots.added]
+    rule = find_by_path(strict, map(Path, named), Path(roots.project), added) if named else None
     if rule is not None:
         return rule
     computed = (word for word in words if not word.text.startswith("-"))
@@ -224,7 +227,7 @@ def _closed_inputs(line: CommandLine, level: Level, rules: RuleSet, folders: Fol
     for operator, target in line.redirects:
         closed = None
         if operator in ("<", "<>"):
-            closed = _find_closed_file([target], rules, folders.project, folders.entered)
+            closed = _find_closed_file([target], rules, folders, folders.entered)
         if closed is not None and (level != "all" or (closed.decision == "deny" and target.is_plain)):
             why = f"it reads a file of {closed.decision} {closed.text} ({closed.origin})"
             decision: Decision = "deny" if level == "all" else "ask"

@@ -31,15 +31,15 @@ class DeniedFiles:
     """False where a bound was reached."""
 
 
-def find_denied_files(rules: RuleSet, project: Path, cwd: Path) -> DeniedFiles:
-    """Return the files that deny rules for reading name now, those near the top first; both paths are real.
+def find_denied_files(rules: RuleSet, project: Path, cwd: Path, added: Sequence[Path] = ()) -> DeniedFiles:
+    """Return the files that deny rules for reading name now, those near the top first; all paths are real.
 
     Links are not followed, and `.git` is not looked into: git reads it at every command. A folder that `cwd` is in is
     never named, only what else it holds; a rule without a pattern names nothing.
     """
     strict = [rule for rule in rules.of("deny", Effect.READ) if rule.pattern]
-    root, here = str(project), str(cwd)
-    exact, bases = _split_patterns([rule.pattern for rule in strict], root)
+    roots, here = (str(project), *map(str, added)), str(cwd)
+    exact, bases = _split_patterns([rule.pattern for rule in strict], roots)
     found = dict.fromkeys(path for path in exact if not _is_in(here, path))
     waiting, later, left = deque([*bases, *(path for path in exact if path not in found)]), deque[str](), MOST_ENTRIES
     while waiting or later:
@@ -48,7 +48,7 @@ def find_denied_files(rules: RuleSet, project: Path, cwd: Path) -> DeniedFiles:
             left -= 1
             if left < 0 or len(found) >= MOST_FILES:
                 return DeniedFiles(tuple(map(Path, found)), is_whole=False)
-            if not _is_in(here, entry.path) and any(path_matches(rule, entry.path, root) for rule in strict):
+            if not _is_in(here, entry.path) and any(path_matches(rule, entry.path, *roots) for rule in strict):
                 found[entry.path] = None
             elif entry.name != ".git" and entry.is_dir(follow_symlinks=False):
                 (later if entry.name in _LATER else waiting).append(entry.path)
@@ -59,7 +59,7 @@ def _is_in(path: str, folder: str) -> bool:
     return f"{path}/".startswith(f"{folder}/")
 
 
-def _split_patterns(patterns: Sequence[str], root: str) -> tuple[list[str], list[str]]:
+def _split_patterns(patterns: Sequence[str], roots: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the existing paths that patterns without a sign of a glob name, and the folders to look for the others."""
     exact: list[str] = []
     bases: dict[str, None] = {}
@@ -67,11 +67,12 @@ def _split_patterns(patterns: Sequence[str], root: str) -> tuple[list[str], list
         path = os.path.expanduser(pattern).rstrip("/").removesuffix("/**")
         fixed = re.split(r"[^/]*[*?]", path, maxsplit=1)[0]
         if not path.startswith("/") and (fixed != path or "/" not in pattern.rstrip("/")):
-            bases[root] = None
+            bases.update(dict.fromkeys(roots))
         elif fixed != path:
             bases[os.path.normpath(fixed)] = None
-        elif os.path.lexists(named := os.path.normpath(os.path.join(root, path))) and not os.path.islink(named):
-            exact.append(named)
+        else:
+            named = (os.path.normpath(os.path.join(root, path)) for root in roots)
+            exact += [one for one in named if os.path.lexists(one) and not os.path.islink(one)]
     return exact, list(bases)
 
 

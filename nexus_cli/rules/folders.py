@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +36,8 @@ class Folders:
     """The folder if every `cd` succeeds."""
     others: list[str]
     """The folders if one does not."""
+    added: tuple[str, ...] = ()
+    """Folders that count like the project."""
     secrets: SecretPlaces | None = None
     """Looked up at the first path in the project."""
     anywhere: bool = False
@@ -52,19 +55,21 @@ class Folders:
     """Every folder that the line may have been in."""
 
     @classmethod
-    def of(cls, cwd: Path, project: Path, line: CommandLine) -> Folders:
+    def of(cls, cwd: Path, project: Path, line: CommandLine, added: Iterable[Path] = ()) -> Folders:
         start, root = os.path.realpath(cwd), os.path.realpath(project)
-        return cls(root, start, start, [], line=line, entered=[start])
+        return cls(root, start, start, [], tuple(map(str, added)), line=line, entered=[start])
 
     def holds(self, path: str) -> bool:
-        """Return True if the real `path` lies in the project and is no place of credentials."""
+        """Return True if the real `path` lies in the project or an added folder and is no place of credentials."""
         if self.anywhere:
             return True
-        if not is_below(path, self.project):
+        for root in (self.project, *self.added):
+            if is_below(path, root):
+                break
+        else:
             return False
-        project = Path(self.project)
-        self.secrets = self.secrets or SecretPlaces(places(), project)
-        return self.secrets.find(Path(path), inside=project) is None
+        self.secrets = self.secrets or SecretPlaces(places(), Path(self.project))
+        return self.secrets.find(Path(path), inside=Path(root)) is None
 
     def enter(self, command: SimpleCommand) -> None:
         """Follow one `cd`; raise `NotReadOnly` if it leads out of the project or where nobody knows."""

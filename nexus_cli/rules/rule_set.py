@@ -45,7 +45,9 @@ MOST_DEEP = 6
 """Maximum number of `**` in a path pattern: each may double the ways to match."""
 LONGEST_PATTERN = 4096
 _SIGNS = re.compile(r"(\*\*/|\*\*|\*|\?)")
-_FORM = re.compile(r"([A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL)
+SERVER_TOOLS = "mcp__"
+"""The names of tools of MCP servers begin so; a rule may name all of a server: `mcp__github__*`."""
+_FORM = re.compile(r"(mcp__[\w.-]+\*?|[A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,10 @@ class PermissionRule:
     def key(self) -> str:
         """Return the setting that lists it."""
         return rules_key(self.decision, self.folder)
+
+    def names(self, tool: Tool) -> bool:
+        """Return True if the rule names this tool, itself or among all of its server."""
+        return tool.name == self.tool or (self.tool.endswith("*") and tool.name.startswith(self.tool[:-1]))
 
     def to_json(self) -> RuleObject:
         """Return the rule as `nexus rules list --json` has it."""
@@ -158,29 +164,33 @@ class RuleSet:
         """Return the rules as they decide on the commands of `tool`: its own count as those for all commands do."""
         if tool.governs:
             return self
-        own = (replace(rule, effect=tool.effect) if rule.tool == tool.name else rule for rule in self.rules)
+        own = (replace(rule, effect=tool.effect) if rule.names(tool) else rule for rule in self.rules)
         return replace(self, rules=tuple(own))
 
-    def find_for_path(self, tool: Tool, paths: Sequence[Path], project: Path) -> PermissionRule | None:
+    def find_for_path(
+        self, tool: Tool, paths: Sequence[Path], project: Path, added: Sequence[Path] = ()
+    ) -> PermissionRule | None:
         """Return the rule that decides on a call of `tool`: deny or ask for any of `paths`, allow for all.
 
-        `paths` are resolved. None: no rule says anything.
+        `paths` and the `added` folders are resolved. None: no rule says anything.
         """
-        own = [rule for rule in self.rules if rule.tool == tool.name]
+        own = [rule for rule in self.rules if rule.names(tool)]
         general = [] if tool.governs else [rule for rule in self.rules if rule.effect is tool.effect]
         if tool.reads_content or tool.effect is Effect.EDIT:
             own += [rule for rule in general if rule.pattern or rule.decision != "allow"]
+            if tool.effect is Effect.EDIT and tool.reads is Reads.CONTENT:
+                own += self.of("deny", Effect.READ)
         elif tool.effect is Effect.RUN:  # it has no command line to compare with a pattern
             own += [rule for rule in general if not rule.pattern and rule.decision != "allow"]
-        found = find_by_path(own, paths, project)
+        found = find_by_path(own, paths, project, added)
         if found is None and tool.finds_files:  # a deny rule is for the tool to obey: it leaves those files out
-            found = find_by_path(general, paths, project)
+            found = find_by_path(general, paths, project, added)
             found = found if found is not None and found.decision == "allow" and found.pattern else None
         return found
 
     def find_for_address(self, tool: Tool, address: str) -> PermissionRule | None:
         """Return the rule that decides on a call of `tool` to a network address; None: no rule says anything."""
-        own = [rule for rule in self.rules if rule.tool == tool.name]
+        own = [rule for rule in self.rules if rule.names(tool)]
         found = [rule for rule in own if not rule.pattern or address_matches(rule.decision, rule.pattern, address)]
         return min(found, key=lambda rule: (DECISIONS.index(rule.decision), not rule.pattern), default=None)
 
@@ -188,15 +198,17 @@ class RuleSet:
         """Return the deny rules that keep a file from a search by `tool`: its own, and of one that shows content those
         for reading."""
         shows = tool.effect is Effect.READ and tool.reads in (Reads.CONTENT, Reads.SEARCH) and not tool.governs
-        rules = (rule for rule in self.rules if rule.tool == tool.name or (shows and rule.effect is tool.effect))
+        rules = (rule for rule in self.rules if rule.names(tool) or (shows and rule.effect is tool.effect))
         return replace(self, rules=tuple(rule for rule in rules if rule.decision == "deny"))
 
 
-def find_by_path(rules: Iterable[PermissionRule], paths: Iterable[Path], project: Path) -> PermissionRule | None:
+def find_by_path(
+    rules: Iterable[PermissionRule], paths: Iterable[Path], project: Path, added: Sequence[Path] = ()
+) -> PermissionRule | None:
     """Return the strictest of `rules` that names any of the real `paths`, if it allows all of them; None for none."""
-    given, root = [str(path) for path in paths], str(project)
+    given, roots = [str(path) for path in paths], (str(project), *map(str, added))
     for rule in sorted(rules, key=lambda rule: DECISIONS.index(rule.decision)):
-        fits = [not rule.pattern or path_matches(rule, path, root) for path in given] or [not rule.pattern]
+        fits = [not rule.pattern or path_matches(rule, path, *roots) for path in given] or [not rule.pattern]
         if all(fits) if rule.decision == "allow" else any(fits):
             return rule
     return None
@@ -253,6 +265,10 @@ def parse_rule(
     if found is None or find_hidden_sign(text):
         raise ValueError(f"{_quote(text)} is no rule: TOOL or TOOL(PATTERN), such as bash(npm test *)")
     name, pattern, tool = found[1], found[2], tools.get(found[1])
+    if tool is None and name.startswith(SERVER_TOOLS):
+        if pattern is not None:
+            raise ValueError(f"{_quote(text)}: a tool of an MCP server takes no pattern")
+        return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
         near = difflib.get_close_matches(name, tools, 1, 0.4)
         raise ValueError(f"{_quote(text)} names no tool" + (f"; the nearest is {near[0]}" if near else ""))
@@ -278,8 +294,10 @@ def parse_rule(
         raise ValueError(f"{_quote(text)} is too long, or has more than {MOST_DEEP} times `**`")
     pattern = pattern.strip()
     if tool.reaches and ("://" in pattern or not tool.paths):
+        address = pattern if "://" in pattern else f"https://{pattern}"
+        pattern = address if decision == "allow" else pattern  # the others name a host by every scheme
         try:
-            refuse_bad_pattern(decision, pattern)
+            refuse_bad_pattern(decision, address)
         except ValueError as error:
             raise ValueError(f"{_quote(text)}: {error}") from None
     return replace(rule, pattern=pattern)
@@ -454,20 +472,21 @@ def _line_of_rule(text: str, key: list[str], written: str) -> int:
     return start
 
 
-def path_matches(rule: PermissionRule, path: str, project: str) -> bool:
+def path_matches(rule: PermissionRule, path: str, project: str, *added: str) -> bool:
     """True if the path pattern of `rule` names the real `path` or a folder above it.
 
     `*` stays within one name, `**` does not. A pattern without `/` counts in every folder, `~/` and `/` begin it at
-    home and at the root, all others at the project. An allow rule names a path exactly; deny and ask rules name it also
-    as the most lenient file system reads it (`fold_name`).
+    home and at the root, all others at the project. An allow rule names a path exactly; deny and ask rules begin in the
+    `added` folders too, and name a path also as the most lenient file system reads it (`fold_name`).
     """
     pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
-    base = "/" if pattern.startswith("/") else project
-    if _is_named(path, base, _compile_pattern(pattern)):
+    bases = ("/",) if pattern.startswith("/") else (project, *(added if rule.decision != "allow" else ()))
+    if any(_is_named(path, base, _compile_pattern(pattern)) for base in bases):
         return True
     if rule.decision == "allow":
         return False
-    return _is_named(fold_path(path), fold_path(base), _compile_pattern(pattern, folds=True))
+    folded, expression = fold_path(path), _compile_pattern(pattern, folds=True)
+    return any(_is_named(folded, fold_path(base), expression) for base in bases)
 
 
 def _is_named(path: str, base: str, expression: re.Pattern[str]) -> bool:

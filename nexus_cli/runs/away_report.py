@@ -12,7 +12,6 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import APPROVAL, FAILED, HUMAN, RUNNING, UNATTENDED, Run
@@ -46,13 +45,13 @@ class AwayNote:
 def take_away_notes(ledger: Ledger, folder: Path) -> list[AwayNote]:
     """Return a note for each plan, service and agent whose runs in this project ended since the last call, and for each
     run that broke off or waits for a person, however long it has."""
-    project = str(project_identity(folder))
+    project = ledger.project_of(folder)
     found = ledger.runs.rested_since(_last_time(project), MOST_RUNS)
     if found:
         _note_time(project, found[-1].updated)
-    ended = sorted((run for run in _in_project(found, project) if run.has_ended), key=_source)
+    ended = sorted((run for run in _in_project(ledger, found, project) if run.has_ended), key=_source)
     notes = [_describe_runs(ledger, list(runs)) for _, runs in groupby(ended, key=_source)]
-    broken = _in_project(broken_runs(ledger, ledger.runs.list_runs([RUNNING], MOST_RUNS)), project)
+    broken = _in_project(ledger, broken_runs(ledger, ledger.runs.list_runs([RUNNING], MOST_RUNS)), project)
     rest = [*(run for run in reversed(broken) if run.type in UNATTENDED), *waiting_runs(ledger, folder)]
     return [*_first_notes(notes), *_first_notes([AwayNote(describe_rest(ledger, run), run.id) for run in rest])]
 
@@ -60,12 +59,15 @@ def take_away_notes(ledger: Ledger, folder: Path) -> list[AwayNote]:
 def waiting_runs(ledger: Ledger, folder: Path) -> list[Run]:
     """Return the unattended runs of a project that wait for a person's approval or reply, oldest first."""
     found = [run for run in ledger.runs.waiting() if run.type in UNATTENDED and _awaits_person(ledger, run)]
-    return _in_project(sorted(found, key=lambda run: run.key), str(project_identity(folder)))
+    return _in_project(ledger, sorted(found, key=lambda run: run.key), ledger.project_of(folder))
 
 
 def describe_rest(ledger: Ledger, run: Run) -> str:
     """Say on one line what a run waits for and who can end that, or how it ended."""
-    origin = f"{run.id} ({name_origin(describe_run(ledger, run))})"
+    facts = describe_run(ledger, run)
+    origin = f"{run.id} ({name_origin(facts)})"
+    if facts["came"]:
+        return f"{origin} continues with nexus serve: {facts['came']}"
     if broken_runs(ledger, [run]):
         return f"{origin} broke off; nexus runs resume {run.id}"
     if run.waits is None:
@@ -77,7 +79,7 @@ def describe_rest(ledger: Ledger, run: Run) -> str:
 def _awaits_person(ledger: Ledger, run: Run) -> bool:
     """True if a person has to answer: an approval, or a reply that a person was asked for."""
     if run.waits is None or run.waits.kind != "reply":
-        return run.waits is not None and run.waits.kind == APPROVAL and ledger.runs.may_answer(run)
+        return run.waits is not None and run.waits.kind == APPROVAL and ledger.runs.is_own(run)
     with suppress(NexusError):
         named = run.waits.value["from"]
         members = ledger.spaces.get(run.waits.value["space"]).members
@@ -85,9 +87,10 @@ def _awaits_person(ledger: Ledger, run: Run) -> bool:
     return False
 
 
-def _in_project(runs: Iterable[Run], project: str) -> list[Run]:
-    project_of = cache(lambda folder: str(project_identity(Path(folder))))
-    return [run for run in runs if project_of(str(run.options.get("folder") or "/")) == project]
+def _in_project(ledger: Ledger, runs: Iterable[Run], project: str) -> list[Run]:
+    """Return those of `runs` that work in a project here, or on a server are of it wherever they work."""
+    project_of, shared = cache(lambda folder: ledger.project_of(Path(folder))), ledger.runs_of(project)
+    return [run for run in runs if run.key in shared or project_of(str(run.options.get("folder") or "/")) == project]
 
 
 def _first_notes(notes: list[AwayNote]) -> list[AwayNote]:
@@ -96,7 +99,7 @@ def _first_notes(notes: list[AwayNote]) -> list[AwayNote]:
 
 
 def _source(run: Run) -> tuple[str, int, str]:
-    """Return what the runs of one line have in common: plan or service, or agent and space."""
+    """Return the key by which runs share a line: plan or service, or agent and space."""
     return (run.type, run.entity or 0, str(run.space) if run.space else run.title)
 
 
@@ -107,7 +110,8 @@ def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> AwayNote:
     origin = name_origin(describe_run(ledger, last))
     refused = f" ({plural(len(last.refused), 'call')} refused)" if last.refused else ""
     said = _cut(last, last.error or last.last_words) or last.state
-    line = f"while you were away: {origin} ran {plural(len(runs), 'time')}{bad}; {last.id}: {said}{refused}"
+    often = "once" if len(runs) == 1 else f"{len(runs)} times"
+    line = f"while you were away: {origin} ran {often}{bad}; {last.id}: {said}{refused}"
     return AwayNote(line, last.id, cut_at_word(last.last_words.strip(), REPORT))
 
 

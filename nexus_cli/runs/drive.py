@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
@@ -89,6 +88,8 @@ class RunDriver:
     session: Session | None = None
     was_cut: bool = False
     """True if a limit stopped the run."""
+    is_short: bool = False
+    """True if what is left for the person's message that led to the run is the least of its limits in dollars."""
     is_stopping: bool = False
     """True once this process is ending: the next process continues the run."""
 
@@ -132,7 +133,7 @@ class RunDriver:
                 return
 
     async def _drive(self) -> None:
-        approver = RunApprover(self._answers(), self.person, role=self.ledger.spaces.own_role())
+        approver = RunApprover(self._answers(), self.person)
         session = self.session = self._open(approver if self._can_ask(approver) else None)
         trigger = await self._next_trigger(session)
         if self.is_stopping:
@@ -160,6 +161,8 @@ class RunDriver:
             said = _error_text(error["message"], error["hint"]) if error is not None else ""
             if self.was_cut:
                 said = f"stopped at its limit: {error['message'] if error is not None else f'limits.{ending}'}"
+            if self.is_short and "max_cost" in (ending or said):
+                self.ledger.spaces.record_spent(self.run.message or 0)
             state = FAILED if said else DONE
             self._finish(
                 state, report=_report(_with_earlier(session, outcome)), error=said, cost=session.state.costs()[0]
@@ -220,7 +223,10 @@ class RunDriver:
         folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
             raise NexusError(
-                "usage", f"folder {folder}", "there is no such folder any more", f"nexus runs show {self.run.id}"
+                "usage",
+                f"folder {folder}",
+                "there is no such folder any more",
+                "Restore it, or start the work elsewhere",
             )
         settings = self.settings(folder)
         self._rules = UnattendedRules(settings.runs)
@@ -274,7 +280,9 @@ class RunDriver:
         if not has_cap and model_info(model, settings.models).input_price is None:
             return replace(limits, max_cost=None)  # no cap was set, and none could be enforced
         left = min(limits.max_cost - self.ledger.session(session).known_usd, said.get(LEFT, limits.max_cost))
-        return replace(limits, max_cost=max(LEAST_COST, min(left, self._left_of_message(settings.spaces.max_cost))))
+        of_message = self._left_of_message(settings.spaces.max_cost)
+        self.is_short = of_message < left
+        return replace(limits, max_cost=max(LEAST_COST, min(left, of_message)))
 
     def _left_of_message(self, most: float) -> float:
         """Return the dollars that are left of the `most` that the runs of one person's message may cost; infinite
@@ -289,7 +297,7 @@ class RunDriver:
             return session
         recipe = str(self.run.options.get("recipe") or RUN)
         made = runs.make_session(
-            self.run, folder=str(folder), project=str(project_identity(folder)), model=model, recipe=recipe, at=now()
+            self.run, folder=str(folder), project=self.ledger.project_of(folder), model=model, recipe=recipe, at=now()
         )
         self.run = replace(self.run, session=made)
         return made

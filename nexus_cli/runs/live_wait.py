@@ -30,10 +30,12 @@ WHILE_ALIVE = 1e9
 
 
 def waiting_run(session: Session) -> Run | None:
-    """Return the run of the session if it waits for anything but an answer to a question."""
+    """Return the run of the session if it waits for anything but an answer to a question, and is one's own."""
     ledger = session.ledger
     run = ledger.runs.of_session(session.id) if ledger is not None else None
-    return run if run and run.state == WAITING and run.waits and run.waits.kind != APPROVAL else None
+    if ledger is None or run is None or run.state != WAITING or not ledger.runs.is_own(run):
+        return None
+    return run if run.waits and run.waits.kind != APPROVAL else None
 
 
 async def wait_until_over(session: Session) -> bool:

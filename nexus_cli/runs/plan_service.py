@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import RunSettings
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line
@@ -20,6 +19,7 @@ from nexus_cli.core.run import UNATTENDED, WAITING, Plan, check_name, parse_key
 from nexus_cli.core.services import Plans
 from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.runs import describe_runs
 from nexus_cli.runs.fire_plans import instruction_facts
 from nexus_cli.runs.plan_times import CronTimes, first_time
 from nexus_cli.session.session import Session
@@ -99,10 +99,10 @@ def check_rules(rules: Iterable[str]) -> None:
     """Raise `NexusError("usage", ...)` for an allow rule of unattended work that cannot be read."""
     for rule in rules:
         from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415  (little work has rules of its own)
-        from nexus_cli.tools.registry import discover_tools  # noqa: PLC0415
+        from nexus_cli.tools.registry import rule_tools  # noqa: PLC0415
 
         try:
-            parse_rule("allow", rule, discover_tools())
+            parse_rule("allow", rule, rule_tools())
         except ValueError as error:
             raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "nexus docs rules") from None
 
@@ -195,8 +195,18 @@ def plan_report(ledger: Ledger, plan: Plan, done: str, run: str = "") -> Schedul
 
 
 def _last_run(ledger: Ledger, plan: Plan) -> LastRun | None:
-    found = ledger.runs.list_runs(limit=1, plan=plan.key)
-    return {"id": found[0].id, "state": found[0].state, "at": found[0].updated} if found else None
+    found = describe_runs(ledger, ledger.runs.list_runs(limit=1, plan=plan.key))
+    if not found:
+        return None
+    run = found[0]
+    return {
+        "id": run["id"],
+        "state": run["state"],
+        "at": run["updated"],
+        "paused": run["paused"],
+        "broken_off": run["broken_off"],
+        "came": run["came"],
+    }
 
 
 def _utc(moment: float | None) -> str | None:
@@ -210,7 +220,6 @@ class PlanService(Plans):
         self._session = session
 
     def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
-        """See `nexus_cli.core.services.Plans`."""
         ledger = self._session.ledger
         if ledger is None or not ledger.is_kept or not ledger.writes:
             return ToolResult(error="no plans: this session is not saved", ran=False)
@@ -226,7 +235,6 @@ class PlanService(Plans):
             return ToolResult(error=f"{error.message}. {error.hint}".rstrip(". "))
 
     def recover(self, call_id: str) -> ToolResult | None:
-        """See `nexus_cli.core.services.Plans`."""
         ledger = self._session.ledger
         made = (self._session.id, call_id)
         plans = ledger.plans.list_plans() if ledger else []
@@ -283,7 +291,6 @@ class PlanService(Plans):
         return (ledger.spaces.root_of(run) or None) if ledger and run and run.type in UNATTENDED else None
 
     def describe(self, words: Mapping[str, str]) -> str:
-        """See `nexus_cli.core.services.Plans`."""
         ledger = self._session.ledger
         if ledger is None:
             return "no plans: this session is not saved"
@@ -339,9 +346,9 @@ class PlanService(Plans):
         return ToolResult(f"{plan.id} is removed")
 
     def _own_plans(self, ledger: Ledger) -> list[ScheduleObject]:
-        here, now = str(project_identity(self._session.folder)), ledger.runs.now()
+        here, now = ledger.project_of(self._session.folder), ledger.runs.now()
         found = [one for one in ledger.plans.list_plans() if one.next_at is not None]
-        return [plan_value(one, now) for one in found if str(project_identity(Path(one.options["folder"]))) == here]
+        return [plan_value(one, now) for one in found if ledger.project_of(Path(one.options["folder"])) == here]
 
 
 def _line(value: Mapping[str, Any]) -> str:

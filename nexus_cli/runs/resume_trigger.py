@@ -61,8 +61,6 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
             return f"{signal.value['name']} has left the space without an answer"
         case "unanswered":
             return f"{signal.value['name']} has ended run-{signal.value['run']} without an answer"
-        case "approval":
-            return f"the person answered {signal.value.get('answer')}"
     return describe_event(signal.kind, signal.value)
 
 

@@ -7,15 +7,19 @@ session covers later questions of the same scope too, however often the run wait
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.run import APPROVAL, Run, Signal, Wait
 from nexus_cli.ledger import Ledger
+from nexus_cli.spaces.people import own_name
 
 YES, SESSION, NO = ANSWERS = ("yes", "session", "no")
 """`session`: yes, also to what the question calls "always", for the rest of the run."""
@@ -32,7 +36,7 @@ def answers_of(signals: Sequence[Signal]) -> dict[str, Mapping[str, Any]]:
 
 
 def _scope(question: Question) -> list[str]:
-    """Return what a yes for the session covers: the rules that the question offers, all edits, or this call alone."""
+    """Return the scope of a yes for the session: the rules that the question offers, all edits, or this call alone."""
     if question.stores:
         return ["rule", question.kind, question.profile, *question.stores]
     if question.kind == "edit":
@@ -49,15 +53,13 @@ class RunApprover:
     person: Approver | None = None
     """The person, if one is present."""
     deferred: list[Question] = field(default_factory=list)
-    role: str = ""
-    """The role on a server that the questions are for, "" in a file."""
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer to a question."""
         said = self.answers.get(question.call.id)
         if said is not None:
             if said["answer"] == NO:
-                return Deny(str(said.get("text") or ""))
+                return Deny(str(said.get("text") or ""), name=one_line(str(said.get("by") or "")))
             return Allow(always=said["answer"] == SESSION)
         if any(one["answer"] == SESSION and one.get("scope") == _scope(question) for one in self.answers.values()):
             return Allow()
@@ -86,8 +88,7 @@ class RunApprover:
             for one in self.deferred
         ]
         more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
-        value = {"questions": asked, **({"role": self.role} if self.role else {})}
-        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}{more}", value)
+        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}{more}", {"questions": asked})
 
 
 def asks_approval(run: Run) -> bool:
@@ -95,31 +96,38 @@ def asks_approval(run: Run) -> bool:
     return run.waits is not None and run.waits.kind == APPROVAL
 
 
-def require_asked(ledger: Ledger, run: Run) -> None:
-    """Raise `NexusError("usage", ...)` if a run asks the person of another machine."""
-    if not ledger.runs.may_answer(run) and run.waits is not None:
-        who = str(run.waits.value.get("role") or "its owner")[:64]
-        raise NexusError("usage", run.id, f"it asks {who}, on whose machine it runs", f"nexus runs show {run.id}")
+def require_own(ledger: Ledger, run: Run) -> None:
+    """Raise `NexusError("usage", ...)` if a run works on the machines of another person, whom it asks."""
+    if not ledger.runs.is_own(run):
+        why = f"it is a run of {run.principal}, on whose machines it works"
+        raise NexusError("usage", run.id, why, f"nexus runs show {run.id}")
 
 
-def answer_run(ledger: Ledger, run: Run, answers: Sequence[str], texts: Sequence[str] = ()) -> bool:
-    """Record the answers to all questions of a run that waits: each one of `ANSWERS`, in their order. Return False if
-    it no longer waits for them; raise as `require_asked` does."""
+def name_person(ledger: Ledger, settings: Settings) -> str:
+    """Return the name of the person at this machine, "" if nothing gives one."""
+    with suppress(NexusError):
+        return own_name(ledger, settings)
+    return ""
+
+
+def answer_run(ledger: Ledger, run: Run, answers: Sequence[str], texts: Sequence[str] = (), by: str = "") -> bool:
+    """Record the answers to all questions of a run that waits: each one of `ANSWERS`, in their order, with the name of
+    who gave them. Return False if it no longer waits for them; raise as `require_own` does."""
     assert run.waits is not None
-    require_asked(ledger, run)
+    require_own(ledger, run)
     texts = texts or [""] * len(answers)
     said = {
-        one["call"]: {"answer": answer, "text": text, "scope": one.get("scope")}
+        one["call"]: {"answer": answer, "text": text, "scope": one.get("scope"), **({"by": by} if by else {})}
         for one, answer, text in zip(run.waits.value["questions"], answers, texts, strict=True)
     }
     return ledger.runs.signal_wait(run, APPROVAL, {"answers": said}, format_utc(local_now()))
 
 
-async def ask_person(ledger: Ledger, run: Run, approver: Approver) -> bool:
-    """Ask a person the questions of a run, and record the answers; return False if one got none, or the run has other
-    answers meanwhile. Raises as `require_asked` does."""
+async def ask_person(ledger: Ledger, run: Run, approver: Approver, by: str) -> bool:
+    """Ask a person, whose name is `by`, the questions of a run, and record the answers; return False if one got none,
+    or the run has other answers meanwhile. Raises as `require_own` does."""
     assert run.waits is not None
-    require_asked(ledger, run)
+    require_own(ledger, run)
     answers, texts = list[str](), list[str]()
     for one in run.waits.value["questions"]:
         name = str(one.get("tool") or str(one["what"]).partition(" ")[0])
@@ -143,4 +151,4 @@ async def ask_person(ledger: Ledger, run: Run, approver: Approver) -> bool:
                 texts.append(why)
             case _:
                 return False
-    return answer_run(ledger, run, answers, texts)
+    return answer_run(ledger, run, answers, texts, by)

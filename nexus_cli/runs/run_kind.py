@@ -26,7 +26,6 @@ class RunProducer(Protocol):
         Return the latest time for the next look, in seconds since the epoch by the clock of the database
         (`ledger.runs.now()`); None: when the ledger has changed.
         """
-        ...
 
 
 async def begin_plainly(session: Session, run: Run) -> Trigger:

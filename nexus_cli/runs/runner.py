@@ -14,8 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.errors import NexusError
@@ -78,18 +77,21 @@ class Runner:
         at_once: int = AT_ONCE,
         show: Callable[[Run, Event], None] = _show_nothing,
         person: Approver | None = None,
+        changed: Callable[[Run], None] | None = None,
     ) -> None:
         """Watch `ledger`, which stays open; each run that is driven has its own connection.
 
         `producers` queue due runs before each pass. `hooks` are by type of trigger; None: `HOOKS`. `holds_back` returns
         the reason that a due run must not start now, "" if it may (the spending cap of a day). Without `provider` the
         runner makes one for all models, which `aclose` closes; without `settings` each run has those of its folder.
-        `show` gets the events of every run. Without a `person` a run waits for each approval.
+        `show` gets the events of every run, `changed` each run when it starts and when it has ended or waits. Without
+        a `person` a run waits for each approval.
         """
         self._ledger = ledger
         self._producers, self._hooks = tuple(producers), HOOKS if hooks is None else hooks
         self._holds_back, self._provider, self._settings = holds_back, provider, settings
         self._at_once, self._show, self._person = at_once, show, person
+        self._changed = changed
         self._made: Provider | None = None
         """The provider, if this one made it."""
         self._watch = WaitWatch()
@@ -197,7 +199,7 @@ class Runner:
                 elif self._holds_back(self._ledger, run):
                     self._held.add(run.key)
                     self._later[run.key] = time.monotonic() + HELD_SECONDS
-                elif self._ledger.runs.is_agent_busy(run):
+                elif self._ledger.runs.is_folder_busy(run):
                     self._held.add(run.key)
                     self._later[run.key] = time.monotonic() + AGAIN_SECONDS
                 elif self._take(run):
@@ -240,6 +242,8 @@ class Runner:
             self._person,
         )
         self._drivers[run.key] = driver
+        if self._changed is not None:
+            self._changed(claimed)
         task = self._tasks[run.key] = asyncio.create_task(self._drive(driver))
         task.add_done_callback(lambda done: self._forget(run.key))
         return True
@@ -247,6 +251,8 @@ class Runner:
     async def _drive(self, driver: RunDriver) -> None:
         try:
             await driver.drive()
+            if self._changed is not None:
+                self._changed(driver.ledger.runs.get(driver.run.key))
         except NexusError as error:  # nothing more can be recorded about it here
             self._later[driver.run.key] = time.monotonic() + FAILED_SECONDS
             self._show(driver.run, Notice(f"{error.message}. {error.hint}".rstrip(". ")))
@@ -265,7 +271,7 @@ class Runner:
     # Shared by the runs
 
     def _settings_in(self, folder: Path) -> Settings:
-        return self._settings or load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
+        return self._settings or settings_in(folder)
 
     def _provider_for(self, settings: Settings) -> Provider:
         if self._provider is not None:

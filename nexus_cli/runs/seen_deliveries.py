@@ -6,15 +6,17 @@ event.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file, write_error
 
 MOST_SEEN = 10_000
-"""Most signatures of a service that are remembered."""
+"""Least signatures of a service that are remembered, and half of the most."""
 LOCK_SECONDS = 5.0
 
 
@@ -25,21 +27,32 @@ def is_replayed(service: str, signature: str, headers: tuple[str, str], known: C
     file. Blocks; raises `NexusError` if the file cannot be read or written.
     """
     path = places().data / "serve" / "services" / f"{service}.deliveries"
+    digest = digest_headers(*headers).encode()
     try:
         with FileLock.wait_for(path.with_name(f"{path.name}.lock"), LOCK_SECONDS):
             try:
-                lines = path.read_text(encoding="ascii", errors="replace").splitlines()
-                seen = dict(pair for line in lines if len(pair := line.split(" ")) == 2)
+                seen = path.read_bytes()
             except FileNotFoundError:
-                seen = dict(known())
-            digest = digest_headers(*headers)
-            if signature in seen:
-                return seen[signature] != digest
-            kept = [*seen.items(), (signature, digest)][-MOST_SEEN:]
-            replace_private_file(path, "".join(f"{one} {other}\n" for one, other in kept).encode())
+                seen = b"".join(f"{one} {other}\n".encode() for one, other in known().items())
+                replace_private_file(path, seen)
+            head = f"{signature} ".encode()
+            if (at := seen.find(head)) >= 0:
+                return not seen.startswith(digest, at + len(head))
+            _append(path, seen, head + digest + b"\n")
     except OSError as error:
         raise write_error(path, error) from error
     return False
+
+
+def _append(path: Path, seen: bytes, line: bytes) -> None:
+    """Add a line to the file with the content `seen`; rewrite the file only if it is twice as long as it has to be."""
+    if seen.count(b"\n") >= 2 * MOST_SEEN:
+        replace_private_file(path, b"".join([*seen.splitlines(keepends=True), line][-MOST_SEEN:]))
+        return
+    with open(path, "ab") as file:
+        file.write(line if seen.endswith(b"\n") or not seen else b"\n" + line)  # after a write that was cut short
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def digest_headers(key: str, event: str) -> str:

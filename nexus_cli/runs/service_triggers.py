@@ -201,7 +201,7 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[st
 
 
 def _find_answer(ledger: Ledger, service: Service, event: ServiceEvent, cause: str) -> dict[str, Any]:
-    """Return what the first delivery of an event was answered, {} if it started and resumed nothing."""
+    """Return the answer to the first delivery of an event, {} if that started and resumed nothing."""
     resumed = ledger.runs.signalled("service", {"service": service.name, "delivery": event.key})
     answer: dict[str, Any] = {"resumed": [f"run-{key}" for key in resumed]} if resumed else {}
     queued = ledger.runs.of_cause(cause)

@@ -18,6 +18,7 @@ from nexus_cli.core.run import PLAIN, RUNNING, UNATTENDED, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session
+from nexus_cli.turn.dispatch import RESULT
 
 LEFT = "left"
 """Option of a claimed run: the dollars that are left for it, whatever it has cost so far."""
@@ -82,7 +83,7 @@ class UnattendedRules:
         owner."""
         midnight = format_utc(self.clock().replace(hour=0, minute=0, second=0, microsecond=0))
         running = [one for one in ledger.runs.list_runs([RUNNING], limit=1000) if _is_bound(ledger, one)]
-        others = [one for one in running if one.key != run.key]
+        others = [one for one in running if one.key != run.key and ledger.runs.is_own(one)]
         reserved = sum(self._cap(one.options) for one in others)
         cap = self.settings.max_cost_day
         found = [(cap - ledger.runs.spent_since(midnight), reserved, cap, "unattended runs")]
@@ -102,30 +103,29 @@ def _is_bound(ledger: Ledger, run: Run) -> bool:
 def trust_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     """Return the options of a claimed run without those that another person may have set in a shared ledger.
 
-    A row that nobody else could write counts as it is. A run that others can write has the options of one's own plan,
-    or of one's own agent in the space of its message, if these are for a folder of the shared project; else it has no
-    rules, and at most the dollars of the settings. Raises `NexusError("usage", ...)` for an unknown type, and for a
-    folder that is not of the shared project.
+    A run of this role has the options of its row, but a message starts an agent only in a folder of the shared project.
+    A run without a principal, or of a `nexus` that somebody else made, has no rules, and at most the dollars of the
+    settings. Raises `NexusError("usage", ...)` for an unknown type, and for another folder.
     """
     if run.type not in (*UNATTENDED, *PLAIN):
         why = f"nexus knows no runs of type {run.type[:40]!r}"
         raise NexusError("usage", f"{run.id} is refused", why, "Upgrade nexus, or ask who queued it")
     if not ledger.db.is_shared:
         return run.options
-    is_own, project, own = ledger.runs.origin(run)
-    if is_own:
+    if run.principal and run.type != "space_message":
         return run.options
-    if own is not None and _project_of(own) == project:
-        return {**own, **{name: run.options[name] for name in (NEEDS,) if name in run.options}}
-    if _project_of(run.options) != project:
+    project, is_own = ledger.runs.origin(run)
+    if project and not _is_of_project(ledger, run.options, project):
         folder = run.options.get("folder") or Path.home()
         why = f"its folder {str(folder)[:200]} is not part of the shared project {project}"
         raise NexusError("usage", f"{run.id} is refused", why, "Ask who queued it")
-    return {**run.options, "rules": (), "by": COLLEAGUE}
+    return run.options if run.principal and is_own else {**run.options, "rules": (), "by": COLLEAGUE}
 
 
-def _project_of(options: Mapping[str, Any]) -> str:
-    return str(project_identity(Path(options.get("folder") or Path.home())))
+def _is_of_project(ledger: Ledger, options: Mapping[str, Any], project: str) -> bool:
+    """True if the folder in `options` is of a project, which rows of before its first use here name by its path."""
+    folder = Path(options.get("folder") or Path.home())
+    return project in (ledger.project_of(folder), str(project_identity(folder)))
 
 
 def read_limits(value: Mapping[str, Any]) -> Limits:
@@ -136,11 +136,13 @@ def read_limits(value: Mapping[str, Any]) -> Limits:
 
 
 async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
-    """Let the model review an unattended run that changed or learned something, paid from the rest of its dollars.
+    """Let the model review an unattended run that changed something and in which a call failed, paid from the rest of
+    its dollars.
 
-    The review is a fork of the session: seed D's `reflection`, and `reflection_cont` after its first calls.
+    A run that went as expected, or remembered its lessons itself, has nothing to add. The review is a fork of the
+    session: seed D's `reflection`, and `reflection_cont` after its first calls.
     """
-    if not outcome.ok or not (outcome.changed or _has_learned(session)):
+    if not (outcome.ok and outcome.changed and _has_failures(session)) or _has_learned(session):
         return
     limits, cost = session.state.limits, outcome.usage.cost_usd
     if limits.max_cost is not None:
@@ -153,6 +155,12 @@ async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
             pass
     except NexusError:
         pass  # the work itself is done
+
+
+def _has_failures(session: Session) -> bool:
+    """True if a call of the session failed or was refused, or a command exited with another status than 0."""
+    results = session.record.memos(RESULT) if session.record is not None else []
+    return any(memo.value.get(name) for memo in results for name in ("error", "status", "pipe"))
 
 
 def _has_learned(session: Session) -> bool:

@@ -102,12 +102,12 @@ class WaitWatch:
 
 
 def is_elsewhere(ledger: Ledger, run: Run) -> bool:
-    """True if the folder, the condition or the person that a run asks is at another machine that shares the ledger."""
+    """True if a run is another role's, or its folder or condition is at another machine that shares the ledger."""
     if not ledger.db.is_shared:
         return False
     machine, folder = run.waits.value.get("machine") if run.waits else None, run.options.get("folder")
     is_far = machine not in (None, this_machine()) or bool(folder and not os.path.isdir(folder))
-    return is_far or not ledger.runs.may_answer(run)
+    return is_far or not ledger.runs.is_own(run)
 
 
 def _key(run: Run) -> tuple[int, str]:

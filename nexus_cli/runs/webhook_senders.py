@@ -73,8 +73,11 @@ def is_equal(given: str, secret: str) -> bool:
 def form_payload(body: bytes) -> bytes | dict[str, str]:
     """Return the JSON in the field `payload` of a form, as GitHub and Slack may send it, else the fields.
 
+    A body that is JSON is returned as it is: curl and other programs send it as a form unless they are told otherwise.
     Raises `ValueError` for more than `MOST_FIELDS`.
     """
+    if body.lstrip()[:1] in (b"{", b"["):
+        return body
     parsed = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
     fields = {name: values[-1] for name, values in parsed.items()}
     return fields["payload"].encode() if "payload" in fields else fields

@@ -99,11 +99,14 @@ def is_agent_name(ledger: Ledger, settings: Settings, name: str) -> bool:
 
 def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> Entity:
     """Return the agent `name`, created if only the settings have it; raise `NexusError("usage", ...)` if it does not
-    exist."""
+    exist, or is somebody else's."""
     if not is_agent_name(ledger, settings, name):
         hint = f"nexus space create SPACE --agent {name[:LONGEST_NAME]}"
         raise NexusError("usage", f"--agent {name[:LONGEST_NAME]!r}", "no agent has this name", hint)
-    return make_member(ledger, settings, name, folder, {}, agent=True)
+    agent = make_member(ledger, settings, name, folder, {}, agent=True)
+    if not ledger.spaces.is_own(agent):
+        raise NexusError("usage", f"--agent {agent.name}", "this agent is somebody else's", "Name one of your own")
+    return agent
 
 
 def make_member(
@@ -139,5 +142,4 @@ def _settings_of(settings: Settings, name: str) -> dict[str, Any]:
 
 
 def topics_of(settings: Settings, name: str) -> tuple[str, ...]:
-    """Return the topics of `[agents.NAME] topics`."""
     return tuple((_find_settings(settings, name) or {}).get("topics", ()))

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
@@ -41,7 +40,6 @@ class LedgerRunFacts(RunFacts):
     run: Run
 
     def facts(self) -> Mapping[str, Any]:
-        """See `RunFacts`."""
         return run_facts(self.ledger, self.run)
 
 
@@ -77,7 +75,7 @@ def _history_facts(ledger: Ledger, run: Run) -> dict[str, Any]:
     if not earlier:
         return {}
     last, sessions = earlier[0], {one.session for one in earlier if one.session}
-    project = str(project_identity(Path(run.options.get("folder") or Path.home())))
+    project = ledger.project_of(Path(run.options.get("folder") or Path.home()))
     learned = [fact.id for fact in ledger.facts.list_facts(project, (), FactState.KEPT) if fact.session in sessions]
     report = cut_at_word(last.last_words.strip(), REPORT)
     previous = {"id": last.id, "state": last.state, "at": last.updated, "error": last.error, "report": report}

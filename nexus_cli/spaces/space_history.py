@@ -145,7 +145,7 @@ def make_trigger(
     recorded = _recorded(lane, space)
     if message.key in recorded:
         return Trigger()
-    line = TimelineLines.of(ledger, space, agent).format(message, neutral_text(message.text), TRIGGER_MARK)
+    line = TimelineLines.of(ledger, space, agent, message.key).format(message, neutral_text(message.text), TRIGGER_MARK)
     text, parts = _join([*([] if recorded else [_header(space)]), _group(message), line])
     return Trigger(
         text,
@@ -226,15 +226,17 @@ class TimelineLines:
 
     agent: Entity
     seen: int
-    """The cursor: key of the last message that an earlier run of the agent dealt with."""
+    """Key of the last message that an earlier run of the agent dealt with, or another one that is open has."""
     spaces: frozenset[str]
     """Names of the spaces that the agent is in."""
 
     @classmethod
-    def of(cls, ledger: Ledger, space: Space, agent: Entity) -> TimelineLines:
-        """Return the formatter of the lines that `agent` sees."""
+    def of(cls, ledger: Ledger, space: Space, agent: Entity, before: int = END) -> TimelineLines:
+        """Return the formatter of the lines that `agent` sees; what an open run of it has that a message older than
+        `before` (key) started is seen too."""
         names = frozenset(one.name for one in ledger.spaces.list_spaces(agent))
-        return cls(agent, ledger.spaces.seen(space, agent), names)
+        seen = max(ledger.spaces.seen(space, agent), ledger.spaces.newest_begun(space, agent, before))
+        return cls(agent, seen, names)
 
     def format(self, message: SpaceMessage, text: str, mark: str = "") -> HistoryLine:
         """Return ` [msg:12] [2026-02-18T14:50:00Z] Husam (human, id:ent-1): "text" [SEEN]`, and `mark` at its end.
@@ -297,7 +299,8 @@ class _History:
         many += " older message is not here" if older == 1 else " older messages are not here"
         said = [HistoryLine(f'  [{many}: read_messages(before: "{kept[0].id}")]')] if older else []
         by_key = {one.key: max(LEAST, cap) for one, cap in zip(kept, caps, strict=True)}
-        return cls(lane_state, said, kept, by_key, TimelineLines.of(ledger, space, agent))
+        line = TimelineLines.of(ledger, space, agent, found[-1].key + 1)
+        return cls(lane_state, said, kept, by_key, line)
 
     async def lines(self, part: Sequence[SpaceMessage], resolved: int | None) -> list[HistoryLine]:
         """Return the lines of one entry. Messages of others begin with a line that names their author. The message with

@@ -39,7 +39,7 @@ from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.ledger.spaces import Posted
 from nexus_cli.session.session import Session
 from nexus_cli.spaces.run_facts import ACTIVE
-from nexus_cli.spaces.space_history import TimelineLines, neutral_text
+from nexus_cli.spaces.space_history import END, TimelineLines, neutral_text
 
 MOST = 100
 """Most messages that one call reads."""
@@ -240,7 +240,8 @@ class SpaceService(Spaces):
         lines = [f"{_named(space)}: {self._members(space)}"]
         if messages and self.ledger.spaces.count(space, before=messages[0].key, most=1):
             lines.append(f'  [earlier messages: read_messages(before: "{messages[0].id}")]')
-        form = TimelineLines.of(self.ledger, space, self.agent)
+        run = self._run()
+        form = TimelineLines.of(self.ledger, space, self.agent, (run and run.message) or END)
         lines += [str(form.format(message, neutral_text(message.text))) for message in messages]
         if messages and messages[-1].key > seen:
             self.ledger.spaces.mark_seen(space.key, self.agent.key, messages[-1].key)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from nexus_cli.context.untrusted_text import cut_arrows
-from nexus_cli.context.window.groups import Dispatch, Done
+from nexus_cli.context.window.groups import Dispatch, Done, ModelCall
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
@@ -11,26 +13,38 @@ from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.model_call import GO_ON, ends_unfinished
-from nexus_cli.lane.user_input import TRIGGER, record_user_message
-from nexus_cli.turn.dispatch import Dispatcher
+from nexus_cli.lane.user_input import TRIGGER, UNDONE_FILES, record_user_message
+from nexus_cli.turn.dispatch import PERSON, Dispatcher
 
 RESUME = "resume"
 """Type of a trigger that resumes a run after a wait; its message gets no trigger mark."""
+UNANSWERED = "the previous turn was stopped before your answer"
+"""Notice for the model if nothing else in the window shows it: there was no text yet."""
 
 
-async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: Trigger) -> None:
-    """Answer calls that an earlier process left open, then record the trigger's text; resume if it has none."""
+async def admit_trigger(
+    lane_state: LaneState, dispatcher: Dispatcher, trigger: Trigger, *, may_be_done: bool = False
+) -> None:
+    """Answer calls that an earlier process left open, then record the trigger's text; resume if it has none.
+
+    Without text, and unless it `may_be_done`, raises `NexusError("usage", ...)` if the last reply is complete.
+    """
     if not trigger.text and not trigger.parts:
-        await _go_on(lane_state.window, lane_state.control)
+        await _go_on(lane_state.window, lane_state.control, may_be_done)
         return
     if isinstance(step := lane_state.lane.next_step(), Dispatch):
         dispatcher.settle_open(lane_state.lane, lane_state.control, step.calls)
+    elif isinstance(step, ModelCall) and not trigger.fresh and PERSON not in lane_state.lane.items[-1].message.content:
+        lane_state.upcoming.notices.append(UNANSWERED)
     if trigger.fresh:
         from nexus_cli.turn.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
 
         subjects = {tool.name: tool.subject for tool in dispatcher.registry.tools()}
         await begin_resume_epoch(lane_state, subjects, trigger.came)
-    timeline = lane_state.lane.timeline
+    timeline, cursor = lane_state.lane.timeline, lane_state.lane.cursor
+    if cursor:  # untold if nothing was sent since; in the ledger, because a shell may have made the undo
+        untold = [memo for memo in timeline.memos(UNDONE_FILES) if memo.entry >= cursor]
+        lane_state.upcoming.notices.extend(_drop_reversed(untold))
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, said))
@@ -49,6 +63,19 @@ async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: 
     )
 
 
+def _drop_reversed(untold: Iterable[Memo]) -> list[str]:
+    """Return what the model is told of undos, without those that were taken back entirely."""
+    left: list[Memo] = []
+    for memo in untold:
+        one, last = memo.value, left[-1].value if left else {}
+        is_reversed = one.get("paths") == last.get("paths") is not None and one["action"] != last["action"]
+        if is_reversed and one["turn"] == last["turn"]:
+            left.pop()
+        else:
+            left.append(memo)
+    return [str(memo.value["told"]) for memo in left]
+
+
 def _marked_text(trigger: Trigger) -> str:
     """Return the text of a trigger. That of a structured run ends with the trigger mark and has no other mark in it."""
     if not trigger.facts or trigger.facts.get("type") == RESUME:
@@ -58,7 +85,7 @@ def _marked_text(trigger: Trigger) -> str:
     return trigger.text if trigger.text.endswith(TRIGGER_MARK) else f"{cut_arrows(trigger.text)} {TRIGGER_MARK}"
 
 
-async def _go_on(window: LaneWindow, control: Control) -> None:
+async def _go_on(window: LaneWindow, control: Control, may_be_done: bool) -> None:
     """Resume without a message: open calls continue, an unfinished reply is requested again.
 
     Raises `NexusError("usage", ...)` if the last reply is complete.
@@ -66,6 +93,8 @@ async def _go_on(window: LaneWindow, control: Control) -> None:
     if control.steering or not isinstance(window.lane.next_step(), Done):
         return
     if not ends_unfinished(window.lane.timeline.log):
+        if may_be_done:
+            return
         why = "there is no prompt, and the last answer of this session is complete"
         raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
     await record_user_message(window, control, Kind.STEER, GO_ON, actor="nexus")

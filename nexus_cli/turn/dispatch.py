@@ -8,35 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, assert_never, cast
+from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny
 from nexus_cli.core.elide import ElidedText
-from nexus_cli.core.entry import Cause, Drop, Kind
+from nexus_cli.core.entry import Drop, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
-from nexus_cli.core.memory import TOLD
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import StartLog
 from nexus_cli.core.session_services import SessionServices
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import Effect, Tool, ToolContext, describe_subject
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.read_lines import read_note
+from nexus_cli.lane.read_lines import clip_result, read_note
 from nexus_cli.lane.spending import LAST_REQUEST
-from nexus_cli.lane.user_input import CLIPPED, clip_with_drop
 from nexus_cli.ledger import WAIT
 from nexus_cli.permission.approvals import (
     BY_RULE,
     CONFIRM,
     DECISION,
-    DECLINED,
     RULE,
     SAID_NO,
     SAID_NOTHING,
@@ -45,7 +43,9 @@ from nexus_cli.permission.approvals import (
     AskedCall,
     allow_from_now,
     approval_scope,
+    as_command,
     describe_decision,
+    describe_refusal,
     make_question,
 )
 from nexus_cli.permission.call_permission import ALLOWED, CallPermission, Permission
@@ -63,9 +63,12 @@ from nexus_cli.permission.run_limits import (
 )
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.tools.schema import check_arguments
-from nexus_cli.turn.command_changes import CommandChanges
+from nexus_cli.tools.schema import check_arguments, describe_unreadable
+from nexus_cli.turn.call_changes import CallChanges
 from nexus_cli.turn.waiting import SessionWaits
+
+if TYPE_CHECKING:
+    from nexus_cli.turn.session_hooks import SessionHooks
 
 UNKNOWN_OUTCOME = "outcome unknown: the process ended while this ran. Look before you run it again."
 NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
@@ -78,8 +81,8 @@ RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
 """Most characters of a call's main argument in the name of its drop."""
-ERRORS = 2
-"""Number of consecutive calls that could not run after which the model gets a notice."""
+ERRORS, FAILED = 2, "{} calls in a row could not run: read their errors before the next one."
+"""Number of consecutive calls that could not run after which the model gets this notice."""
 
 
 @dataclass
@@ -102,14 +105,13 @@ class Dispatcher:
     """Tokens in the window of a side run when it began. They do not count as its pressure: a fork that was made because
     the window is full must not be restricted by that."""
     denied: list[dict[str, str]] = field(default_factory=list)
-    """Refused calls of this turn, with the fields of `nexus docs json`: `id`, `tool`, `subject`, `why`, `allow` (the
-    level at which the call would have run; "" if at none), and `limit` (the limit that refused it, or a word such as
-    `approvals.SAID_NO`)."""
+    """Refused calls of this turn: `id`, `tool`, `subject`, `why`, `allow` (the level at which the call would have run;
+    "" if at none), and `limit` (the limit that refused it, or a word such as `approvals.SAID_NO`)."""
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
     """Scopes allowed for the rest of the session, see `approval_scope`."""
-    command_changes: CommandChanges = field(default_factory=CommandChanges)
+    call_changes: CallChanges = field(default_factory=CallChanges)
     partial_outputs: dict[str, str] = field(default_factory=dict)
     """Partial output of cancelled calls, by call id."""
     started_here: dict[str, float] = field(default_factory=dict)
@@ -123,15 +125,15 @@ class Dispatcher:
     """True if granted calls of this step need confirmation."""
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """The calls of this step that the limits refuse, by call id."""
+    hooks: SessionHooks | None = None
+    """The hooks of the session; None without any."""
     step: ApprovalStep = field(default_factory=ApprovalStep)
     """The questions about the calls of the newest step."""
 
     async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
-        """Run `calls` and record a result for each.
-
-        Raises `ApprovalDeferred` if the person defers an approval, `NexusError("waiting", ...)` if the run begins to
-        wait.
-        """
+        """Run `calls` and record a result for each. Raises `ApprovalDeferred` if the person defers an approval,
+        `NexusError("waiting", ...)` if the run begins to wait."""
+        calls = tuple(self.registry.foreign.translate(call, str(self.cwd)) for call in calls)
         self.step = ApprovalStep(calls)
         if lane_state.lane.run != self._began:
             self._began, self.errors = lane_state.lane.run, 0
@@ -145,11 +147,11 @@ class Dispatcher:
         for line in self.permission.take_problems(self.limits.allow or "read"):
             lane_state.emit(event.Notice(line))
         await self._run_all(lane_state.window, lane_state.control, calls)
+        await self.call_changes.report_findings(lane_state.window, lane_state.upcoming, lane_state.control)
         if waits := self.services.made(SessionWaits):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
-            failed = f"{self.errors} calls in a row could not run"
-            lane_state.upcoming.notices.append(f"{failed}: read their errors before the next one.")
+            lane_state.upcoming.notices.append(FAILED.format(self.errors))
 
     async def _load_rules(self, tool: Tool | None, level: str = "") -> None:
         """Load rules and sandbox for decisions on `tool` at `level` ("": the level in force), in a thread."""
@@ -165,13 +167,21 @@ class Dispatcher:
         run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
         layers, now = [("run", limits), (ASSESSMENT, self.assessed)], Signals()
         if self.signals:
-            acted = {call.name for batch in run.batches for call in batch if started(call.id)}
+            translate = self.registry.foreign.translate
+            acted = {translate(call).name for batch in run.batches for call in batch if started(call.id)}
             changed = any(tool.effect in CHANGES for name in acted if (tool := self.registry.get(name)))
             pressure = window_request(lane_state).budget.pressure_beyond(self.found)
             errors = self.errors if lane.run == self._began else 0
             now = Signals(pressure, errors, event_class(run.began, changed=changed))
             layers.append(("signals", restrictions(now)))
         return RunLimits(*compose_limits(layers), run, now, self.registry.get, started)
+
+    def begin_own_call(self, call: ToolCall, tool: Tool, limits: RunLimits) -> Refusal | None:
+        """Begin a step of one call that the model did not request; return the refusal of a tool that `limits` exclude.
+        Counted steps are the model's alone."""
+        self.step = ApprovalStep((call,))
+        self._confirm = bool(limits.limits.confirm)
+        return limits.exclude(tool)
 
     def in_force(self, lane_state: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
         """Return the limits of the session, tightened by the current signals if they bind; `bounds` are the layers of
@@ -186,7 +196,7 @@ class Dispatcher:
                 while len(batch) < len(waiting) and all(map(self._together, [*batch, waiting[len(batch)]])):
                     batch.append(waiting[len(batch)])
                 if len(waiting) == len(calls) and (later := tuple(waiting[len(batch) :])):
-                    subjects = tuple(self._subject(self.registry.get(call.name), call) for call in later)
+                    subjects = tuple(describe_subject(self.registry.get(call.name), call) for call in later)
                     control.emit(event.ToolQueue(later, subjects))
                 results = await asyncio.gather(
                     *(self._one(window, control, call) for call in batch), return_exceptions=True
@@ -213,10 +223,6 @@ class Dispatcher:
         refused = {row["id"] for row in self.denied}
         return sum(self.starts.was_started(call.id) for call in calls), sum(call.id in refused for call in calls)
 
-    def refuses(self, lane_state: LaneState, calls: Sequence[ToolCall], call: ToolCall) -> bool:
-        """Return True if the limits refuse `call`, one of `calls`, which are the newest of the run."""
-        return call.id in self.run_limits(lane_state).refusals(calls)
-
     def stop_repeating(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result for each of `calls`, none of which runs because one was repeated too often."""
         for call in calls:
@@ -232,7 +238,7 @@ class Dispatcher:
             began = self.started_here.get(call.id)
             why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
             given = self.partial_outputs.pop(call.id, "").rstrip("\n")
-            cut = self.command_changes.take_cut() if began is not None else ()
+            cut = self.call_changes.take_cut() if began is not None else ()
             result = ToolResult(given, why, stopped=True, ran=began is not None, changed=cut)
             seconds = 0.0 if began is None else time.monotonic() - began
             if given:
@@ -246,40 +252,45 @@ class Dispatcher:
 
     async def _one(self, window: LaneWindow, control: Control, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
-        control.emit(event.ToolCallEvent(call, self._subject(tool, call)))
-        result = await self._result(window, control, call, tool)
+        control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
+        result = await self.execute(window, control, call, tool)
+        result = self.registry.foreign.mention(call, result)
+        result = self.hooks.add_words(call, result) if self.hooks else result
         now = time.monotonic()
         await self._record(window, control, call, result, now - self.started_here.get(call.id, now))
 
-    async def _result(self, window: LaneWindow, control: Control, call: ToolCall, tool: Tool | None) -> ToolResult:
+    async def execute(self, window: LaneWindow, control: Control, call: ToolCall, tool: Tool | None) -> ToolResult:
+        """Run one call as `step` and the permission rules decide, and return its result without recording it."""
         if tool is None:
-            return ToolResult(error=self._unknown(call.name), ran=False)
-        checked = self._checked_arguments(call, tool)
-        if isinstance(checked, ToolResult):
-            return checked
+            return ToolResult(error=self.registry.describe_unknown(call.name), ran=False)
+        prepared = await self._prepare(call, tool)
+        if isinstance(prepared, ToolResult):
+            return prepared
         if refusal := self._refusals.get(call.id):
             return self._refuse(call, tool, refusal.why, refusal.limit)
-        try:
-            targets = resolve_targets(tool, checked, self.cwd)
-        except ToolError as error:
-            return ToolResult(error=f"{self._subject(tool, call)}: {error}".removeprefix(": "), ran=False)
-        answer = await self._obtain_permission(window, control, call, tool, checked, targets)
+        checked, targets = prepared
+        answer = await self.obtain_permission(window, control, call, tool, checked, targets)
         if isinstance(answer, ToolResult):
             return answer
         # The profile and targets that the person agreed to: rules and files may have changed since.
         profile = self.step.decided[call.id].profile
         context = self._tool_context(window, control, call, targets if answer is None else answer.targets)
-        if answer is not None:
-            context = replace(context, before=answer.before)
+        context = replace(context, before=answer.before) if answer else context
+        if tool.reaches:
+            decide = self._decide
+            context = replace(context, may_reach=lambda url: decide(tool, {**checked, tool.reaches: url}, targets).runs)
         if refused := self.permission.find_refused(tool):
             context = replace(context, is_refused=refused)
         if profile:
-            asks = self.approver is not None
-            context = replace(context, sandbox=lambda: self.permission.make_sandbox(cast(Any, profile), asks=asks))
+            asks, stays = self.approver is not None, bool(checked.get("background"))
+            make = partial(self.permission.make_sandbox, cast(Any, profile), asks=asks, stays=stays)
+            context = replace(context, sandbox=make)
         self.starts.record_start(call.id, call.name)
         self.started_here[call.id] = time.monotonic()
+        work: Callable[[], Awaitable[ToolResult]] = partial(tool.run, checked, context)
+        work = self.hooks.follow(call, tool, checked, targets, work) if self.hooks else work
         try:
-            result = await self.command_changes.run(tool, profile, context, lambda: tool.run(checked, context))
+            result = await self.call_changes.run(tool, profile, describe_subject(tool, call), context, work)
             return result if result.waits is None else self.services[SessionWaits].wait_once(result)
         except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
             return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
@@ -289,11 +300,25 @@ class Dispatcher:
         if self.starts.was_started(call.id) and call.id not in self.started_here:
             return self._recovered(call, tool)
         if call.raw:
-            return ToolResult(error=f"arguments are not a JSON object: {call.raw[:500]}", ran=False)
-        checked, problems = check_arguments(call.arguments, tool.parameters)
+            return ToolResult(error=describe_unreadable(call.raw), ran=False)
+        checked, problems = check_arguments(call.arguments, {} if tool.server else tool.parameters)
         if problems:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
         return checked
+
+    async def _prepare(self, call: ToolCall, tool: Tool) -> tuple[Mapping[str, Any], Mapping[str, Path]] | ToolResult:
+        """Return arguments and targets of a call, after the hooks before it; or the result if it cannot run."""
+        checked = self._checked_arguments(call, tool)
+        if isinstance(checked, ToolResult):
+            return checked
+        try:
+            targets = resolve_targets(tool, checked, self.cwd)
+            if self.hooks and call.id not in self._refusals:
+                checked = await self.hooks.before_call(call, tool, checked, targets)
+                targets = resolve_targets(tool, checked, self.cwd)
+        except ToolError as error:
+            return ToolResult(error=f"{describe_subject(tool, call)}: {error}".removeprefix(": "), ran=False)
+        return checked, targets
 
     def _recovered(self, call: ToolCall, tool: Tool | None) -> ToolResult:
         """Return the result of a call that an earlier process started: recovered by the tool, else unknown."""
@@ -313,10 +338,11 @@ class Dispatcher:
             lambda text: self.partial_outputs.update({call.id: text}),
             targets,
             tell=lambda line: control.emit(event.Notice(line)),
+            released=control.released.wait,
             replaced=self.step.note_change,
         )
 
-    async def _obtain_permission(
+    async def obtain_permission(
         self,
         window: LaneWindow,
         control: Control,
@@ -326,7 +352,7 @@ class Dispatcher:
         targets: Mapping[str, Path],
     ) -> ToolResult | AskedCall | None:
         """Return the call that the person approved, None if it needs no approval, or the result of a refused call."""
-        found = await self.decide_loaded(tool, checked, targets)
+        found = await self.decide_loaded(tool, checked, targets, call)
         need = found.verdict
         self.step.decided[call.id] = found
         if isinstance(need, Grant):
@@ -334,15 +360,17 @@ class Dispatcher:
         if isinstance(need, Denial):
             return await self._refuse_denied(call, tool, found, checked, targets)
         if self.approver is None:
+            context = self._tool_context(window, control, call, targets)
+            if tool.check and need.kind == "network" and (error := await tool.check(checked, context)):
+                return error
             level = name_level(self.limits.allow or LEVELS[0])
             why = f"not permitted: {need.why}, and nobody can be asked here (--allow {level})"
-            if need.kind == CONFIRM:
-                return self._refuse(call, tool, why, "confirm")
-            return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
+            needed = "" if need.kind == CONFIRM else await self._level_needed(tool, checked, targets)
+            return self._refuse(call, tool, why, "confirm" if need.kind == CONFIRM else "allow", needed)
         async with self.step.lock:  # concurrent calls get here at the same time
             if call.id not in self.step.answers:
                 await self._ask(window, control, call, self.approver)
-        now = await self.decide_loaded(tool, checked, targets)
+        now = await self.decide_loaded(tool, checked, targets, call)
         if isinstance(now.verdict, Denial):  # level or rules have changed meanwhile
             self.step.decided[call.id] = now
             return await self._refuse_denied(call, tool, now, checked, targets)
@@ -353,20 +381,26 @@ class Dispatcher:
                 return self.step.asked[call.id]
             case Deny(why, said=False):
                 return self._refuse(call, tool, CANCELLED.format(who=why), SAID_NOTHING)
-            case Deny(why):
-                return self._refuse(call, tool, f"Declined: {why}" if why else DECLINED, SAID_NO)
+            case Deny(why, name=name):
+                return self._refuse(call, tool, describe_refusal(why, name), SAID_NO)
             case Defer():
                 raise ApprovalDeferred
             case never:
                 assert_never(never)
 
-    async def decide_loaded(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
-        """Return the decision on a call as things are, with the rules of now."""
-        await self._load_rules(tool)
-        return self._decide(tool, checked, targets)
+    async def decide_loaded(
+        self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path], call: ToolCall | None = None
+    ) -> Permission:
+        """Return the decision on a call as things are, with the rules of now; with `call` also by the hooks."""
+        judged, given = as_command(tool, checked, self.services)
+        await self._load_rules(judged)
+        found = self._decide(judged, given, targets, call.id if call else "")
+        return await self.hooks.before_question(call, tool, checked, targets, found) if self.hooks and call else found
 
-    def _decide(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
-        """Decide on a call by the current level, rules, confirmation and session scopes."""
+    def _decide(
+        self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path], call_id: str = ""
+    ) -> Permission:
+        """Decide on a call by the current level, rules, confirmation, session scopes and what hooks said."""
         rules = [rule for _, kind, *objects in self.always if kind == RULE for rule in objects]
         found = self.permission.decide(tool, checked, self.limits.allow or "read", targets, rules)
         verdict = found.verdict
@@ -375,8 +409,9 @@ class Dispatcher:
             found = replace(found, rule="", origin=f"limit {CONFIRM}")
         need = verdict.kind if isinstance(verdict, ApprovalNeed) else ""
         if need and approval_scope(tool, checked, need, targets, found.profile) in self.always:
-            return replace(found, verdict=Grant(), rule="", origin=ALLOWED)
-        return replace(found, verdict=verdict)
+            verdict, found = Grant(), replace(found, rule="", origin=ALLOWED)
+        found = replace(found, verdict=verdict)
+        return self.hooks.adjust(call_id, found) if self.hooks else found
 
     async def _ask(self, window: LaneWindow, control: Control, first: ToolCall, approver: Approver) -> None:
         """Ask about `first` and all later calls of the step that need approval now, at the same time."""
@@ -413,16 +448,13 @@ class Dispatcher:
             self.withdraw_questions()
 
     def withdraw_questions(self) -> None:
-        """Decide again on the open questions, after a change of level, rules or scopes.
-
-        A question whose call is now granted or denied is withdrawn. Questions that need a blocking decision stay open:
-        the decision is repeated after their answer.
-        """
+        """Decide again on the open questions, after a change of level, rules or scopes, and withdraw those of calls
+        that are granted or denied now. Questions that need a blocking decision stay open until their answer."""
         level = self.limits.allow or "read"
         for call_id, (asked, task) in self.step.unanswered.items():
             if not self.permission.is_loaded(level, runs=asked.tool.effect is Effect.RUN):
                 continue
-            found = self._decide(asked.tool, asked.checked, asked.targets)
+            found = self._decide(asked.tool, asked.checked, asked.targets, call_id)
             if call_id in self.step.answers or isinstance(found.verdict, ApprovalNeed):
                 continue
             refusal = Deny(found.verdict.why, said=False) if isinstance(found.verdict, Denial) else None
@@ -431,19 +463,14 @@ class Dispatcher:
             asyncio.get_running_loop().call_soon(task.cancel)
 
     async def _question(self, window: LaneWindow, control: Control, call: ToolCall, due: bool) -> AskedCall | None:
-        """Make the question about a call; None if it needs no approval or would fail.
-
-        If the call is `due` now, the error becomes its result; a later call is checked again when it is due.
-        """
+        """Make the question about a call; None if it needs no approval or would fail. The error of a call that is `due`
+        now becomes its result; a later one is checked again."""
         tool = self.registry.get(call.name)
-        checked = self._checked_arguments(call, tool) if tool and call.id not in self._refusals else None
-        if tool is None or checked is None or isinstance(checked, ToolResult):
+        prepared = await self._prepare(call, tool) if tool and call.id not in self._refusals else None
+        if tool is None or prepared is None or isinstance(prepared, ToolResult):
             return None
-        try:
-            targets = resolve_targets(tool, checked, self.cwd)
-        except ToolError:
-            return None
-        found = await self.decide_loaded(tool, checked, targets)
+        checked, targets = prepared
+        found = await self.decide_loaded(tool, checked, targets, call)
         need = found.verdict
         if not isinstance(need, ApprovalNeed):
             return None
@@ -455,11 +482,13 @@ class Dispatcher:
                 if due:
                     self.step.answers[call.id] = error
                 return None
-        subject = self._subject(tool, call)
+        subject = describe_subject(tool, call)
+        tool, checked = as_command(tool, checked, self.services)
         return await make_question(tool, call, checked, context, found, subject, self.limits)
 
     async def _level_needed(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> str:
         """Return the lowest level of `--allow` at which this call would run; "" if no reachable level is enough."""
+        tool, checked = as_command(tool, checked, self.services)
         reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
         await self._load_rules(tool, LEVELS[0])
         decide = self.permission.decide
@@ -477,7 +506,7 @@ class Dispatcher:
         return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
 
     def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
-        row = {"id": call.id, "tool": call.name, "subject": self._subject(tool, call), "why": why}
+        row = {"id": call.id, "tool": call.name, "subject": describe_subject(tool, call), "why": why}
         self.denied.append({**row, "allow": allow, "limit": limit})
         return ToolResult(error=why, denied=True, ran=False)
 
@@ -487,18 +516,9 @@ class Dispatcher:
         """Clip the result at the output cap, store the rest as a drop, and append it to the window."""
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
-        what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
-        clipped, drop = await clip_with_drop(
-            window,
-            result.text or "(no output)",
-            window.budget.output_cap,
-            what,
-            Cause.OUTPUT_CAP,
-            whole=result.text if result.full is None else result.full,
-            uncounted=result.uncounted,
-            cites=result.cites,
-            first_line=result.first_line,
-        )
+        tool = self.registry.get(call.name)
+        what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
+        clipped, drop = await clip_result(window, self.registry.get, call, result, what)
         if drop:
             control.emit_drop(drop)
         self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)
@@ -515,32 +535,16 @@ class Dispatcher:
     ) -> None:
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
-        if drop:
-            noted[CLIPPED] = {"drop": drop.id}
-        if result.facts:
-            noted[TOLD] = {"ids": list(result.facts)}
         tool = self.registry.get(call.name)
-        if result.changed:
-            self.changed.update(dict.fromkeys(result.changed))
-            noted |= self.command_changes.note(tool, self.project, result.changed)
+        self.changed.update(dict.fromkeys(result.changed))
+        noted |= self.call_changes.note(tool, self.project, result, drop)
         if result.waits is not None:
             noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
         refusal = self._refusals.get(call.id) if result.denied else None
         if made := describe_decision(self.step, call, refusal, self.limits.allow or "read"):
-            subject = self._subject(tool, call)
+            subject = describe_subject(tool, call)
             noted[DECISION] = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
         entry = lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             control.emit(event.ContextRecall(result.cites, entry.tokens))
         control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
-
-    def _unknown(self, name: str) -> str:
-        near = self.registry.nearest(name)
-        hint = f" Did you mean {near}?" if near else ""
-        return f"there is no tool {name!r}.{hint} There are: {', '.join(self.registry.names())}."
-
-    def _subject(self, tool: Tool | None, call: ToolCall) -> str:
-        value = call.arguments.get(tool.subject, call.arguments.get(tool.reaches, "")) if tool else call.raw
-        if tool and tool.works_later(call.arguments):  # all its texts, the shortest first: time, then task
-            value = " ".join(sorted((text for text in call.arguments.values() if isinstance(text, str)), key=len))
-        return " ".join(str(value).split())[:200]

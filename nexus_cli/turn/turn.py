@@ -35,11 +35,17 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
                 _stop_repetition(lane_state, dispatcher, calls)
                 await dispatcher.run(lane_state, calls)
                 _stop_asking(lane_state.lane, lane_state.spending, dispatcher)
+                if dispatcher.hooks:
+                    dispatcher.hooks.end_step()
                 dispatcher.step.stop_declined(is_steered=bool(lane_state.control.steering))
             case ModelCall():
+                if dispatcher.hooks:
+                    await dispatcher.hooks.admit_steering(lane_state.control)
                 await deliver_steering(lane_state.window, lane_state.control)
                 await request(lane_state)
             case Done():
+                if dispatcher.hooks:
+                    await dispatcher.hooks.admit_steering(lane_state.control)
                 if lane_state.spending.ending or not await deliver_steering(lane_state.window, lane_state.control):
                     return
             case never:
@@ -49,8 +55,7 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
 async def request(lane_state: LaneState) -> None:
     """Make one model request: check limits, attach changes, make room, send; send once more after an overflow."""
     lane_state.control.check_ending()
-    price = lane_state.model.info.input_price or 0.0
-    if told := lane_state.spending.begin_next(lambda: window_request(lane_state).tokens, price):
+    if told := lane_state.spending.begin_next(lambda: window_request(lane_state).tokens, lane_state.model.info):
         lane_state.upcoming.notices.append(told)
     lane_state.spending.check_steps()
     epoch = lane_state.lane.epoch.id
@@ -129,7 +134,10 @@ def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple
         row = repeated_calls(items, call)
         times = len(row)
         if times >= END_AT:
-            (ran, refused), last = dispatcher.count_outcomes(row[1:]), dispatcher.refuses(lane_state, calls, call)
+            (ran, refused), last = (
+                dispatcher.count_outcomes(row[1:]),
+                call.id in dispatcher.run_limits(lane_state).refusals(calls),
+            )
             denied, refused = last or dispatcher.count_outcomes(row[1:2])[1] > 0, refused + last
             dispatcher.stop_repeating(lane_state.lane, lane_state.control, calls)
             why = f"{call.name} was called {times} times in a row with the same arguments"

@@ -48,6 +48,11 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
     return "\n\n".join([text, *(["# Files", *shown] if shown else [])])
 
 
+def name_sender(text: str, source: str) -> str:
+    """Return a later message to a worker; that of a model begins with a line that no text of its can pass for."""
+    return text if source == "person" else f"[nexus: the agent that started you writes, not the person]\n{text}"
+
+
 def find_reader(session: Session) -> Tool | None:
     """Return the tool by which the session reads a file, None if it has none."""
     tools = session.state.dispatcher.registry.tools()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.paths import places
+from nexus_cli.config.project_environment import use_project_environment
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.denied_files import find_denied_files
@@ -19,7 +20,7 @@ from nexus_cli.sandbox.sandbox_environment import sandbox_environment
 from nexus_cli.text.cells import one_line
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.process import run_process
-from nexus_cli.tools.registry import discover_tools
+from nexus_cli.tools.registry import rule_tools
 from nexus_cli.worktrees.worktrees import WorktreeStay, enter_worktree
 
 SETUP_SECONDS = 600.0
@@ -33,7 +34,7 @@ def enter_prepared(project: Path, name: str) -> WorktreeStay:
     """
     stay = enter_worktree(project, name)
     if stay.is_new:
-        settings = load_settings_in(project, places(), defaults_dir(), os.environ).settings
+        settings = settings_in(project)
         if command := settings.worktree.setup.strip():
             why, shown = _run_setup(command, stay.record.folder, settings.sandbox), one_line(command)
             stay.notices.append(f"worktree.setup failed: {shown}: {why}" if why else f"worktree.setup has run: {shown}")
@@ -52,12 +53,13 @@ def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
     try:
         temp = TempFolder(own)
         try:
-            denied = find_denied_files(read_rules(own, folder, discover_tools()), folder, folder).paths
+            denied = find_denied_files(read_rules(own, folder, rule_tools()), folder, folder).paths
             profile = make_profile(
                 "write", project=folder, cwd=folder, own=own, temp=temp.path, write=settings.write, denied=denied
             )
             confinement = Confinement(profile, probe)
             env, _ = sandbox_environment(profile, os.environ, settings.env_pass)
+            env, _ = use_project_environment(env, folder, folder, is_sandboxed=True)
             done = run_process(
                 ["/bin/sh", "-c", command],
                 cwd=folder,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import dropwhile
 from pathlib import Path
 
@@ -62,7 +63,8 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
         if refusals := await _find_refusals(dispatcher, changes):
             hint = f"The person can: nexus worktree apply {worker.worktree}"
             return ToolResult(error=f"not applied: {'; '.join(refusals)}. {hint}", ran=False)
-        result = await asyncio.to_thread(apply_worktree, record, reviewed=changes.tree)
+        work = partial(asyncio.to_thread, apply_worktree, record, reviewed=changes.tree)
+        result, _ = await dispatcher.call_changes.follow(f"apply {worker.id}", "", record.source, work)
     except NexusError as error:
         return ToolResult(error=f"{error.message}. {error.hint}".rstrip(". "), ran=False)
     if result.nothing_new:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ SHOWN = 80
 """Characters of a task or command that a list shows."""
 SHOWN_FAILED = 3
 """Most failed commands that a result names, the newest."""
+SHOWN_OUTPUT = 1000
+"""Most characters of the output of a command that was cut short, the last ones."""
 SIGPIPE = 141
 """Exit status of a program whose reader wanted no more, which is no failure."""
 
@@ -122,6 +124,9 @@ class Worker:
                 self.state = ASKING
             case event.ApprovalAnswer():
                 self.state = RUNNING
+            case event.ToolResultEvent() if each.result.stopped and each.result.ran:
+                printed = each.result.output[-SHOWN_OUTPUT:]
+                self.doing += f", which had printed:\n{printed}" if printed else ""
             case event.ToolResultEvent() if each.result.status is not None:
                 self._note_command(" ".join(str(each.call.arguments.get("command", "")).split()), each.result)
             case event.StepEnd():
@@ -138,7 +143,8 @@ class Worker:
             self.failed[command] = statuses[0]
 
     def _end(self, outcome: event.Outcome) -> None:
-        self.doing, self.report, self.denied = "", outcome.text, len(outcome.denied)
+        cut = f"It finished no report. Cut short: {self.doing}" if outcome.has_failed and self.doing else ""
+        self.doing, self.report, self.denied = "", f"{outcome.text}\n{cut}".strip("\n"), len(outcome.denied)
         self.changed = tuple(dict.fromkeys((*self.changed, *outcome.changed)))
         self.usage = self._before + outcome.usage
         aborted = outcome.error is not None and outcome.error["kind"] == "aborted"
@@ -160,7 +166,6 @@ class Worker:
             self.notices, self.changed = (gone, *self.notices), ()
 
     def close_review(self, outcome: str) -> None:
-        """See `RunningWorker`."""
         self.to_review, self.left = False, f"{outcome}, worktree removed; `steer` {self.id} makes a new one"
 
     def figures(self) -> str:
@@ -174,7 +179,8 @@ class Worker:
         parts += [f"{plural(self.denied, 'call')} refused"] if self.denied else []
         newest = list(self.failed.items())[-SHOWN_FAILED:]
         parts += [f"failed: {_cut(command)} (exit {status})" for command, status in newest]
-        parts += [f"changed {', '.join(self.changed)}"] if self.changed else []
+        changed = "changed" if self.worktree else "changed while it worked:"  # by others too, in a shared folder
+        parts += [f"{changed} {', '.join(self.changed)}"] if self.changed else []
         return " · ".join([*parts, *([self.left] if self.left else [])])
 
     def ended_line(self) -> str:
@@ -273,3 +279,11 @@ def list_lines(workers: Sequence[Worker]) -> str:
         for one in workers
     )
     return "\n".join(lines) or "there are no workers"
+
+
+def usage_since(now: Usage, before: Usage) -> Usage:
+    """Return the usage since `before`."""
+    values = {f.name: getattr(now, f.name) for f in fields(Usage)}
+    cost = None if now.cost_usd is None or before.cost_usd is None else now.cost_usd - before.cost_usd
+    counted = {name: value - getattr(before, name) for name, value in values.items() if name != "cost_usd"}
+    return Usage(**counted, cost_usd=cost)

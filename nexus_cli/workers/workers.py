@@ -24,24 +24,23 @@ from nexus_cli.core.limits import Limits, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
 from nexus_cli.core.shield import run_shielded
-from nexus_cli.core.usage import Usage
-from nexus_cli.lane.available_models import resolve_alias
+from nexus_cli.lane.available_models import resolve_for_worker
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.recipes import recipe_for
-from nexus_cli.lane.spending import BUDGET, Spending
+from nexus_cli.lane.spending import BUDGET, BUDGET_ENDED, Spending, describe_budget
 from nexus_cli.lane.work_notes import note_worker_call
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.approvals import ApprovalStep
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.running_workers import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER, RunningWorkers
+from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, WORKER, RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
-from nexus_cli.workers.first_message import first_message
+from nexus_cli.workers.first_message import first_message, name_sender
 from nexus_cli.workers.review_worktree import refresh_reviews, review_worktree
-from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
+from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines, usage_since
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.worktrees import WorktreeStay
@@ -75,7 +74,6 @@ class SessionWorkers(RunningWorkers[Session]):
         self._restore()
 
     def work_for(self, session: Session) -> None:
-        """See `RunningWorkers`."""
         self.session = session
 
     def all(self) -> list[Worker]:
@@ -83,15 +81,12 @@ class SessionWorkers(RunningWorkers[Session]):
         return list(self._workers.values())
 
     def running(self) -> list[str]:
-        """See `RunningWorkers`."""
         return [one.id for one in self.all() if not one.has_ended]
 
     def rows(self) -> list[dict[str, Any]]:
-        """See `RunningWorkers`."""
         return [one.to_json() for one in self.all()]
 
     async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
-        """See `nexus_cli.core.services.Workers`."""
         try:
             worker = self._prepare(call_id, task)
         except NexusError as error:
@@ -117,7 +112,7 @@ class SessionWorkers(RunningWorkers[Session]):
         budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
         if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
             raise NexusError("usage", "its limits are wrong", "each has to be above 0")
-        model = resolve_alias(task.model, self.session.state.lane_state.settings) if task.model else ""
+        model = resolve_for_worker(task.model, self.session.model, self.session.state.lane_state.settings)
         name = f"{self._prefix}{len(self._workers) + 1}"
         worker = Worker(name, call_id, task.task, recipe, tuple(task.files), model)
         worker.scope = scope & self._reserve(worker, budget, self._spending)
@@ -196,13 +191,13 @@ class SessionWorkers(RunningWorkers[Session]):
         except Exception as bug:  # its parent continues
             worker.fail(report_bug(bug).message)
         finally:
-            spending.settle(worker.id, worker.steps + worker.steps_below - steps, _difference(worker.usage, usage))
+            spending.settle(worker.id, worker.steps + worker.steps_below - steps, usage_since(worker.usage, usage))
             if not worker.worktree:
                 self.session.state.dispatcher.changed.update(dict.fromkeys(worker.changed))
             self._record(worker)
-            self._forward(worker, WorkerState(worker.to_json()))
             if worker.in_background:
                 self._tell(worker)
+            self._forward(worker, WorkerState(worker.to_json()))
 
     async def _work(self, worker: Worker, words: str | None) -> None:
         if not worker.worktree:
@@ -229,7 +224,8 @@ class SessionWorkers(RunningWorkers[Session]):
             self._record(worker)
             self._forward(worker, WorkerState(worker.to_json()))
             text = await first_message(worker, session, self._rights()) if words is None else words
-            session.state.lane_state.upcoming.notices += worker.notices if words is not None else ()
+            if words is not None:
+                session.state.lane_state.upcoming.notices += (*worker.notices, describe_budget(worker.scope))
             trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
@@ -242,7 +238,7 @@ class SessionWorkers(RunningWorkers[Session]):
         finally:
             worker.session, worker.in_turn = None, False
             if worker.state == FINISHED and session.state.lane_state.spending.ending and worker.scope.max_steps != 1:
-                worker.error = "its budget was used up, the work may be unfinished"
+                worker.error = BUDGET_ENDED
             worker.steps_below += session.state.lane_state.spending.worker_steps
             await session.aclose()
 
@@ -278,9 +274,9 @@ class SessionWorkers(RunningWorkers[Session]):
             ledger=state.ledger,
             services=(ServiceMaker(RunningWorkers, own_workers),),
         )
+        session.state.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
         own = session.state.lane_state
-        if not worker.model:
-            own.window.model = parent.model
+        own.window.model = own.window.model if worker.model else parent.model
         if isinstance(own.prompt, PromptAssembly):
             now = (own.model.info.name, own.model.effort)
             epochs = [own.lane.epoch, parent.lane.epoch] if worker.session_id else [parent.lane.epoch]
@@ -316,7 +312,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def _tell(self, worker: Worker) -> None:
         """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
-        if self.session.state.has_more_turns:
+        if worker.untold and self.session.state.has_more_turns:
             self.session.state.lane_state.upcoming.notices.append(worker.ended_line())
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
@@ -335,7 +331,6 @@ class SessionWorkers(RunningWorkers[Session]):
         return worker.result()
 
     def release(self) -> list[str]:
-        """See `RunningWorkers`."""
         there = [one for one in self.all() if one.released is not None and not one.has_ended and not one.in_background]
         for worker in there:
             assert worker.released is not None
@@ -357,7 +352,6 @@ class SessionWorkers(RunningWorkers[Session]):
     # The tool `agents`
 
     async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
-        """See `nexus_cli.core.services.Workers`."""
         if action in ("list", "read"):
             await refresh_reviews(self.all(), self.session.state.dispatcher.project)
         if action == "list":
@@ -393,18 +387,16 @@ class SessionWorkers(RunningWorkers[Session]):
         return self._workers.get(name) or sessions.get(name)
 
     async def steer(self, name: str, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
-        """See `RunningWorkers`."""
         worker = self._workers[name]
         if not text.strip():
             return ToolResult(error="`text` is empty", ran=False)
         if worker.running is not None and worker.has_ended:
             await asyncio.wait([worker.running])  # it closes its session
         if worker.session is not None and worker.session.state.lane_state.spending.ending:
-            return ToolResult(
-                error=f"{worker.id} writes its report, its budget is used up. Steer it after that.", ran=False
-            )
+            why = f"{worker.id} writes its report, its budget is used up. Steer it after that."
+            return ToolResult(error=why, ran=False)
         if worker.session is not None and worker.session.busy:
-            worker.session.steer(text, source=source)
+            worker.session.steer(name_sender(text, source), source=source)
             return ToolResult(f"{worker.id} gets this with its next step.")
         if why := self._never_again(worker):
             return ToolResult(error=f"{worker.id} {why}", ran=False)
@@ -418,8 +410,8 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error=error.message, ran=False)
         worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & part
         worker.in_background = worker.untold = not wait
-        worker.source = source
-        self._launch(worker, text, spending)
+        worker.released, worker.source = None, source
+        self._launch(worker, name_sender(text, source), spending)
         if worker.in_background:
             return ToolResult(f"{worker.id} continues in the background.")
         return await self._wait(worker, lambda text: None)
@@ -445,7 +437,6 @@ class SessionWorkers(RunningWorkers[Session]):
     # Across processes
 
     def recover(self, call_id: str) -> ToolResult | None:
-        """See `nexus_cli.core.services.Workers`."""
         worker = next((one for one in self.all() if one.call == call_id), None)
         if worker is None:  # it is recorded before it is started
             return ToolResult(error="no worker was started: nexus was ended before", ran=False)
@@ -501,14 +492,12 @@ class SessionWorkers(RunningWorkers[Session]):
     # The session
 
     def set_level(self, level: str) -> None:
-        """See `RunningWorkers`."""
         for worker in self.all():
             if worker.session is not None:
                 bound = Limits(allow=level) & self._rights() & worker.scope
                 worker.session.set_level(bound.allow or "read")
 
     def end_after_step(self) -> list[asyncio.Task[None]]:
-        """See `RunningWorkers`."""
         tasks = []
         for worker in self.all():
             if worker.session is not None:
@@ -518,26 +507,24 @@ class SessionWorkers(RunningWorkers[Session]):
         return tasks
 
     async def next_report(self) -> str:
-        """See `RunningWorkers`."""
         while not self._reports.empty() or any(one.in_background and not one.has_ended for one in self.all()):
             worker = await self._reports.get()
             if worker.untold:  # else `agents` has reported it
-                self._note_told(worker)
-                return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"
+                return self._take_report(worker)
         return ""
 
+    def take_reports(self) -> str:
+        waited = (one for one in self.all() if one.untold and one.released is not None and one.released.done())
+        return "\n\n".join(self._take_report(one) for one in waited if one.state in (FINISHED, FAILED))
+
+    def _take_report(self, worker: Worker) -> str:
+        notices = self.session.state.lane_state.upcoming.notices
+        notices[:] = [one for one in notices if one != worker.ended_line()]
+        self._note_told(worker)
+        return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"
+
     async def aclose(self) -> None:
-        """See `RunningWorkers`."""
-        # All at once: when one ends, the next one gets its place.
-        await asyncio.gather(*(self._stop(worker) for worker in self.all()))
-
-
-def _difference(now: Usage, before: Usage) -> Usage:
-    """Return the usage since `before`."""
-    values = {f.name: getattr(now, f.name) for f in fields(Usage)}
-    cost = None if now.cost_usd is None or before.cost_usd is None else now.cost_usd - before.cost_usd
-    counted = {name: value - getattr(before, name) for name, value in values.items() if name != "cost_usd"}
-    return Usage(**counted, cost_usd=cost)
+        await asyncio.gather(*(self._stop(one) for one in self.all()))  # at once: when one ends, the next one begins
 
 
 def _last_words(log: LaneLog) -> tuple[str, bool]:

@@ -15,7 +15,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -34,8 +34,8 @@ from nexus_cli.worktrees.snapshot_store import (
     LINK,
     MISSING,
     BlobReader,
-    FileChange,
     SnapshotStore,
+    TreeChange,
     hash_blob,
 )
 from nexus_cli.worktrees.worktrees import require_folder
@@ -94,7 +94,7 @@ _NOTHING = _File(MISSING)
 class _Step:
     """One change and the way to apply it."""
 
-    change: FileChange
+    change: TreeChange
     seen: _File
     """The file at its path when the step was planned."""
     seen_before: _File
@@ -144,14 +144,14 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
     return UnappliedChanges(tree, sorted(paths), links)
 
 
-def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[FileChange]:
+def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[TreeChange]:
     """Return the changes since the last apply; if there are none, the applied ones that the project took back."""
     if tree != record.applied:
         return store.changes(record.applied, tree)
     return [one for one in store.changes(record.base, tree) if _is_undone(record, one)]
 
 
-def _is_undone(record: WorktreeRecord, change: FileChange) -> bool:
+def _is_undone(record: WorktreeRecord, change: TreeChange) -> bool:
     """True if the project has a path again as it was before the change, and nothing at the path of a new file."""
     kind = _FORMATS.get(len(record.base), "sha1")
     before = _look_at(record.source, change.before, kind)
@@ -197,7 +197,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     if result.nothing_new:
         return result
     store.hold(tree, record.start)
-    done: list[FileChange] = []
+    done: list[TreeChange] = []
     with tempfile.TemporaryDirectory(dir=record.home) as folder, store.open_blobs() as blobs:
         planner = _Planner(record, blobs, Path(folder))
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
@@ -222,7 +222,7 @@ def _describe_change(record: WorktreeRecord) -> NexusError:
 
 
 def _record_applied(
-    record: WorktreeRecord, store: SnapshotStore, tree: str, done: list[FileChange], *, is_whole: bool
+    record: WorktreeRecord, store: SnapshotStore, tree: str, done: list[TreeChange], *, is_whole: bool
 ) -> None:
     """Record the changes that the project has now: all of `tree`, or the earlier ones and `done`."""
     applied = tree
@@ -248,17 +248,17 @@ class _Planner:
     def look(self, path: bytes) -> _File:
         return _look_at(self.root, path, self._format)
 
-    def split_renames(self, changes: Iterable[FileChange]) -> Iterator[FileChange]:
+    def split_renames(self, changes: Iterable[TreeChange]) -> Iterator[TreeChange]:
         """Yield the changes; a rename of a file that the project has not changed is a deletion and a new file."""
         for change in changes:
             if self._is_free_rename(change):
                 zeros = "0" * len(change.old)
-                yield FileChange(change.before, change.before, change.old_mode, change.old, MISSING, zeros)
-                yield FileChange(change.path, change.path, MISSING, zeros, change.new_mode, change.new)
+                yield TreeChange(change.before, change.before, change.old_mode, change.old, MISSING, zeros)
+                yield TreeChange(change.path, change.path, MISSING, zeros, change.new_mode, change.new)
             else:
                 yield change
 
-    def _is_free_rename(self, change: FileChange) -> bool:
+    def _is_free_rename(self, change: TreeChange) -> bool:
         """True if a rename can be done as a move: the project's file is unchanged, and the new path is free or will
         be."""
         before = self.look(change.before)
@@ -269,7 +269,7 @@ class _Planner:
         # Equal stamps mean one file with two names, as on a case-insensitive disk: deleting it deletes both.
         return inside or (there in (_NOTHING, _File(change.new_mode, change.new)) and there.stamp != before.stamp)
 
-    def plan(self, change: FileChange) -> _Step:
+    def plan(self, change: TreeChange) -> _Step:
         seen = self.look(change.path)
         before = self.look(change.before) if change.before != change.path else seen
         base, new = _side(change.old_mode, change.old), _side(change.new_mode, change.new)
@@ -298,6 +298,8 @@ class _Planner:
         if ours.blob == base.blob:
             return replace(step, result=_File(mode, new.blob))
         merged, conflicts = self._merge_text(step, ours, base, new)
+        if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + (merged.parent / "ours").read_bytes():
+            return replace(step, conflict="resolve the conflict markers in it first, then apply it again")
         if conflicts < 0:
             return replace(step, conflict="a binary file that both changed")
         why = f"{plural(conflicts, 'place')} marked in the file" if conflicts else ""
@@ -415,30 +417,46 @@ def _write_result(record: WorktreeRecord, step: _Step, now: _File, blobs: BlobRe
         return _delete_file(root, path, now)
     parent, _, name = os.fsdecode(path).rpartition("/")
     draft = f"{os.fsdecode(_DRAFTS)}{secrets.token_hex(8)}"
-    (record.home / DRAFT).write_bytes(os.fsencode(f"{parent}/{draft}"))
-    with open_folder(root / parent, create=True) as folder:
+    with open_folder(root / parent, create=True) as folder, _open_drafts(root, folder) as (is_in_git, drafts):
+        (record.home / DRAFT).write_bytes(os.fsencode(f"{'.git' if is_in_git else parent}/{draft}"))
         old = os.stat(name, dir_fd=folder, follow_symlinks=False) if now.mode in (PLAIN, EXECUTABLE) else None
         try:
             if new.mode == LINK:
                 target = io.BytesIO()
                 blobs.copy(new.blob, target)
-                os.symlink(os.fsdecode(target.getvalue()), draft, dir_fd=folder)
+                os.symlink(os.fsdecode(target.getvalue()), draft, dir_fd=drafts)
             else:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
                 usual = _mode_of_new(record, path, is_program=new.mode == EXECUTABLE)
                 mode = 0o600 if old is not None else usual
-                with open(os.open(draft, flags, mode, dir_fd=folder), "wb") as file:
+                with open(os.open(draft, flags, mode, dir_fd=drafts), "wb") as file:
                     _fill_file(file, root, step, blobs)
                     if old is not None:
                         _keep_rights(file.fileno(), old, is_program=new.mode == EXECUTABLE)
                     file.flush()
                     os.fsync(file.fileno())
             if is_same := _is_as_seen(folder, name, now):  # writing took its time
-                os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.replace(draft, name, src_dir_fd=drafts, dst_dir_fd=folder)
             return is_same
         finally:
             with suppress(OSError):
-                os.unlink(draft, dir_fd=folder)
+                os.unlink(draft, dir_fd=drafts)
+
+
+@contextmanager
+def _open_drafts(root: Path, folder: int) -> Iterator[tuple[bool, int]]:
+    """Yield True and the `.git` of a project, where a draft of a killed apply is in nobody's way, or False and `folder`
+    itself if files made in `.git` cannot be moved there or would get another group."""
+    with ExitStack() as opened:
+        try:
+            drafts = opened.enter_context(open_folder(root / ".git"))
+            there, here = os.fstat(drafts), os.fstat(folder)
+        except OSError:
+            drafts = folder
+        else:
+            same = [(one.st_dev, one.st_gid, one.st_mode & (stat.S_ISGID | stat.S_IWUSR)) for one in (there, here)]
+            drafts = drafts if same[0] == same[1] else folder
+        yield drafts != folder, drafts
 
 
 def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> None:

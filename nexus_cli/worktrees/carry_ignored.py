@@ -24,7 +24,7 @@ from nexus_cli.core.real_files import open_at, open_folder, open_listable, read_
 from nexus_cli.text.cells import one_line
 from nexus_cli.worktrees.git_commands import Git
 
-USUAL = ("node_modules/", ".venv/", "venv/", "*.egg-info/", ".env", ".env.*")
+USUAL = ("node_modules", ".venv", "venv", "*.egg-info", ".env", ".env.*")
 """Patterns of ignored files that most projects need."""
 INCLUDE_FILE = ".worktreeinclude"
 """A project's own patterns; other programs read this file too."""
@@ -78,6 +78,7 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
     told: list[str] = []
     refused: list[str] = []
     unread: list[str] = []
+    outside: list[str] = []
     for path in paths:
         name = path.rstrip("/")
         if os.path.lexists(target / name):
@@ -87,15 +88,19 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
             why = "too many files" if measured is None else f"{_megabytes(measured[1])}, more than is left"
             refused.append(f"{path} ({why})")
             continue
-        if not _copy_path(source, target, name, unread):
+        if not _copy_path(source, target, name, unread, outside):
             continue
         left -= measured[1]
         if (target / name / "pyvenv.cfg").is_file():
             _relocate_environment(target / name, source, target)
         stamps[path] = stamp_path(target / name)
-        told.append(f"{path} ({plural(measured[0], 'file')}, {_megabytes(measured[1])})" if path != name else path)
+        if path != name:
+            told.append(f"{path} ({plural(measured[0], 'file')}, {_megabytes(measured[1])})")
+        elif not (target / name).is_symlink():
+            told.append(path)
     notices = [f"copied, and not part of the changes: {list_names(told)}"] if told else []
     notices += [f"not copied: {list_names(refused)}; the limit is worktree.include_mb"] if refused else []
+    notices += [f"links to the originals, which a write changes: {list_names(outside)}"] if outside else []
     unread = [one.removeprefix(f"{source}{os.sep}") for one in unread]
     notices += [f"not copied, for want of permission to read: {list_names(unread)}"] if unread else []
     return CarriedFiles(stamps, tuple(notices))
@@ -170,14 +175,15 @@ def _list_below(path: Path | str, depth: int = 0) -> Iterator[os.DirEntry[str] |
         return  # deleted meanwhile, or it cannot be read
 
 
-def _copy_path(source: Path, target: Path, name: str, unread: list[str]) -> bool:
-    """Copy one file or folder; return False if it is gone or no file. Add what may not be read to `unread`.
+def _copy_path(source: Path, target: Path, name: str, unread: list[str], outside: list[str]) -> bool:
+    """Copy one file or folder; return False if it is gone or no file. Add what may not be read to `unread`, and links
+    out of the project with their targets to `outside`.
 
     Raises `OSError` if it cannot be written.
     """
     parent, _, last = name.rpartition("/")
     (target / parent).mkdir(parents=True, exist_ok=True)
-    relink = _relinker(source, target)
+    relink = _relinker(source, target, outside)
     try:
         with open_folder(source / parent) as folder:
             _copy_entry(folder, last, str(target / name), f"{source}/{parent}".rstrip("/"), relink, unread)
@@ -192,7 +198,7 @@ def _copy_entry(
 ) -> None:
     about = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISLNK(about.st_mode):
-        os.symlink(relink(place, os.readlink(name, dir_fd=folder)), target)
+        os.symlink(relink(f"{place}/{name}", os.readlink(name, dir_fd=folder)), target)
     elif stat.S_ISREG(about.st_mode):
         try:
             copy_file(folder, name, target)
@@ -236,15 +242,18 @@ def copy_file(folder: int, name: str, target: str | bytes) -> None:
         os.utime(file.fileno(), ns=(about.st_atime_ns, about.st_mtime_ns))
 
 
-def _relinker(source: Path, target: Path) -> Callable[[str, str], str]:
-    """Return a function that takes the folder and the target of a link, and returns the target for its copy: in the
-    worktree if the original is in the project, else where it was."""
+def _relinker(source: Path, target: Path, outside: list[str]) -> Callable[[str, str], str]:
+    """Return a function that takes the path and the target of a link, and returns the target for its copy: in the
+    worktree if the original is in the project, else where it was; it adds such a link to `outside`, unless it is the
+    interpreter of a Python environment."""
     root = f"{source}{os.sep}"
 
-    def relink(place: str, link: str) -> str:
-        whole = os.path.normpath(os.path.join(place, link))
+    def relink(path: str, link: str) -> str:
+        whole = os.path.normpath(os.path.join(os.path.dirname(path), link))
         if f"{whole}{os.sep}".startswith(root):
             return str(target / whole[len(root) :]) if os.path.isabs(link) else link
+        if "/bin/python" not in path:
+            outside.append(f"{path.removeprefix(root)} to {whole}")
         return whole
 
     return relink

@@ -32,6 +32,8 @@ class Git:
     program: str
     cwd: Path
     variables: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = SECONDS
+    """Time limit of one run."""
 
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Return the output of a run. Raises `GitError` if it fails, cannot be started or takes too long."""
@@ -50,9 +52,9 @@ class Git:
         long."""
         try:
             command = git_command(self.program, self.cwd, *arguments)
-            done = run_program(command, env=self._environment(), cwd=self.cwd, input=stdin, timeout=SECONDS)
+            done = run_program(command, env=self.environment(), cwd=self.cwd, input=stdin, timeout=self.seconds)
         except subprocess.TimeoutExpired:
-            raise GitError(f"git {arguments[0]} took longer than {SECONDS:.0f} s") from None
+            raise GitError(f"git {arguments[0]} took longer than {self.seconds:.0f} s") from None
         except (OSError, ValueError) as error:
             raise GitError(f"git could not be started ({error})") from None
         return done.returncode, done.stdout, done.stderr
@@ -61,14 +63,14 @@ class Git:
         """Start a run with pipes for input and output. Raises `OSError`."""
         return start_program(
             git_command(self.program, self.cwd, *arguments),
-            env=self._environment(),
+            env=self.environment(),
             cwd=self.cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         return {**git_environment(self.cwd), **self.variables}
 
     def without_filters(self) -> Sequence[str]:

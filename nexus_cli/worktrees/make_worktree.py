@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nexus_cli.config.paths import defaults_dir, places, private_dir
+from nexus_cli.config.paths import places, private_dir
 from nexus_cli.config.programs import find_program
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import format_utc, local_now
@@ -238,7 +238,7 @@ def _copy_file(folder: int, name: str, target: bytes) -> None:
 
 def _carry_ignored(record: WorktreeRecord, source: SourceProject) -> tuple[str, ...]:
     """Copy the ignored files that the settings name; return lines for the person and the model."""
-    settings = load_settings_in(source.root, places(), defaults_dir(), os.environ).settings.worktree
+    settings = settings_in(source.root).worktree
     if not settings.include_mb:
         return ()
     found = find_needed(source.git, source.root, record.home / "include", settings.include)

@@ -226,9 +226,8 @@ def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> 
         old, _, checked_out = place.partition(" ")
         if not old:
             continue
-        if (
-            record.base and not (record.home / REFERENCES).exists()
-        ):  # a linked worktree, of an earlier version, committed to it
+        is_linked = record.base and not (record.home / REFERENCES).exists()  # of an earlier version
+        if is_linked:  # its commits went to the branch itself
             tip = record.start if only_empty else old
         is_ours = old in (record.start, tip) and not checked_out and not (only_empty and old != record.start)
         if not is_ours or git.try_run("update-ref", "-d", f"refs/heads/{branch}", old)[0]:

@@ -28,7 +28,7 @@ _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
+class TreeChange:
     """One path that differs between two states; with a rename, also the earlier path."""
 
     path: bytes
@@ -116,7 +116,7 @@ class SnapshotStore:
     def list_base(self) -> set[bytes]:
         return set(self._git.run("ls-files", "-z").split(b"\0")[:-1])
 
-    def changes(self, old: str, new: str) -> list[FileChange]:
+    def changes(self, old: str, new: str) -> list[TreeChange]:
         """Return the differences between two trees, by path. Renames are detected by similar content."""
         fields = self._git.run("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new).split(b"\0")
         found, rest = [], iter(fields[:-1])
@@ -125,7 +125,7 @@ class SnapshotStore:
             before = path = next(rest)
             if kind.startswith(("R", "C")):
                 path = next(rest)
-            found.append(FileChange(path, before, old_mode, old_blob, new_mode, new_blob))
+            found.append(TreeChange(path, before, old_mode, old_blob, new_mode, new_blob))
         return found
 
     def count_changes(self, old: str, new: str, paths: Sequence[str] = ()) -> ChangeCounts:

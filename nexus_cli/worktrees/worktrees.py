@@ -359,7 +359,8 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
-            hint = f"nexus worktree apply {record.name} brings its changes over, remove --force deletes them"
+            over = f"nexus worktree apply {record.name} brings its changes over, " * (not state.is_applied(record))
+            hint = f"{over}nexus worktree remove {record.name} --force deletes it"
             raise NexusError("usage", f"kept worktree {record.name}", why, hint)
     found: dict[str, str] = {}
     told = ""
@@ -385,7 +386,7 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     if not state.is_applied(record):
         return f"it has changes that are not applied ({state.describe()})"
     if state.kept:
-        return f"it has ignored files, which no diff shows ({', '.join(state.kept[:3])})"
+        return f"it has content that no diff shows ({', '.join(state.kept[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
         return f"its branch {record.branch} has commits that are not in its files"
     return ""

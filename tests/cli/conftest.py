@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.nursery import born
+from program.nursery import run_born
 
 ENGINE = str(Path(__file__).with_name("fake_engine.py"))
 RUN_ENGINE = f"import runpy; runpy.run_path({ENGINE!r}, run_name='engine')"
@@ -25,14 +25,8 @@ def start(
     if not more and not any(name.startswith("PYTHON") for name in env or ()):
         engine = RUN_ENGINE if scenario else ""
         words = [scenario, *arguments] if scenario else arguments
-        pipes = {"stdin": subprocess.DEVNULL if stdin is None else subprocess.PIPE}
-        pipes |= dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
         kind = "whole" if "consolidate" in arguments else "light"  # it alone asks a model
-        child = born(words, cwd=cwd, env={**os.environ, **(env or {})}, code=engine, kind=kind, **pipes)
-        stdout, stderr = child.communicate(stdin, timeout=180)
-        for stream in filter(None, (child.stdout, child.stderr)):
-            stream.close()
-        return subprocess.CompletedProcess(words, child.wait(), stdout, stderr)
+        return run_born(words, cwd=cwd, env={**os.environ, **(env or {})}, code=engine, kind=kind, stdin=stdin)
     command = [sys.executable, *([ENGINE, scenario] if scenario else ["-m", "nexus_cli"]), *arguments]
     more["cwd"] = cwd
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}

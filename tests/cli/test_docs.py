@@ -162,7 +162,8 @@ def test_tables_of_pages_are_complete() -> None:
         assert re.search(rf"^\| {code} \|.*`{kind}`", status, re.MULTILINE), kind
         assert f"| `{kind}` |" in status
     table = page_text("tools").partition("## How")[0]
-    assert set(re.findall(r"`(\w+)`", table.partition("| tool |")[2].partition("\n\n")[0])) == set(discover_tools())
+    rows = re.findall(r"^\|([^|]*)\|", table.partition("| tool |")[2].partition("\n\n")[0], re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", "".join(rows))) == set(discover_tools())
     for name, tool in discover_tools().items():
         assert re.search(rf"^\|.*`{name}`.*\| {tool.effect} \|$", table, re.MULTILINE), name
     assert set(re.findall(r"`(\w+)`", page_text("context").partition("| cause of")[2])) >= set(Cause)

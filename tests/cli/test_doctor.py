@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ledger.postgres import Server
+from ledger.postgres import Server, sharing
 
 from nexus_cli.cli import doctor
 from nexus_cli.config.paths import places
@@ -181,7 +181,7 @@ def test_a_ledger_on_a_server_is_looked_at(nexus: Run, postgres: Server) -> None
     ledger = checks(done)["ledger"]
     assert ledger["status"] == "note" and "fsync is off there" in ledger["hint"], "the tests' server waits for no disk"
     assert "sees everything" in ledger["detail"] and "an answer takes" in ledger["detail"]
-    postgres.sql("INSERT INTO project_members VALUES ('/p', 'nobody')", database=url.split("/")[3].split("?")[0])
+    postgres.sql(sharing("/p", "nobody", "ana"), database=url.split("/")[3].split("?")[0])
     assert "role of your own" in checks(nexus("doctor", "--json"))["ledger"]["hint"]
     postgres.drop(url)
     gone = nexus("doctor", "--json")

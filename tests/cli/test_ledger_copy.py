@@ -21,7 +21,8 @@ from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.copying import _BLOBS_OF, _TABLES, _columns
+from nexus_cli.ledger.blobs import BLOBS_OF
+from nexus_cli.ledger.copying import _TABLES, _columns
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.replay import check
 
@@ -82,7 +83,7 @@ def content(place: Any) -> dict[str, list[tuple[Any, ...]]]:
         for table in set(_TABLES) - {"blobs"}:
             names = _columns()[table]
             rows = ledger.db.all(f"SELECT {', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)} FROM {table}")
-            hashed = _BLOBS_OF.get(table, ("", ()))[1]
+            hashed = BLOBS_OF.get(table, ("", ()))[1]
             found[table] = sorted(
                 (tuple(texts.get(v, v) if n in hashed else v for n, v in zip(names, row, strict=True)) for row in rows),
                 key=repr,
@@ -181,8 +182,7 @@ def url(urls: list[str]) -> str:
 def test_a_project_is_shared_with_a_role_and_no_more(
     nexus: Run, filled: Path, url: str, postgres: Server, tmp_path: Path
 ) -> None:
-    if not postgres.sql("SELECT 1 FROM pg_roles WHERE rolname = 'ana'"):
-        postgres.sql("CREATE ROLE ana LOGIN", "CREATE ROLE ben LOGIN")
+    postgres.make_roles()
     assert nexus("ledger", "share", str(tmp_path / "one"), "ana").returncode == 2, "the ledger is a file"
     assert nexus("ledger", "copy", str(filled), url).returncode == 0
     assert nexus("config", "set", "ledger.url", url).returncode == 0
@@ -204,7 +204,31 @@ def test_a_project_is_shared_with_a_role_and_no_more(
     assert nexus("ledger", "unshare", str(tmp_path / "one"), "ana").returncode == 2
     assert nexus("config", "set", "ledger.url", url.replace("nexus@", "ana@")).returncode == 0
     refused = nexus("ledger", "share", str(tmp_path / "one"), "ana")
-    assert refused.returncode == 2 and b"does not administer" in refused.stderr
+    assert refused.returncode == 2 and b"your own role" in refused.stderr
     copied = nexus("ledger", "copy", str(filled), url.replace("nexus@", "ana@"))
     assert copied.returncode == 2 and b"only the administrator" in copied.stderr
     assert os.path.exists(filled)
+
+
+def test_the_administrator_shares_with_a_group_and_its_people_share_too(
+    nexus: Run, url: str, postgres: Server, tmp_path: Path
+) -> None:
+    postgres.make_roles()
+    postgres.sql("DROP ROLE IF EXISTS builders", "CREATE ROLE builders", "GRANT builders TO ben")
+    Ledger.open(url).close()
+    values = {"folder": "/x", "project": str(tmp_path), "model": "m", "recipe": "chat", "at": "2026-01-01"}
+    people = {role: Ledger.open(url.replace("nexus@", f"{role}@")) for role in ("ana", "ben", "carol")}
+    for role, ledger in people.items():
+        if role != "carol":
+            ledger.create_session(**values, name=f"of {role}")
+    assert nexus("config", "set", "ledger.url", url).returncode == 0
+    assert nexus("ledger", "share", str(tmp_path), "builders").returncode == 0
+    people["carol"].create_session(**values, name="of carol")
+    seen = {role: {info.name for info in ledger.sessions()} for role, ledger in people.items()}
+    assert seen == {"ana": {"of ana", "of ben"}, "ben": {"of ana", "of ben"}, "carol": {"of carol"}}
+    assert nexus("config", "set", "ledger.url", url.replace("nexus@", "carol@")).returncode == 0
+    assert nexus("ledger", "unshare", str(tmp_path), "ana").returncode == 2, "it is not hers to end"
+    assert len(people["ben"].sessions()) == 2
+    for ledger in people.values():
+        ledger.close()
+    postgres.sql("DROP ROLE builders")

@@ -25,6 +25,7 @@ def test_a_key_is_told_from_a_name(key: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        "01M82JSCDVQ33SCJMRT0542FFD",
         "gpt-5.6",
         "claude-opus-4-1-20250805",
         "openrouter/anthropic/claude-sonnet-4.6",

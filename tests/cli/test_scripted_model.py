@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.cli.tour.scripted_model import Moment, ScriptedModel, Step, count_tokens, load_script
+from nexus_cli.cli.tour.scripted_model import Moment, ScriptedModel, ScriptStep, count_tokens, load_script
 from nexus_cli.config.paths import defaults_dir
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta, UsageDelta
@@ -21,10 +21,10 @@ from nexus_cli.provider.reply import Reply, ReplyFold
 
 LOOK = {"name": "grep", "arguments": {"pattern": "$word", "more": ["$word", 3]}}
 STEPS = (
-    Step("I look.", (LOOK,), asked="for (?P<word>\\w+)"),
-    Step("There is $n.", after="grep", results="(?P<n>\\d+) hits"),
-    Step("Twice.", after="grep grep", done="grep"),
-    Step("It was $fruit.", asked="which fruit", seen="CONTEXT SUMMARY[^$]*(?P<fruit>apples|pears)"),
+    ScriptStep("I look.", (LOOK,), asked="for (?P<word>\\w+)"),
+    ScriptStep("There is $n.", after="grep", results="(?P<n>\\d+) hits"),
+    ScriptStep("Twice.", after="grep grep", done="grep"),
+    ScriptStep("It was $fruit.", asked="which fruit", seen="CONTEXT SUMMARY[^$]*(?P<fruit>apples|pears)"),
 )
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nexus_cli.cli import run_server
+from nexus_cli.cli import run_server, serve
+from nexus_cli.cli.serve_once import run_line
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import RUNNING, WAITING, Run, Wait
 from nexus_cli.ledger import Ledger
 
 
@@ -33,7 +37,7 @@ class FailingRunner:
 
 def test_a_disk_that_is_full_for_a_while_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner, lines = FailingRunner(), list[str]()
-    monkeypatch.setattr(run_server, "make_runner", lambda *given: runner)
+    monkeypatch.setattr(run_server, "make_runner", lambda *given, **more: runner)
     monkeypatch.setattr(run_server, "AGAIN_SECONDS", 0.01)
 
     async def play() -> None:
@@ -59,3 +63,21 @@ def test_a_ledger_that_cannot_be_opened_leaves_the_agents(tmp_path: Path, monkey
     provider: Any = None
     assert run_server._Work.open(Settings(), tmp_path, lines.append, provider) is None
     assert len(lines) == 1 and "no plans, services" in lines[0]
+
+
+def test_a_run_that_goes_on_is_not_said_to_wait() -> None:
+    waits = Run(1, WAITING, "service", "ci", {}, {}, waits=Wait("service", "CI", {}))
+    assert run_line(waits).endswith("service ci: waits for CI")
+    assert run_line(replace(waits, state=RUNNING)) == "run-1 running service ci"
+
+
+def test_due_work_of_a_ledger_that_is_out_of_reach_is_reported_as_json_too(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*, writes: bool) -> Ledger:
+        raise NexusError("ledger", "the ledger", "it cannot be reached", "Check the server")
+
+    monkeypatch.setattr(serve, "open_ledger", refuse)
+    with pytest.raises(NexusError, match="it cannot be reached"):
+        serve.serve(once=True, json=True)
+    assert json.loads(capfd.readouterr().out) == {"version": 1, "ok": False, "exit": 1, "runs": [], "held_back": None}

@@ -62,7 +62,8 @@ def test_every_key_has_a_comment_in_the_packaged_file() -> None:
             assert lines[number - 1].startswith("#"), line
     named = {line.lstrip("# ").split(" = ")[0] for line in lines if " = " in line}
     in_tables = {key for rules in NAMED_TABLES.values() for key in rules}
-    assert {key.rpartition(".")[2] for key in RULES} | in_tables <= named
+    assert {key.rpartition(".")[2] for key in RULES if key not in ("hook", "mcp")} | in_tables <= named
+    assert "# [mcp.files]" in lines
 
 
 def test_the_models_of_the_seven_keys_are_known() -> None:
@@ -357,7 +358,9 @@ def test_the_template_sets_nothing_and_names_every_key() -> None:
     text = settings_template(defaults_dir())
     assert parse_values(text, Path("config.toml")) == {}
     named = {line.partition(" = ")[0].strip("# ") for line in text.splitlines() if " = " in line}
-    assert {key.rpartition(".")[2] for key in RULES} <= named and "do not edit" not in text
+    assert {
+        key.rpartition(".")[2] for key in RULES if key not in ("hook", "mcp")
+    } <= named and "do not edit" not in text
 
 
 def test_edit_offers_a_commented_file_and_writes_what_can_be_read(here: Places, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from nexus_cli.config.trust import trust
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactMerger, FactState, MemorySlot
-from nexus_cli.core.services import Spaces
+from nexus_cli.core.services import SkillGuides, Spaces
 from nexus_cli.lane.capability_snapshot import snapshot, status
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
@@ -30,7 +30,7 @@ SECRET = "sk-very-secret-value-0123456789"
 KEYS = Settings(default_models={"OPENAI_API_KEY": "openai/gpt-5.6", "ANTHROPIC_API_KEY": "anthropic/claude"})
 
 
-TOOLS = [name for name, tool in discover_tools().items() if not {FactMerger, Spaces} & set(tool.needs)]
+TOOLS = [name for name, tool in discover_tools().items() if not {FactMerger, SkillGuides, Spaces} & set(tool.needs)]
 """What a session has; the others are for a run that puts memory in order, and for agents that take part in spaces."""
 
 
@@ -71,7 +71,7 @@ def test_status_tells_everything_that_there_is(nexus: Any, tmp_path: Path) -> No
     value = json.loads(nexus("status", "--json", env={"OPENAI_API_KEY": SECRET}).stdout)
     assert value["version"] == 1
     assert value["model"] == "openai/gpt-5.6"
-    assert value["tools"] == TOOLS
+    assert value["tools"] == sorted([*TOOLS, "skill"])
     assert value["skills"] == [{"name": "deploy", "description": "Roll out", "origin": "personal"}]
     assert value["recipes"] == ["ask", "chat"], "those that a person can start, not what nexus uses itself"
     assert value["project"] == {
@@ -110,13 +110,13 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
     environ = {"OPENAI_API_KEY": SECRET, "ANTHROPIC_API_KEY": "sk-\u2013not ascii"}
     value = snapshot(tmp_path, KEYS, environ, "openai/m", ["grep"])
     counts = {one["category"]: tuple(one["counts"].values()) for one in value["capabilities"]}
-    assert counts == {"tools": (1, 0, 0), "skills": (2, 2, 1), "servers": (0, 1, 0), "credentials": (1, 0, 1)}
+    assert counts == {"tools": (1, 0, 0), "skills": (2, 2, 1), "servers": (1, 0, 0), "credentials": (1, 0, 1)}
     for one in value["capabilities"]:
         states = [item["state"] for item in one["items"]]
         assert {state: states.count(state) for state in one["counts"]} == one["counts"]
     assert capability_forms(value)[0].splitlines() == [
         "Model: openai/m.",
-        "MCP servers: 1 needs setup (mine: not started).",
+        "MCP servers: 1 ready (mine).",
         "Credentials: 1 ready (OPENAI_API_KEY)"
         " | 1 broken (ANTHROPIC_API_KEY: contains characters that no key contains).",
         "Skills: 2 ready | 2 need setup (`nexus trust`) | 1 broken (notes: is empty)."
@@ -156,7 +156,7 @@ def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_no
     trust(tmp_path)
     assert [one["name"] for one in reported(tmp_path)["servers"]] == ["mine", "theirs"]
     told = capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
-    assert "MCP servers: 2 need setup (mine, theirs: not started)." in told
+    assert "MCP servers: 2 ready (mine, theirs)." in told
     (places().config / "mcp.json").write_text('{"servers": {"code": {}}}')
     found = reported(tmp_path)
     assert [one["name"] for one in found["servers"]] == ["theirs"]
@@ -260,9 +260,9 @@ def test_the_new_commands_stand_in_the_help(nexus: Any) -> None:
 
 @pytest.mark.parametrize(
     ("options", "backend", "told"),
-    [({}, "auto", True), ({}, "off", False), ({"allow": "all"}, "off", True), ({"no_tools": True}, "auto", False)],
+    [({}, "auto", True), ({}, "off", True), ({"allow": "all"}, "off", True), ({"no_tools": True}, "auto", False)],
 )
-def test_skills_are_told_where_a_command_can_print_their_guide(
+def test_skills_are_told_where_a_tool_can_read_their_guide(
     tmp_path: Path, options: dict[str, Any], backend: Any, told: bool
 ) -> None:
     skill(places().config, "deploy", "---\ndescription: Roll out\n---\nGuide.")
@@ -271,7 +271,7 @@ def test_skills_are_told_where_a_command_can_print_their_guide(
     session = open_session(Options(tmp_path, MODEL, **options), settings, approver=None, provider=provider)
     assert say(session, "hello")[1].ok
     system = str(provider.seen[0][0]["content"])
-    assert ("deploy: Roll out" in system) is ("nexus skill use" in system) is told
+    assert ("deploy: Roll out" in system) is ("skill(NAME)" in system) is told
     assert "Host:" not in system and "tools." not in system.partition("# Capabilities")[2]
 
 

@@ -121,7 +121,7 @@ def ended(child: Any, home: Path, tmp: Path) -> Seen:
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen]:
     """Two at once: one at 80 columns, watched; one at 20, whose folder is kept."""
     wide = begun(tmp_path_factory.mktemp("wide"), command=(sys.executable, "-c", WATCHED))
-    narrow = begun(tmp_path_factory.mktemp("narrow"), "--keep", command=(NEXUS,), COLUMNS="20")
+    narrow = begun(tmp_path_factory.mktemp("narrow"), "--keep", COLUMNS="20")
     return ended(*wide), ended(*narrow)
 
 

@@ -63,9 +63,6 @@ def test_in_a_terminal_json_asks_too_and_stdout_is_the_object(
 
 def test_trust_is_revoked_and_gone_after_a_change(nexus: Run, project: Path) -> None:
     assert json.loads(nexus("trust", "--json").stdout)["state"] == "trusted"
-    (project / ".nexus" / "mcp.json").write_text('{"mcpServers": {"new": {}}}')
-    told = nexus("config", "get", "limits.max_steps").stderr
-    assert b"not in effect" not in told, "trust would change nothing"
     (project / ".nexus" / "SOUL.md").write_text("Be kind.")
     changed = nexus("config", "get", "limits.max_steps")
     assert changed.stdout == b"7\n" and b"this project has .nexus/SOUL.md, which is not in effect" in changed.stderr
@@ -159,14 +156,13 @@ def test_memory_cannot_be_put_in_order_without_a_model(nexus: Run, tmp_path: Pat
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
 
 
-def test_what_nothing_reads_is_said_not_to_be_supported(nexus: Run, project: Path) -> None:
+def test_all_that_trust_puts_into_effect_is_named(nexus: Run, project: Path) -> None:
     (project / ".nexus" / "commands").mkdir()
     (project / ".nexus" / "commands" / "fix.md").write_text("Fix it")
-    (project / ".nexus" / "mcp.json").write_text('{"mcpServers": {"new": {}}}')
-    (project / ".mcp.json").write_text("{}")
+    (project / ".mcp.json").write_text('{"mcpServers": {"new": {"command": "serve"}}}')
+    (project / ".claude" / "agents").mkdir(parents=True)
     text = " ".join(nexus("trust").stdout.decode().split())
-    assert text.endswith("Trusted. Active: settings, recipes. Not supported yet: commands, MCP servers.")
-    assert json.loads(nexus("trust", "--json").stdout)["unsupported"] == ["commands", "MCP servers"]
-    line = "Found .nexus/commands, .nexus/mcp.json (MCP servers), .mcp.json (MCP servers): not supported yet"
+    assert "server .mcp.json: new" in text and ".mcp.json, 45 bytes" in text
+    assert text.endswith("Trusted. Active: MCP servers, commands, settings, recipes.")
     for words in ("status", "doctor"):
-        assert line in " ".join(nexus(words).stdout.decode().split())
+        assert "Found .claude/agents: not supported yet" in " ".join(nexus(words).stdout.decode().split())

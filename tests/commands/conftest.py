@@ -24,7 +24,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.reports.forms import find_form
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
-from nexus_cli.ui.render.folder_diff import folder_diff_lines
+from nexus_cli.ui.render.drawn_report import folder_diff_lines
 from nexus_cli.ui.render.theme import Theme
 
 SERVICES = (WORKERS, PLANS)

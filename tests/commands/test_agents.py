@@ -39,7 +39,7 @@ def over(context: FakeContext, session: Session, work: Callable[[], Awaitable[No
 
     async def whole() -> None:
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(300):
                 await work()
         finally:
             await session.aclose()

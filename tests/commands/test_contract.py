@@ -54,7 +54,9 @@ def test_the_commands_of_the_issue_are_there() -> None:
         "help clear compact context drops recall model effort permissions resume fork rename export diff cost tools "
         "reload editor copy exit"
     )
-    assert set(wanted.split()) <= set(NAMES) and list(dict.fromkeys(discover()[n].group for n in NAMES)) == list(GROUPS)
+    assert set(wanted.split()) <= set(NAMES) and list(dict.fromkeys(discover()[n].group for n in NAMES)) == list(
+        GROUPS[:-1]
+    )
 
 
 def test_a_command_explains_itself(command: Command) -> None:
@@ -62,7 +64,11 @@ def test_a_command_explains_itself(command: Command) -> None:
     assert (
         command.summary.endswith(".") and 10 < len(command.summary) <= 50 and command.help.startswith(command.summary)
     )
-    assert command.group in GROUPS and command.name.isidentifier() and command.usage == command.usage.strip()
+    assert (
+        command.group in GROUPS
+        and command.name.replace("-", "_").isidentifier()
+        and command.usage == command.usage.strip()
+    )
 
 
 def test_help_lists_what_a_first_day_needs_and_help_all_the_rest(context: FakeContext) -> None:
@@ -164,7 +170,7 @@ def test_a_name_that_is_only_a_little_like_a_command_suggests_none() -> None:
 
 def test_no_hint_throws_away_what_the_person_did_not_commit() -> None:
     assert not any(re.search(r"git (restore|reset|checkout|stash|clean)", hint) for hint in PEER_COMMANDS.values())
-    assert all("/diff" in PEER_COMMANDS[name] for name in ("undo", "redo", "rewind"))
+    assert all("/undo" in PEER_COMMANDS[name] for name in ("revert", "restore"))
     assert "ui.keys vi" in PEER_COMMANDS["vim"]
 
 

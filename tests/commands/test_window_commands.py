@@ -251,6 +251,9 @@ def test_tools_say_what_they_do_cost_and_ask(context: FakeContext) -> None:
     assert asks["run"]["bash"] == "outside the sandbox" and asks["plan"]["edit_file"] == "refused"
     assert asks["edit"]["edit_file"].startswith("outside") and set(asks["all"].values()) == {"no"}
     assert asks["read"]["recall"] == "no" and asks["read"]["read_file"] == "outside the project"
+    assert asks["run"]["fetch"] == "yes" and asks["plan"]["fetch"] == "refused"
+    assert asks["read"]["agent"] == "for work in the background" and asks["run"]["agent"] == "no"
+    assert asks["run"]["jobs"] == "for what it writes"
 
 
 def dropped(context: FakeContext) -> str:

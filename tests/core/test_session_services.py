@@ -4,6 +4,8 @@ use."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,9 +16,11 @@ from nexus_cli.cli.status import session_tools
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.memory import Facts
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import AGENT, HUMAN
-from nexus_cli.core.services import Assembly, Plans, Recall, Spaces, Waits, Workers
+from nexus_cli.core.services import Assembly, Plans, Recall, ServerTools, Spaces, Waits, Workers
 from nexus_cli.core.session_services import SessionServices
+from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.service_list import SERVICES
@@ -59,12 +63,14 @@ def test_each_service_of_the_list_is_made_once_and_is_what_its_protocol_says(tmp
     found = session.state.services
     for protocol in (Workers, Plans, Spaces, Recall, Assembly, Facts, Waits):
         assert protocol in found and found.made(protocol) is None, "to look makes nothing"
-    for maker in (*SERVICES, *OWN_SERVICES):
+    there = [one for one in (*SERVICES, *OWN_SERVICES) if one.protocol is not ServerTools]
+    assert ServerTools not in found, "nobody has named a server"
+    for maker in (one for one in there if one.is_offered is None or one in SERVICES):
         made = found[maker.protocol]
         assert found[maker.protocol] is made is found.made(maker.protocol)
         wanted = [name for name in vars(maker.protocol) if not name.startswith("_")]
         assert all(hasattr(made, name) for name in wanted), (maker.protocol, wanted)
-    for maker in SERVICES:
+    for maker in (one for one in there if one in SERVICES):
         assert maker.protocol in type(found[maker.protocol]).__mro__, "so that mypy compares them"
     asyncio.run(session.aclose())
 
@@ -86,6 +92,24 @@ def test_a_maker_is_all_that_a_service_takes(tmp_path: Path) -> None:
         without.state.services[Clock]
     asyncio.run(session.aclose())
     asyncio.run(without.aclose())
+
+
+def test_a_service_brings_tools_and_none_under_a_name_that_is_taken(tmp_path: Path) -> None:
+    async def run(arguments: Mapping[str, object], context: ToolContext) -> ToolResult:
+        return ToolResult(str(context.services[Clock].now()))
+
+    own = Tool("look_at_clock", {"type": "object", "properties": {}}, run, Effect.NONE, "", needs=(Clock,))
+    tools = (own, replace(own, name="bash"))
+    maker = ServiceMaker(Clock, lambda session: Standing(), lambda ledger, options: options.save, lambda options: tools)
+    session = opened(tmp_path, (*SERVICES, maker))
+    assert own in session.tools() and tools[1] not in session.tools()
+    assert [line for line in session.notices if "bash" in line] == [
+        "the tool bash was left out: another tool has this name"
+    ]
+    unsaved = opened(tmp_path, (maker,), save=False)
+    assert own not in unsaved.tools()
+    asyncio.run(session.aclose())
+    asyncio.run(unsaved.aclose())
 
 
 def test_a_later_maker_of_one_protocol_wins_and_others_can_be_taken_away() -> None:

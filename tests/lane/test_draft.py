@@ -110,8 +110,7 @@ def test_what_a_new_session_sends_is_what_the_report_shows(here: Path, options: 
     assert sections[0] == sections[1]
     assert before["recipe"] == after["recipe"] and before["limits"] == after["limits"]
     told = "deploying" in lines[1].decode()
-    runs = sandbox.backend != "off" or bool({"interactive", "allow"} & options.keys())
-    assert told is (runs and "bash" in lines[0].decode())
+    assert told is ('"skill"' in lines[0].decode())
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from context.sections.held_up import give_up
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections import contributor
-from nexus_cli.context.sections import reader as section_reader
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.contributors import clock
 from nexus_cli.context.sections.section import Layer, Phase, Section
@@ -233,17 +233,20 @@ def test_what_does_not_fit_the_pool_is_a_drop_that_the_model_is_told_of_in_one_l
 def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
+    free = threading.Event()
+
     def read(sources: Sources) -> Value:
         if fault == "raises":
             raise RuntimeError("no such luck")
         if fault == "hangs":
-            time.sleep(60)
+            free.wait()
         return "x" * 10_000_000 if fault == "10 MB" else ""
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
         raise KeyError("oh")
 
-    monkeypatch.setattr(section_reader, "SECONDS", 0.05)
+    if fault == "hangs":
+        give_up(monkeypatch, "broken")
     discover = contributor.discover
     broken = Contributor("broken", Layer.SYSTEM, read, render)
     monkeypatch.setattr(section_sources, "discover", lambda: {**discover(), "broken": broken})
@@ -253,6 +256,7 @@ def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
     assert len([one for one in events if isinstance(one, event.Notice) and "broken" in one.text]) == 1
     row = section(shown(tmp_path, session.id, 1), "broken")
     assert row["form"] == "dropped" and row["reason"].startswith("dropped: ") and row["drop"] is None
+    free.set()
 
 
 def test_two_contributors_of_one_id_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +281,7 @@ def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) ->
         with pytest.raises(NexusError, match="has sent 3 requests"):
             request_difference(ledger, session.id, settings(8_000), 4)
     assert first["before"] is None and first["epoch"] == {"before": None, "after": 0, "cause": "start"}
-    assert [one["entry"] for one in first["entries"]["added"]] == [1] and "context" in first["tools"]["added"]
+    assert [one["entry"] for one in first["entries"]["added"]] == [1] and "read_file" in first["tools"]["added"]
     assert [one["entry"] for one in second["entries"]["added"]] == [2, 3] and not second["entries"]["removed"]
     assert second["entries"]["added"][1]["what"] == "result of read_file long.txt"
     assert second["epoch"] == {"before": 0, "after": 0, "cause": None}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from session.played import MODEL, Answer, Played
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings, Settings
 from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.core import clock
 from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Event
@@ -98,11 +99,10 @@ class Wire(Played):
 
 
 @pytest.fixture(autouse=True)
-def one_minute() -> None:
-    """Begin where the minute, which is told to the model, does not end soon."""
-    second = time.time() % 60
-    if second > 56:
-        time.sleep(60.05 - second)
+def one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the clock: the minute is told to the model."""
+    stopped = clock.local_now()
+    monkeypatch.setattr(clock, "datetime", type("Stopped", (datetime,), {"now": staticmethod(lambda: stopped)}))
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ def test_a_worker_sends_what_its_session_showed(here: Path, wire: Wire) -> None:
     turn(opened(wire, here, allow="all"))
     parent, worker = wire.check(event=False)
     assert worker["recipe"] == "worker"
-    assert worker["tools"] == parent["tools"] and len(worker["tools"]) == 20
+    assert worker["tools"] == parent["tools"] and len(worker["tools"]) == 22
 
 
 @pytest.mark.parametrize("agent", ["", "Ana", "nexus"])

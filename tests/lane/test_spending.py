@@ -14,7 +14,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
-from nexus_cli.lane.spending import Spending
+from nexus_cli.lane.spending import Spending, describe_budget
 from nexus_cli.session.factory import open_session
 
 TIERED = ModelInfo("m", "p", 1_000_000, 32_000, 1.0, 10.0, tiers=(PriceTier(200_001, 2.0, 20.0),))
@@ -46,7 +46,12 @@ def test_a_limit_names_the_way_to_raise_it_that_exists_where_it_was_reached(fron
     spending = Spending(Limits(max_steps=1), is_chat=front == "chat", is_served=front == "server", steps=1)
     with pytest.raises(NexusError) as reached:
         spending.check_steps()
-    assert way in reached.value.hint
+    assert way in reached.value.hint and reached.value.why == "1 step was made"
+
+
+def test_a_budget_of_one_request_is_one_request() -> None:
+    said = [describe_budget(Limits(max_steps=steps)) for steps in (1, 2)]
+    assert "budget: 1 request." in said[0] and "budget: 2 requests." in said[1]
 
 
 @pytest.mark.parametrize("told", [0, 1, 17_000])

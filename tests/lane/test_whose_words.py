@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import asks_for_summary, ended, summary_of
@@ -112,6 +112,7 @@ async def come_in(session: Session, person: Refuser, way: str, words: str) -> No
         pass
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.lists(st.sampled_from(list(WAYS)), min_size=1, max_size=5))
 def test_only_what_the_person_typed_counts_as_their_words(
     tmp_path_factory: pytest.TempPathFactory, ways: list[str]

@@ -40,7 +40,7 @@ BAD: dict[str, dict[str, Any]] = {
     "never": {"text": "late", "fault": {"kind": "stall_before_head", "seconds": 20}},
     "stalled": {"text": "half a summary " * 9, "fault": {"kind": "stall", "after": 2, "seconds": 20}},
 }
-PATIENCE = ProviderSettings(stall_seconds=0.3, retries=0)
+PATIENCE = ProviderSettings(stall_seconds=2.0, retries=0)
 
 
 @dataclass
@@ -122,9 +122,9 @@ def test_a_bad_summary_leaves_the_window_as_it_was(kinds: list[str], place: Path
 @pytest.mark.parametrize("how", ["cancel", "timeout"])
 def test_an_interrupted_compaction_leaves_the_window_as_it_was(how: str, place: Path) -> None:
     model = Lister({"text": "late", "delay": 20})
-    limits = Limits(timeout=1.5) if how == "timeout" else Limits()
+    limits = Limits(timeout=3600.0)  # the test says when it is over
     at = 0.42
-    window = round((3480 + count_definitions()) / at)  # the fourth turn reaches it
+    window = round((2900 + count_definitions()) / at)  # the fourth turn reaches it
 
     async def live(around: World) -> str:
         async with grown(around, turns=3) as session:
@@ -133,8 +133,7 @@ def test_an_interrupted_compaction_leaves_the_window_as_it_was(how: str, place: 
             def act(event: Event, number: int) -> None:
                 if isinstance(event, CompactionStart):
                     seen.append(window_hash(session))
-                    if how == "cancel":
-                        asyncio.get_running_loop().call_later(0.1, session.cancel)
+                    asyncio.get_running_loop().call_later(0.1, session._control.stop, how)
 
             events = await say(session, "TURN8 make another list", act)
             assert outcome(events).finish == ("aborted" if how == "cancel" else "limit")

@@ -23,7 +23,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
 from nexus_cli.tools.registry import ToolRegistry
 
-PATIENCE = ProviderSettings(stall_seconds=0.4, retries=0)
+PATIENCE, IMPATIENCE = (ProviderSettings(stall_seconds=seconds, retries=0) for seconds in (60.0, 0.4))
 CALL = {"calls": [{"name": "bash", "arguments": {"command": "true"}}]}
 FAILURES: dict[str, tuple[Any, str]] = {
     "too many requests": ({"fault": 429}, "rate_limit"),
@@ -76,7 +76,7 @@ def assert_told(ended: Outcome, kinds: set[str]) -> None:
 @pytest.mark.parametrize("name", FAILURES)
 def test_what_the_provider_does_wrong_is_told_to_the_person_by_its_kind(name: str, place: Path) -> None:
     step, kind = FAILURES[name]
-    _, ended, entries = one_turn(place, [step], provider=PATIENCE)
+    _, ended, entries = one_turn(place, [step], provider=IMPATIENCE if name == "silence" else PATIENCE)
     assert_told(ended, {kind})
     assert entries[0].kind is Kind.USER
 

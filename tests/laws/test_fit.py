@@ -14,6 +14,7 @@ from laws.check import assert_laws
 from laws.model import FORK, TRANSCRIPT, Habits, Model
 from laws.play import Person
 from laws.world import World, exact, outcome, say, the_ledger, world
+from search import some
 from server.blocks import content
 from server.meter import Meter
 
@@ -62,17 +63,17 @@ class Eager:
 
 
 COUNTERS: list[tuple[float, dict[str, float]]] = [
-    (0.6, {}),
     (2.0, {}),
+    (0.6, {}),
+    (1.0, {"json": 2.0, "tool": 0.7}),
     (1.0, {"tool": 2.0}),
+    (0.7, {"tools": 2.0, "system": 2.0}),
     (0.6, {"user": 2.0}),
     (1.0, {"cjk": 2.0}),
-    (1.0, {"json": 2.0, "tool": 0.7}),
-    (0.7, {"tools": 2.0, "system": 2.0}),
 ]
 
 
-@pytest.mark.parametrize(("factor", "factors"), COUNTERS, ids=lambda given: str(given))
+@pytest.mark.parametrize(("factor", "factors"), some(COUNTERS, 2), ids=lambda given: str(given))
 def test_a_server_with_a_counter_of_its_own_refuses_at_most_one_request(
     factor: float, factors: Mapping[str, float], place: Path
 ) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
 from laws.check import assert_laws
 from laws.play import Person, random_world
 from laws.world import World, say, the_ledger, world
+from search import SEARCHES
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.lane.recap import SHARE
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.session import Session
 
-SESSIONS = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 10
+SESSIONS = 400 if SEARCHES else 4
 
 
 class Sleeper(Person):

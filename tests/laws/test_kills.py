@@ -4,11 +4,8 @@ next process goes on with the same bytes."""
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +17,8 @@ from laws.elsewhere import run_elsewhere
 from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
 from ledger.conftest import on
+from program.nursery import run_born
+from search import some
 from server.blocks import content
 
 from nexus_cli.core.entry import Entry, Kind
@@ -132,8 +131,10 @@ async def go_on(around: World, words: str) -> str:
     return session.id
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize(("kind", "nth"), KILLS)
+@pytest.mark.parametrize(
+    ("kind", "nth", "when"),
+    [*((*kill, "after") for kill in KILLS), *((*kill, "before") for kill in some(KILLS, 3, 2))],
+)
 def test_a_kill_around_any_commit_loses_nothing_and_resuming_goes_on(
     kind: str, nth: int, when: str, place: Path
 ) -> None:
@@ -174,10 +175,7 @@ def test_the_program_itself_goes_on_after_a_kill_with_the_same_bytes(place: Path
         status, _ = run_elsewhere(around, ["first"])
         assert status == -signal.SIGKILL
         before = len(around.server.requests)
-        command = [sys.executable, "-m", "nexus_cli", "ask", "-c", "--allow", "all", "go on"]
-        done = subprocess.run(
-            command, cwd=around.folder, env=dict(os.environ), capture_output=True, stdin=subprocess.DEVNULL, timeout=120
-        )
+        done = run_born(["ask", "-c", "--allow", "all", "go on"], cwd=around.folder)
         assert (done.returncode, done.stdout) == (0, b"done 3\n"), done.stderr
         last = around.server.requests[-1]
         assert len(around.server.requests) == before + 1

@@ -186,7 +186,7 @@ def assert_law(session: Session, play: Play, goals: dict[str, str], done: Compac
         assert head.count(RECORD) == 1 and notes.count("\n> never mind") == 0
 
 
-@settings(max_examples=max(2, settings().max_examples // 15))
+@settings(max_examples=max(1, settings().max_examples // 25))
 @given(st.integers(0, 10**6))
 def test_what_was_said_done_and_run_stands_in_the_window_after_ten_compactions(
     tmp_path_factory: pytest.TempPathFactory, seed: int

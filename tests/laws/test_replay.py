@@ -20,10 +20,12 @@ from laws.world import World, outcome, say, the_ledger, world
 import nexus_cli
 from nexus_cli.config.paths import defaults_dir
 from nexus_cli.core.clock import format_utc
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
+from nexus_cli.session.undo_files import fork_before
 
 PACKAGE = Path(nexus_cli.__file__).parent
 ALONE = """\
@@ -204,3 +206,39 @@ def test_a_forked_session_replays_and_goes_on_with_the_bytes_of_its_source(place
                 answer = check(ledger, session)
                 assert answer["ok"], answer["first_difference"]
             assert ledger.log(fork).requests()
+
+
+@pytest.mark.parametrize("seed", [2003, 2010])
+def test_a_session_that_goes_back_to_any_message_replays_and_keeps_its_prefix_and_drops(seed: int, place: Path) -> None:
+    script = Model(seed, "chat", Habits(calls=0.8, lines=900, bad_summary=0.0, broken=0.0))
+    with world(place, script, window=8000) as around:
+        source = asyncio.run(Person(around, seed).live()).session
+        with the_ledger() as ledger:
+            log = ledger.log(source)
+            starts = [one.id for one in log.read(1, log.last_id()) if one.kind is Kind.USER]
+            record, drops = log.read(1, log.last_id()), log.drops()
+        assert drops
+
+        async def go_on(session: str) -> None:
+            opened = around.open(session)
+            try:
+                await say(opened, "OTHERWISE now")
+            finally:
+                await opened.aclose()
+
+        for entry in starts[1:]:
+            with the_ledger() as ledger:
+                fork = fork_before(ledger, source, entry).id
+                kept = {drop.id for drop in ledger.log(fork).drops()}
+            asyncio.run(go_on(fork))
+            with the_ledger() as ledger:
+                answer = check(ledger, fork)
+                assert answer["ok"], answer["first_difference"]
+                own = ledger.log(fork)
+                said = [one for one in own.read(1, own.last_id()) if one.kind is Kind.USER]
+                assert [one.id for one in said][: starts.index(entry)] == starts[: starts.index(entry)]
+                assert said[starts.index(entry)].message.content.endswith("OTHERWISE now")
+                assert all(own.original(name) == ledger.log(source).original(name) for name in kept)
+        with the_ledger() as ledger:  # the source has lost nothing
+            log = ledger.log(source)
+            assert (log.read(1, log.last_id()), log.drops()) == (record, drops)

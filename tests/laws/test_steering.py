@@ -26,10 +26,24 @@ SLEEPS = {
     ]
 }
 
+LONG_ENOUGH = Limits(timeout=3600.0)
+
 
 def roles(around: World, number: int) -> list[str]:
     """The roles of a received request, without the system text."""
     return [message["role"] for message in around.server.requests[number].body["messages"][1:]]
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait for another process."""
+    while not holds():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def time_out(session: Session, when: Callable[[], object]) -> None:
+    """Let the time limit of the running turn be over once something holds."""
+    await until(when)
+    session._control.stop("timeout")
 
 
 def at(kind: type[Event], do: Callable[[], None], nth: int = 1) -> Callable[[Event, int], None]:
@@ -113,8 +127,7 @@ def test_steering_between_turns_waits_for_the_next_one(place: Path) -> None:
 def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         async def stop() -> None:
-            while not (around.folder / "begun").exists():  # noqa: ASYNC110  (made by another process)
-                await asyncio.sleep(0.01)
+            await until((around.folder / "begun").exists)
             session.cancel()
             session.cancel()
 
@@ -133,9 +146,11 @@ def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
 
 def test_a_time_limit_is_not_told_as_the_persons_act(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
+        watching = asyncio.create_task(time_out(session, (around.folder / "begun").exists))
         assert outcome(await say(session, "FIRST do it")).finish == "limit"
+        await watching
 
-    _, entries = run_checked(place, [SLEEPS, "done"], live, limits=Limits(timeout=1.5))
+    _, entries = run_checked(place, [SLEEPS, "done"], live, limits=LONG_ENOUGH)
     results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
     assert results == ["begun\n" + INTERRUPTED.format(who=TIMEOUT), CANCELLED.format(who=TIMEOUT)]
 
@@ -209,9 +224,12 @@ def test_a_time_limit_ends_the_turn_and_keeps_what_was_done(where: str, place: P
     slow = {"text": "late", "fault": {"kind": "stall_before_head", "seconds": 30}} if where == "provider" else SLEEPS
 
     async def live(around: World, session: Session) -> None:
+        asked, begun = around.server.requests, around.folder / "begun"
+        watching = asyncio.create_task(time_out(session, begun.exists if where == "tool" else lambda: asked))
         ended = outcome(await say(session, "FIRST do it"))
+        await watching
         assert (ended.finish, ended.exit) == ("limit", 3)
         assert ended.error is not None and "timeout" in ended.error["message"]
         assert outcome(await say(session, "SECOND go on")).ok
 
-    run_checked(place, [slow, "done"], live, limits=Limits(timeout=0.7))
+    run_checked(place, [slow, "done"], live, limits=LONG_ENOUGH)

@@ -10,12 +10,12 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from program.nursery import run_born
 from session.played import MODEL, Played, say
 
 from nexus_cli.config import trust
@@ -33,7 +33,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.lane.recipes import project_recipes
 from nexus_cli.session.factory import open_session
 
-VALUES: tuple[SettingValue, ...] = (
+VALUES: tuple[Any, ...] = (
     "all",
     "edit",
     "run",
@@ -72,10 +72,13 @@ VALUES: tuple[SettingValue, ...] = (
     "X-Api-Key",
     "HOOK_SECRET",
     ("event=push",),
+    [{"glob": "*", "command": "touch stolen"}],
+    [{"event": "SessionStart", "command": "touch stolen"}],
+    {"stolen": {"command": ["touch", "stolen"]}},
 )
 """Of these every setting accepts one at least."""
 MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})
-MAY_SET = MAY_SET - {"compact.model"} | {"rules.ask", "rules.deny", "worktree.include", "worktree.setup"}
+MAY_SET = MAY_SET - {"compact.model"} | {"rules.ask", "rules.deny", "check", "worktree.include", "worktree.setup"}
 """All that a project may set, once it is trusted."""
 
 
@@ -85,7 +88,7 @@ def accepted(rule: Rule) -> list[SettingValue]:
 
 def write_settings(project: Path, key: str, value: SettingValue) -> None:
     *tables, name = key.split(".")
-    text = f"{name} = {json.dumps(value)}\n"
+    text = f"{name} = {json.dumps(value)}\n".replace('": ', '" = ')
     (project / ".nexus").mkdir(exist_ok=True)
     (project / ".nexus" / "config.toml").write_text(f"[{'.'.join(tables)}]\n{text}" if tables else text)
 
@@ -268,9 +271,8 @@ def test_nothing_of_a_project_runs_or_is_redirected_while_a_session_works_in_it(
 
 def test_no_program_of_a_project_is_started_by_a_command_of_ours(hostile: Path) -> None:
     env = {**os.environ, "PATH": f".{os.pathsep}{os.pathsep}{os.environ['PATH']}", "NEXUS_WARM": "0"}
-    program = [sys.executable, "-P", "-m", "nexus_cli"]
     for words in (["status"], ["context"], ["config", "show"], ["skill", "list"], ["trust", "--revoke"], ["doctor"]):
-        done = subprocess.run([*program, *words], cwd=hostile, env=env, capture_output=True, timeout=120)
+        done = run_born(words, cwd=hostile, env=env, kind="light")
         assert done.returncode in (0, 1, 2), done.stderr
         assert b"Traceback" not in done.stderr
     assert not list(hostile.rglob(MARK))

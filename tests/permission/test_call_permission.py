@@ -175,9 +175,9 @@ def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypat
         (project / "a").symlink_to("/etc/hostname")
         return found
 
-    def make_sandbox(self: CallPermission, profile: Any, *, asks: bool) -> Any:
+    def make_sandbox(self: CallPermission, profile: Any, *, asks: bool, stays: bool) -> Any:
         profiles.append((profile, asks))
-        return made(self, profile, asks=asks)
+        return made(self, profile, asks=asks, stays=stays)
 
     monkeypatch.setattr(CallPermission, "decide", decide)
     monkeypatch.setattr(CallPermission, "make_sandbox", make_sandbox)
@@ -374,6 +374,40 @@ def test_a_deny_rule_for_files_holds_at_every_level_and_nobody_is_asked(project:
     assert not person.asked and not any(result.ran for result in results(events))
     assert [row["allow"] for row in outcome.denied] == ["", "", ""]
     assert all("config.toml line 2" in row["why"] for row in outcome.denied)
+
+
+@pytest.mark.parametrize("rule", ["read_file(secret/**)", "read_file"])
+def test_no_edit_shows_or_moves_what_a_deny_rule_keeps_from_reading(project: Path, rule: str) -> None:
+    write_settings(f'[rules]\ndeny = ["{rule}"]\n')
+    (project / "secret").mkdir()
+    key = project / "secret" / "key"
+    key.write_text("TOPSECRET=1\nlast\n")
+    patches = ("*** Update File: secret/key\n*** Move to: open", "*** Delete File: secret/key")
+    calls: list[Call] = [("apply_patch", {"input": f"*** Begin Patch\n{one}\n*** End Patch"}) for one in patches]
+    calls += [
+        ("edit_file", {"path": "secret/key", "edits": [{"old": "TOPSECRET=2", "new": "x"}]}),
+        ("insert_lines", {"path": "secret/key", "line": 0, "text": "x"}),
+    ]
+    events, outcome = say(
+        opened(project, *calls, ("write_file", {"path": "secret/new", "content": "x"}), allow="edit"), "go"
+    )
+    *hidden, new = results(events)
+    assert [one.denied for one in hidden] == [True] * 4 and "TOPSECRET" not in "".join(one.text for one in hidden)
+    assert all("config.toml line 2" in row["why"] for row in outcome.denied)
+    assert key.read_text() == "TOPSECRET=1\nlast\n" and new.ran and (project / "secret" / "new").exists()
+
+
+def test_a_rule_may_name_a_tool_that_is_called_by_the_name_of_another_program(project: Path) -> None:
+    write_settings('[rules]\ndeny = ["apply_patch(src/**)", "insert_lines"]\n')
+    (project / "a").write_text("one\n")
+    add = "*** Begin Patch\n*** Add File: {}/new\n+x\n*** End Patch"
+    calls: list[Call] = [
+        ("apply_patch", {"input": add.format("src")}),
+        ("apply_patch", {"input": add.format("lib")}),
+        ("insert_lines", {"path": "a", "line": 0, "text": "x"}),
+    ]
+    src, lib, insert = results(say(opened(project, *calls, allow="edit"), "go")[0])
+    assert src.denied and insert.denied and lib.ran and not (project / "src").exists(), (src, lib, insert)
 
 
 def test_an_allow_rule_for_files_leaves_the_project_only_where_it_names_the_place(project: Path) -> None:
@@ -713,3 +747,24 @@ def test_what_is_always_allowed_in_a_worktree_is_stored_for_its_project(tmp_path
     permission.store_rules(["bash(npm test *)"])
     (rule,) = permission.rules_in_force().rules
     assert (rule.text, rule.folder) == ("bash(npm test *)", str(source))
+
+
+@pytest.mark.parametrize("ranges", ["", ":1", ":1-9", ":1-2,5-"])
+def test_rules_and_places_decide_on_every_part_of_a_reading(project: Path, ranges: str) -> None:
+    write_settings('[rules]\ndeny = ["read_file(secret.txt)"]\n')
+    (project / "plain.txt").write_text("plain\n" * 9)
+    (project / "secret.txt").write_text("hush\n" * 9)
+    (project / "link.txt").symlink_to("secret.txt")
+    outside = project.parent / "outside.txt"
+    outside.write_text("far\n" * 9)
+    keys = places().settings
+    for path in ("secret.txt", "./secret.txt", "link.txt", str(outside), str(keys)):
+        person = Person(Deny("no"))
+        call = ("read_file", {"path": "plain.txt", "more": ["plain.txt:1", f"{path}{ranges}"]})
+        session = opened(project, call, person=person, settings=OFF, allow="edit")
+        [result] = results(say(session, "go")[0])
+        assert result.denied and "hush" not in result.text and "far" not in result.text, (path, result)
+        assert bool(person.asked) == (path == str(outside)), path
+    call = ("read_file", {"path": "plain.txt", "more": [f"plain.txt{ranges}"]})
+    [result] = results(say(opened(project, call, settings=OFF), "go")[0])
+    assert result.success and result.output.count("[plain.txt; ") + (ranges == "") >= 1

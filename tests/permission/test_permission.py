@@ -319,8 +319,11 @@ def test_credentials_are_refused_at_every_level_but_all(
     assert isinstance(verdict, Denial) and f'allow = ["{tool.name}(' in verdict.why and "\n" not in verdict.why
 
 
-@pytest.mark.parametrize("tool", [READ, GREP, WRITE, TOOLS["glob"]], ids=lambda tool: tool.name)
-@pytest.mark.parametrize("root", ["project", "/", "/proc"])
+@pytest.mark.parametrize(
+    ("tool", "root"),
+    [(READ, "project"), (GREP, "project"), (WRITE, "/"), (TOOLS["glob"], "/proc")],
+    ids=lambda given: getattr(given, "name", given),
+)
 @pytest.mark.parametrize(
     "path",
     [

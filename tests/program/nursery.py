@@ -186,6 +186,24 @@ def born(
     return Child(channel, ours)
 
 
+def run_born(
+    arguments: list[str],
+    *,
+    cwd: Path,
+    env: dict[str, str] | None = None,
+    stdin: bytes | None = None,
+    seconds: float = 300.0,
+    **more: Any,
+) -> subprocess.CompletedProcess[bytes]:
+    """A run of the program to its end, in this process's environment unless `env` is another one."""
+    pipes: dict[str, Any] = {"stdin": DEVNULL if stdin is None else PIPE, "stdout": PIPE, "stderr": PIPE}
+    child = born(arguments, cwd=cwd, env=dict(os.environ) if env is None else env, **pipes, **more)
+    stdout, stderr = child.communicate(stdin, timeout=seconds)
+    for stream in filter(None, (child.stdout, child.stderr)):
+        stream.close()
+    return subprocess.CompletedProcess(arguments, child.wait(), stdout, stderr)
+
+
 class Nursery:
     """The process that forks: a run for each job that arrives, until every connection has been closed."""
 

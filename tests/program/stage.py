@@ -39,7 +39,10 @@ BY_PYTHON = f"#!/bin/sh\n'''exec' '{sys.executable}' \"$0\" \"$@\"\n' '''\n"
 """How a script begins that this Python runs, as pip writes it: its path may have blanks, or be too long for a `#!`."""
 PATIENT = f"""{BY_PYTHON}import sys
 from nexus_cli.warm import caller
-caller.PATIENCE = caller.FORK_PATIENCE = 20.0  # a machine that does other things too
+caller.PATIENCE = caller.FORK_PATIENCE = caller.COMMAND_PATIENCE = 300.0  # a machine that does other things too
+if sys.argv[1:2] == ["warm"]:
+    from nexus_cli.cli import warm
+    warm.START_SECONDS = warm.END_SECONDS = 300.0
 from nexus_cli.__main__ import main
 main()
 """
@@ -289,11 +292,12 @@ def clean(done: Done) -> bool:
 
 def until(condition: Callable[[], bool], seconds: float = 90.0) -> bool:
     """Waits for something that another process does; False when it never came."""
-    limit = time.monotonic() + seconds
+    limit, pause = time.monotonic() + seconds, 0.01
     while not condition():
         if time.monotonic() > limit:
             return False
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(0.25, 1.3 * pause)
     return True
 
 

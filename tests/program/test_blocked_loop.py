@@ -114,12 +114,12 @@ LATE = "import nexus_cli.cli.loop_watchdog as watchdog; watchdog.TICK = 0.1"
 
 @pytest.mark.parametrize(("limit", "status"), [((), 0), (("--timeout", "1.5"), 3)])
 def test_a_reader_that_takes_its_time_loses_nothing(person: Stage, limit: tuple[str, ...], status: int) -> None:
-    person.settings(f"[provider]\nretries = 1\nstall_seconds = 0.5\n{PRICED}")
+    person.settings(f"[provider]\nretries = 1\nstall_seconds = 3.0\n{PRICED}")
     person.script([{"text": "words of an answer ", "repeat": 4000, "chunk": 19}])
     child = person.begin("ask", "hi", "--stream-json", *limit, bug=LATE)
     try:
         assert person.server.wait_for(lambda s: bool(s.requests), 120)
-        time.sleep(2)
+        time.sleep(4)
         stdout, _ = child.communicate(timeout=120)
     finally:
         end(child)

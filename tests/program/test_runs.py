@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from program.stage import MODEL, QUICK, Stage, calls, end, stage, until
 
+from nexus_cli.core.run import Wait
 from nexus_cli.ledger import Ledger
+from nexus_cli.runs.run_approvals import answer_run
 
 WAIT = calls(("wait_for", {"file": "ci.log", "timeout": "2 hours"}))
 AT = "2026-02-18T15:06:55.000Z"
@@ -69,12 +71,14 @@ def test_a_person_resumes_without_waiting_on_and_cancels(tmp_path: Path) -> None
             bad = place.run("runs", *words)
             assert bad.status == 2 and len(bad.stderr.decode().splitlines()) == 1, words
         assert place.run("runs", "resume", "run-1", "--answer", "maybe").status == 2
+        of_all = place.run("runs", "resume", "--all", "--answer", "yes")
+        assert of_all.status == 2 and b"--answer yes: it answers one run" in of_all.stderr
 
 
 @pytest.mark.parametrize("answer", ["yes", "no"])
 def test_an_approval_of_a_run_that_nobody_watches_waits_for_an_answer(answer: str, tmp_path: Path) -> None:
     with stage(tmp_path) as place:
-        place.settings(QUICK)
+        place.settings(f'{QUICK}[spaces]\nname = "Ana"\n')
         edit = calls(("write_file", {"path": "made", "content": "x"}))
         place.script({"rules": [{"when": {"last_role": "user"}, "then": edit}], "default": {"text": "over"}})
         with closing(ledger_of(place)) as ledger:
@@ -91,6 +95,10 @@ def test_an_approval_of_a_run_that_nobody_watches_waits_for_an_answer(answer: st
         assert (done.status, done.result["state"], done.result["report"]) == (0, "done", "over")
         assert (place.folder / "made").exists() == (answer == "yes")
         assert f"nexus: {answer}: write_file made".encode() in done.stderr
+        assert f"Ana said {answer}" in place.run("runs", "show", "run-1").text
+        assert f"Ana said {answer}" in place.run("timeline", "--run", "run-1").text
+        told = str(place.server.requests[-1].body["messages"][-1]["content"])
+        assert ("Declined by Ana" in told) == (answer == "no"), told
         assert json.loads(place.server.requests[-1].body["messages"][-2]["tool_calls"][0]["function"]["arguments"])
 
 
@@ -104,21 +112,42 @@ def test_a_run_whose_process_was_killed_is_said_to_have_broken_off_until_it_is_r
         assert listed.text.startswith("run-1 · broke off · ") and "nexus runs resume run-1" in listed.text, listed
         (value,) = place.run("runs", "list", "--json").result["runs"]
         assert (value["state"], value["broken_off"]) == ("running", True)
-        cut = break_off(place, signal.SIGINT, "runs", "resume", "run-1").decode()
+        assert "run-1 broke off" in place.run("schedule", "list", env={"COLUMNS": "160"}).text
+        status, cut = break_off(place, signal.SIGINT, "runs", "resume", "run-1")
         assert "run-1 broke off · plan Nightly" in cut and "another process" not in cut, cut
+        assert status == 130
         place.script({"default": {"text": "All is well"}})
         resumed = place.run("runs", "resume", "run-1")
         assert resumed.status == 0 and "run-1 done" in resumed.text and "resumed 2 times" in resumed.text, resumed
 
 
-def break_off(place: Stage, number: int, *arguments: str) -> bytes:
-    """Ends the program with a signal while it waits for the model; what it printed."""
+def test_a_run_whose_answer_nobody_has_taken_up_yet_is_listed_as_answered(tmp_path: Path) -> None:
+    with stage(tmp_path) as place:
+        place.script({"default": {"text": "over"}})
+        with closing(ledger_of(place)) as ledger:
+            key = ledger.runs.queue("plan", "make it", {"type": "plan"}, {"folder": str(place.folder)}, AT)
+            run = ledger.runs.claim(key or 0, "here:7", 60.0, AT)
+            assert run is not None
+            asked = {"call": "c1", "what": "bash make", "why": "it runs", "detail": ""}
+            ledger.runs.wait(run, Wait("approval", "approval: bash make", {"questions": [asked]}), AT)
+            assert "waits for approval: bash make" in place.run("runs", "list").text
+            answer_run(ledger, ledger.runs.get(run.key), ["no"], ["use ninja"], by="Ana")
+        listed = place.run("runs", "list").text
+        assert "Ana said no: use ninja; continues with nexus serve" in listed and "waits" not in listed, listed
+        assert place.run("runs", "list", "--json").result["runs"][0]["came"] == "Ana said no: use ninja"
+        shown = place.run("runs", "show", "1").text
+        assert "Ana said no: use ninja, not taken yet" in shown and "waits:" not in shown, shown
+
+
+def break_off(place: Stage, number: int, *arguments: str) -> tuple[int | None, str]:
+    """Ends the program with a signal while it waits for the model; its exit status and what it printed."""
     before = len(place.server.requests)
     child = place.begin(*arguments)
     try:
         assert until(lambda: len(place.server.requests) > before)
         assert "running" in place.run("runs", "list").text
         child.send_signal(number)
-        return child.communicate(timeout=60)[0] or b""
+        printed = child.communicate(timeout=60)[0] or b""
+        return child.returncode, printed.decode()
     finally:
         end(child)

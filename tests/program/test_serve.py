@@ -124,7 +124,7 @@ def test_a_second_signal_ends_it_at_once_and_leaves_no_file(place: Stage) -> Non
     place.script(None)
 
 
-def test_garbage_leaves_no_line_anywhere_and_the_server_goes_on(place: Stage) -> None:
+def test_garbage_is_one_line_without_a_traceback_and_the_server_goes_on(place: Stage) -> None:
     with serving(place) as (child, printed):
         address = ("127.0.0.1", int(printed["url"].rpartition(":")[2]))
         for data in (
@@ -145,7 +145,24 @@ def test_garbage_leaves_no_line_anywhere_and_the_server_goes_on(place: Stage) ->
                 await client.shutdown()
 
         asyncio.run(talk())
-        assert left(child) == (0, "", "")
+        assert left(child) == (0, "", "nexus: malformed HTTP from 127.0.0.1: BadHttpMethod\n")
+
+
+def test_a_person_reads_what_the_server_does(place: Stage) -> None:
+    with serving(place, "--verbose") as (child, printed):
+
+        async def talk() -> None:
+            async with Client(printed["url"], token_of(printed)) as client:
+                await client.create_agent("w")
+                assert (await client.send("w", "hi"))["ok"]
+                await client.shutdown()
+
+        asyncio.run(talk())
+        status, _, stderr = left(child)
+    lines = [line.partition(" ")[2] for line in stderr.splitlines()]
+    cost = lines.pop()
+    assert status == 0 and cost.startswith("agent w: done, 1 step"), stderr
+    assert lines == [f"listening at {printed['url']}", "connected: 127.0.0.1", "agent w: turn started"]
 
 
 def test_every_start_has_a_token_of_its_own(place: Stage) -> None:

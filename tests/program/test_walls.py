@@ -180,6 +180,17 @@ def test_a_mistyped_deny_rule_is_told_and_refuses_level_all(tmp_path: Path) -> N
         assert "names no tool" in unguarded.result["error"]["message"] and not (place.folder / "made").exists()
 
 
+def test_an_allow_rule_for_a_host_lets_fetch_reach_its_pages(tmp_path: Path) -> None:
+    urls = ("https://docs.invalid/3/", "http://docs.invalid/3/", "https://other.invalid/")
+    with stage(tmp_path, [calls(*(("fetch", {"url": url}) for url in urls)), "done"]) as place:
+        place.settings(QUICK + PRICED)
+        assert place.run("rules", "add", "allow", "fetch(docs.invalid)").status == 0
+        done = place.ask("--allow", "edit", "--json", "hi")
+        named, plain, other = tool_results(place)
+        assert "docs.invalid cannot be resolved" in named, named
+        assert "not permitted" in plain and "not permitted" in other and len(done.result["denied"]) == 2
+
+
 def test_what_a_killed_nexus_let_a_command_plant_is_gone_before_the_next_start_reads_it(seen: Seen) -> None:
     shown = seen["killed"]
     assert shown["there"] and shown["left"] == [] and "EVIL" not in shown["sent"]

@@ -38,7 +38,7 @@ CALLERS = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 8
 LOOK = r"""
 p=$PPID; cat /proc/$p/limits; pwd; env | sort; nice; umask; readlink /proc/$p/cwd
 grep -E '^(Umask|Sig[BIC]|Groups|Cap|NoNew|Seccomp|Cpus_allowed_list)' /proc/$p/status
-for f in /proc/$p/fd/*; do readlink $f | sed 's/[0-9]\{3,\}/N/; s/locks.*/lock/'; done | sort
+for f in /proc/$p/fd/*; do readlink $f | sed 's/[0-9]\{3,\}/N/; s/locks.*/lock/; s/looks.*/look/'; done | sort
 """
 """What the process that runs a command is, as the kernel tells it."""
 SLOW = {"default": {"text": "word ", "repeat": 300, "pace": 0.005}}
@@ -251,7 +251,7 @@ def patient(root: Path) -> str:
     """A program that waits long for the warm process."""
     path = root / "nexus-patient"
     path.write_text(
-        f"{BY_PYTHON}from nexus_cli.warm import caller\ncaller.PATIENCE = caller.FORK_PATIENCE = 20.0\n"
+        f"{BY_PYTHON}from nexus_cli.warm import caller\ncaller.PATIENCE = caller.FORK_PATIENCE = 300.0\n"
         "from nexus_cli.__main__ import main\nmain()\n"
     )
     path.chmod(0o755)

@@ -150,27 +150,28 @@ def test_an_event_that_is_no_json_and_bytes_that_are_no_utf8_end_the_stream(mode
 @FORMS
 @pytest.mark.parametrize(("kind", "started"), [("stall_before_head", False), ("stall", True)])
 def test_a_silent_line_is_a_stall(form: str, kind: str, started: bool, model_server: ScriptedServer) -> None:
-    fault = {"kind": kind, "seconds": 8}
+    fault = {"kind": kind, "seconds": 60}
     model_server.load([{"text": "one two three four five six seven", "fault": fault}])
-    heard = ask(model_server, form, stall_seconds=0.3)
+    seconds = 2.0 if started else 0.3
+    heard = ask(model_server, form, stall_seconds=seconds)
     assert heard.error is not None
-    assert (heard.error.kind, heard.error.why) == ("network", "no data for 0.3 seconds")
+    assert (heard.error.kind, heard.error.why) == ("network", f"no data for {seconds:g} seconds")
     assert (heard.error.started, heard.error.transient) == (started, not started)
     assert model_server.wait_for(lambda s: s.requests[0].done)
     assert model_server.requests[0].closed_early
 
 
 def test_a_slow_stream_and_a_slow_reader_are_no_stall(model_server: ScriptedServer) -> None:
-    model_server.load([{"text": "abcdefgh", "chunk": 1, "pace": 0.1}])
+    model_server.load([{"text": "abcdefgh", "chunk": 1, "pace": 0.3}])
 
     async def run() -> str:
         backend = LitellmBackend(api_base=model_server.base("chat"), api_key="k")
         text = ""
-        async for delta in backend.stream(request(MODELS["chat"], stall_seconds=0.5)):
+        async for delta in backend.stream(request(MODELS["chat"], stall_seconds=2.0)):
             if isinstance(delta, TextDelta):
                 text += delta.text
                 if text == "ab":
-                    await asyncio.sleep(0.8)
+                    await asyncio.sleep(2.5)
         return text
 
     assert asyncio.run(run()) == "abcdefgh"

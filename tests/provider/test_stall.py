@@ -22,15 +22,15 @@ CHUNK = {
 
 @pytest.fixture(scope="module")
 def heard() -> dict[str, Heard]:
-    """What came of one request to each model, all at the same time: each keeps the line open for two seconds."""
+    """What came of one request to each model, all at the same time: each keeps the line open for five seconds."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
-        for _ in range(10):
+        for _ in range(20):
             writer.write(b": still working\n\n")
             await writer.drain()
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.25)
         writer.write(b"data: " + json.dumps(CHUNK).encode() + b"\n\ndata: [DONE]\n\n")
         await writer.drain()
         writer.close()
@@ -41,7 +41,7 @@ def heard() -> dict[str, Heard]:
             base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
             backend = LitellmBackend(api_base=base, api_key="k")
             try:
-                return await hear(backend, request(model, stall_seconds=1.5))
+                return await hear(backend, request(model, stall_seconds=4.0))
             finally:
                 await backend.aclose()
 

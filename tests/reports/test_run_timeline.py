@@ -12,6 +12,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import AGENT, HUMAN, Entity, Space, Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.run_timeline import run_timeline
+from nexus_cli.reports.runs import run_report, run_text
 from nexus_cli.reports.space_timeline import find_reader, space_timeline
 from nexus_cli.reports.timeline import session_timeline, timeline_text
 
@@ -128,6 +129,17 @@ def test_a_run_is_queued_claimed_waits_is_signalled_and_ends(ledger: Ledger) -> 
     assert [row["kind"] for row in whole_session["rows"]] == [
         kind for kind in kinds if kind not in ("queued", "signal", "running")
     ]
+
+
+def test_an_event_is_named_by_its_service_and_what_it_says(ledger: Ledger) -> None:
+    event = {"event": "check_run", "payload": {"action": "completed", "check_run": {"conclusion": "failure"}}}
+    facts = {"type": "service", "service": "ci", "instruction": "look", **event}
+    key = ledger.runs.queue("service", "ci", facts, {}, at(1))
+    assert key is not None
+    ledger.runs.signal(key, "service", {"service": "ci", "payload": "plain words"}, at(2))
+    queued, signal = run_timeline(ledger, str(key), {})["rows"]
+    assert (queued["text"], signal["text"]) == ("service ci: check_run failure", "service ci: an event")
+    assert "service ci: an event, not taken yet" in run_text(run_report(ledger, ledger.runs.get(key)), 80)
 
 
 def test_a_run_without_a_session_has_its_states(ledger: Ledger) -> None:

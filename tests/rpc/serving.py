@@ -48,6 +48,8 @@ class Answering:
     script: Callable[[Request], Reply] = echo
     model: str = MODEL
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
+    waits: dict[str, asyncio.Event] = field(default_factory=dict)
+    """The same before the first word of the reply."""
     asked: list[str] = field(default_factory=list)
     """The words of every request."""
     seen: list[list[dict[str, Any]]] = field(default_factory=list)
@@ -59,6 +61,8 @@ class Answering:
         self.asked.append(said)
         self.seen.append(json.loads(json.dumps(list(request.messages))))
         number = len(self.asked)
+        if said in self.waits:
+            await self.waits[said].wait()
         if said in self.gates:
             yield TextDelta("wait ")
             await self.gates[said].wait()
@@ -105,6 +109,7 @@ async def serving(
     file: Path | None = None,
     host: str = "127.0.0.1",
     triggers: TriggerDoor | None = None,
+    note: Callable[[str], None] = lambda line: None,
     **shared: Any,
 ) -> AsyncIterator[Served]:
     """A server whose agents work in `folder`; on a socket file with `file`. `host` is what it takes its address for."""
@@ -113,7 +118,7 @@ async def serving(
     listening = bind_file(file) if file else bind_address("127.0.0.1", 0)
     ended = asyncio.Event()
     methods = PoolMethods(pool, folder, ended.set)
-    server = RpcServer(methods, TOKEN, "" if file else host, triggers)
+    server = RpcServer(methods, TOKEN, "" if file else host, triggers, note=note)
     await server.start(listening)
     url = server_url(listening, "127.0.0.1")
     try:

@@ -25,11 +25,15 @@ from nexus_cli.ui.render.theme import Theme
 
 AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
-    *("agents", "cache", "compact", "context", "continue", "cost", "drops", "effort", "goal", "init", "model"),
+    *("agents", "cache", "compact", "context", "continue", "cost", "drops", "effort", "goal", "init", "jobs", "model"),
     *("permissions", "pin", "plan", "recall", "rename", "status", "timeline", "tools", "transcript", "uncompact"),
-    *("unpin", "why"),
+    *("unpin", "why", "hooks"),
 }
 REFUSED = [
+    "add-dir ..",
+    "rewind 1 both",
+    "undo",
+    "redo",
     "clear",
     "config",
     "config permissions.allow all",
@@ -38,6 +42,7 @@ REFUSED = [
     "export md stolen.md",
     "fork",
     "login openai",
+    "mcp",
     "memory",
     "memory add user I may do everything",
     "reflect",

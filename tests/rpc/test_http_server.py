@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
+from aiohttp.http_exceptions import BadStatusLine
 from rpc.serving import TOKEN, Answering, Served, serving, until
 
-from nexus_cli.client import Client
+from nexus_cli.client import CallError, Client
 from nexus_cli.config.server_token import UNIX
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
@@ -168,19 +170,24 @@ async def test_long_headers_are_refused(tmp_path: Path) -> None:
 async def test_who_sends_no_headers_or_no_body_in_time_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_server, "IDLE_SECONDS", 0.3)
-    monkeypatch.setattr(http_server, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(http_server, "BODY_SECONDS", 0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(http_server, "IDLE_SECONDS", 0.1)
+        await _is_let_go_without_headers(tmp_path)
     async with serving(tmp_path) as served:
-        for begun in (b"", b"POST /rpc HTTP/1.1\r\nHost: 127"):
-            one = await connect(served)
-            one.writer.write(begun)
-            assert await one.reader.read() == b""
         one = await connect(served)
         one.writer.write(
             f"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {RIGHT}\r\nContent-Length: 9\r\n\r\n{{".encode()
         )
         assert (await one.head()).startswith("HTTP/1.1 408")
-        assert await served.client.list_agents() == []
+
+
+async def _is_let_go_without_headers(folder: Path) -> None:
+    async with serving(folder) as served:
+        for begun in (b"", b"POST /rpc HTTP/1.1\r\nHost: 127"):
+            one = await connect(served)
+            one.writer.write(begun)
+            assert await one.reader.read() == b""
 
 
 async def enter(served: Served) -> Raw:
@@ -199,8 +206,12 @@ async def test_one_connection_too_many_is_told_so(tmp_path: Path, monkeypatch: p
         assert (await one.head()).startswith("HTTP/1.1 503")
         for each in (*held, one):
             each.writer.close()
-        await asyncio.sleep(0.05)
-        assert await served.client.list_agents() == []
+        for _ in range(1000):  # until the server has noticed
+            with suppress(CallError, ConnectionError):
+                assert await served.client.list_agents() == []
+                return
+            await asyncio.sleep(0.05)
+        pytest.fail("the places of those that left stay taken")
 
 
 IDLE = {
@@ -225,7 +236,7 @@ async def test_who_has_no_token_cannot_hold_the_places_of_those_who_have_one(
             strangers.append(await connect(served))
             strangers[-1].writer.write(IDLE[held])
             if number % 50 == 49:
-                async with asyncio.timeout(10), Client(served.url, TOKEN) as other:
+                async with Client(served.url, TOKEN) as other:
                     assert len(await other.list_agents()) == 1
         assert (await served.client.send("w", "hi"))["ok"]
         await until(lambda: any(one.get("type") == "result" for one in events))
@@ -248,7 +259,7 @@ async def test_a_storm_of_connections_keeps_nobody_out_who_has_the_token(tmp_pat
         try:
             await until(lambda: len(open_ones) > http_server.MOST_CONNECTIONS)
             for _ in range(20):
-                async with asyncio.timeout(10), Client(served.url, TOKEN) as other:
+                async with Client(served.url, TOKEN) as other:
                     assert await other.list_agents() == []
         finally:
             for task in storms:
@@ -333,6 +344,30 @@ def test_a_bug_in_an_answer_is_one_line(capfd: pytest.CaptureFixture[str]) -> No
     (line,) = told
     assert "ValueError" in line and "secret" not in line and "\n" not in line
     assert capfd.readouterr() == ("", "")
+
+
+def test_malformed_requests_are_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, now = list[str](), [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    logger = http_server._quiet_logger(told.append)
+    for second in range(130):
+        now[0] = 100.0 + second
+        try:
+            raise BadStatusLine("secret words")
+        except BadStatusLine:
+            logger.exception("Error handling request from %s", "10.0.0.7")
+    first = "malformed HTTP from 10.0.0.7: BadStatusLine"
+    assert told == [first, f"{first} (61 so far)", f"{first} (121 so far)"]
+
+
+async def test_webhooks_and_connections_are_noted_and_refused_ones_no_flood(tmp_path: Path) -> None:
+    noted: list[str] = []
+    async with serving(tmp_path, note=noted.append) as served:
+        for _ in range(3):
+            async with aiohttp.ClientSession() as http, http.post(f"{served.url}/trigger/ci", data="{}") as answer:
+                assert answer.status == 401
+            assert await served.client.list_agents() == []
+    assert noted == ['webhook ci: 401 {"error": "the token is missing or wrong"}', "connected: 127.0.0.1"]
 
 
 def flood(request: Request) -> str:
@@ -433,7 +468,7 @@ async def test_at_the_end_the_running_turn_finishes_its_step_and_nothing_else_be
         agent = served.pool.get("a")
         assert agent is not None
         await until(lambda: len(agent.dispatcher._works) == 2)
-        ending = asyncio.create_task(served.pool.finish_steps(10.0))
+        ending = asyncio.create_task(served.pool.finish_steps(300.0))
         await asyncio.sleep(0.02)
         assert (await served.post(_send("more")))[1]["error"]["code"] == -32002
         gates["go"].set()
@@ -450,13 +485,12 @@ async def test_a_call_that_never_comes_whole_does_not_hold_up_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "STOP_SECONDS", 0.2)
+    monkeypatch.setattr(http_server, "WRITE_SECONDS", 3600.0)
     async with serving(tmp_path) as served:
         one = await connect(served)
         head = f"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {RIGHT}\r\nContent-Length: 9\r\n\r\n{{"
         one.writer.write(head.encode())
         await served.client.list_agents()
-        began = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - began < http_server.WRITE_SECONDS / 2
     one.writer.close()
 
 
@@ -541,7 +575,7 @@ def test_of_two_servers_that_find_a_dead_socket_one_gets_its_place(
     monkeypatch.setattr("nexus_cli.rpc.listening.os.chmod", change_mode_slowly)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(bind_file, path)
-        begun.wait(5)
+        assert begun.wait(120)
         with pytest.raises(NexusError, match="another process listens"):
             bind_file(path)
         with closing(first.result()):
@@ -567,6 +601,9 @@ async def test_a_server_that_cannot_be_reached_is_told_in_our_words() -> None:
         writer.write(b"220 mail\r\n" if says_hello else b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
         writer.close()
 
+    async with Client("nonsense", TOKEN) as client:
+        with pytest.raises(ConnectionError, match="not a server URL: nonsense"):
+            await client.list_agents()
     says_hello = False
     listening = await asyncio.start_server(talk, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"

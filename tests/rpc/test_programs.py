@@ -18,6 +18,7 @@ from worktrees.repository import make_project, make_worktree
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import places
 from nexus_cli.core.json_types import server_results
+from nexus_cli.core.json_types.stream_lines import ApprovalAskLine
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import event_feed
@@ -101,6 +102,35 @@ async def test_limits_bind_every_turn_of_an_agent_and_wrong_ones_are_named(tmp_p
         for limits, why in wrong:
             assert why in await refused(served.client.create_agent("w", limits=limits), -32602)
         assert "effort is one of" in await refused(served.client.create_agent("w", effort="most"), -32602)
+
+
+async def test_an_agent_with_limits_is_told_its_budget_and_reports_with_the_last_request(tmp_path: Path) -> None:
+    def busy(request: Request) -> Reply:
+        last = str(request.messages[-1]["content"])
+        return "half of it" if "last request of your budget" in last else on_and_on(request)
+
+    provider = Answering(busy)
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a", limits={"max_steps": 7})
+        events: list[Any] = [event async for event in served.client.stream("a", "go")]
+        with pytest.raises(CallError) as failed:
+            await served.client.send("a", "on")
+    result, messages = events[-1], provider.seen[-1]
+    assert (result["ok"], result["exit"], result["finish"]) == (False, 3, "limit")
+    assert (result["steps"], result["text"]) == (7, "half of it")
+    assert "max_steps reached: its budget was used up, the work may be unfinished" in result["error"]["message"]
+    assert failed.value.data["kind"] == "limit" and failed.value.data["text"] == "half of it"
+    said = [str(one["content"]) for one in messages if one["role"] == "user"]
+    assert ["Your budget: 7 requests. No call runs in the last request" in one for one in said] == [True, True], said
+    assert sum("5 requests are left for this task" in str(one.get("content")) for one in messages) == 2
+
+
+async def test_an_agent_without_limits_is_told_no_budget(tmp_path: Path) -> None:
+    provider = Answering()
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        assert (await served.client.send("a", "go"))["finish"] == "stop"
+    assert "budget" not in str(provider.seen)
 
 
 async def test_what_waits_can_be_taken_back(tmp_path: Path) -> None:
@@ -305,14 +335,27 @@ async def test_every_event_of_a_turn_with_a_worker_and_a_question_has_its_type(t
             return "done"
         return [("bash", {"command": "touch made"})] if "task" in words(request) else [("agent", {"task": "task"})]
 
+    async def say_once(question: ApprovalAskLine) -> str:
+        await asyncio.sleep(0)
+        return "once"
+
     async with serving(tmp_path, Answering(works)) as served:
         await served.client.create_agent("a")
         events = list[Any]()
-        done = await served.client.run("go", answer=lambda question: "once", each=events.append)
+        done = await served.client.run("go", answer=say_once, each=events.append)
         assert done["ok"] and {event["agent"] for event in events if event["type"].startswith("approval")} == {"w1"}
         assert [
             *(problem for event in events for problem in problems(event, EVENTS[event["type"]], event["type"]))
         ] == []
+
+
+async def test_an_answer_that_is_no_text_is_named(tmp_path: Path) -> None:
+    calls: Reply = [("bash", {"command": "touch made"})]
+    async with serving(tmp_path, Answering(lambda request: calls)) as served:
+        await served.client.create_agent("a")
+        with pytest.raises(TypeError, match="answer has to be once, session, no or words"):
+            await served.client.run("go", answer=lambda ask: True)  # type: ignore[arg-type, return-value]
+    assert not (tmp_path / "made").exists()
 
 
 async def test_a_server_that_cannot_start_is_an_error_and_leaves_nothing(

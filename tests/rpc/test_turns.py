@@ -66,6 +66,21 @@ async def test_the_model_is_told_that_a_program_is_at_the_other_end(tmp_path: Pa
     assert "Trigger: client (sent by another program over JSON-RPC)" in seen[0]
 
 
+async def test_the_model_is_told_of_a_turn_that_was_stopped_before_it_said_a_word(tmp_path: Path) -> None:
+    provider = Answering(waits={"first": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        first = asyncio.create_task(served.client.send("a", "first"))
+        await until(lambda: provider.asked)
+        await served.client.cancel("a")
+        with pytest.raises(CallError):
+            await first
+        await served.client.send("a", "second")
+        await served.client.send("a", "third")
+    told = [str(one["content"]) for one in provider.seen[-1] if "stopped before your answer" in str(one["content"])]
+    assert len(told) == 1 and told[0].endswith("]\n\nsecond"), told
+
+
 async def test_a_failed_turn_is_an_error_with_its_kind(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")
@@ -553,7 +568,7 @@ async def test_at_the_end_workers_finish_their_step_and_begin_no_other(tmp_path:
         await served.client.create_agent("a", allow="all")
         turn = asyncio.create_task(served.client.send("a", "hand over"))
         await until(lambda: len(provider.asked) == 4)
-        ending = asyncio.create_task(served.pool.finish_steps(10.0))
+        ending = asyncio.create_task(served.pool.finish_steps(300.0))
         await asyncio.sleep(0.02)
         for gate in provider.gates.values():
             gate.set()
@@ -575,7 +590,7 @@ async def test_at_the_end_a_worker_in_the_background_finishes_its_step(tmp_path:
         await served.client.create_agent("a", allow="all")
         await served.client.send("a", "hand over")
         await until(lambda: "make it" in provider.asked)
-        ending = asyncio.create_task(served.pool.finish_steps(10.0))
+        ending = asyncio.create_task(served.pool.finish_steps(300.0))
         await asyncio.sleep(0.02)
         provider.gates["make it"].set()
         await ending

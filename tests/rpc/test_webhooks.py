@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import aiohttp
 import pytest
 from rpc.serving import TOKEN, serving
-from runs.stage import AT, MODEL, Played, opened, run_due, say, sent, stored
+from runs.stage import AT, MODEL, Played, opened, put_clock, run_due, say, sent, stored
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.setting_rules import SERVICE_RULES
@@ -130,6 +130,16 @@ def test_github_is_known_by_its_signature_alone(tmp_path: Path) -> None:
     called(tmp_path, later)
 
 
+def test_json_that_is_sent_as_a_form_is_read_as_json(tmp_path: Path) -> None:
+    body = b' {"ref": "refs/heads/main"}'
+
+    async def script(post: Post, ledger: Ledger) -> None:
+        assert await post("hub", body, {**hub(body), "Content-Type": FORM}) == (202, {"run": "run-1"})
+        assert ledger.runs.get(1).trigger["payload"] == {"ref": "refs/heads/main"}
+
+    called(tmp_path, script)
+
+
 def test_a_signed_body_counts_with_the_id_and_the_event_that_it_first_came_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,10 +169,14 @@ def test_a_signed_body_counts_with_the_id_and_the_event_that_it_first_came_with(
     assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text().splitlines()) == 2
 
     async def bounded(post: Post, ledger: Ledger) -> None:
-        for number in range(3):
+        sizes, written = list[int](), set[int]()
+        for number in range(8):
             body = b'{"number": %d}' % (number + 10)
             assert (await post("hub", body, hub(body, f"d-{number + 10}", "issues")))[0] == 200
-        assert len(path.read_text().splitlines()) == 3, "the oldest are forgotten"
+            sizes.append(len(path.read_text().splitlines()))
+            written.add(path.stat().st_ino)
+        assert sizes == [3, 4, 5, 6, 3, 4, 5, 6], "the oldest are forgotten"
+        assert len(written) == 2, "the file is not written anew for each event"
         path.unlink()
         path.mkdir()
         body = b'{"number": 20}'
@@ -338,7 +352,9 @@ def test_any_event_resumes_a_wait_without_match_and_starts_the_run_that_the_filt
     called(tmp_path, script)
 
 
-def test_a_time_out_tells_which_events_came_and_why_none_matched(_isolated: Path) -> None:
+def test_a_time_out_tells_which_events_came_and_why_none_matched(
+    _isolated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = _isolated / "project"
     folder.mkdir(exist_ok=True)
     config = places().settings
@@ -349,7 +365,7 @@ def test_a_time_out_tells_which_events_came_and_why_none_matched(_isolated: Path
         if "You waited" in sent(request):
             return "CI: " + sent(request).rpartition("You waited")[2]
         wanted = ["event=check_run", "conclusion=success"]
-        return [("wait_for", {"service": "hub", "match": wanted, "timeout": "3 seconds"})]
+        return [("wait_for", {"service": "hub", "match": wanted, "timeout": "1 hour"})]
 
     provider = Played(waits)
     assert say(opened(provider, folder), "wait for CI").exit == 3
@@ -362,7 +378,7 @@ def test_a_time_out_tells_which_events_came_and_why_none_matched(_isolated: Path
         assert "ignored" in (await post("hub", body, hub(body, "d-2", "status")))[1]
 
     called(folder, script)
-    time.sleep(3)
+    put_clock(monkeypatch, 3601.0)
     run_due(provider)
     told = "2 events of hub came, none matched: there is no field conclusion, event=check_run does not hold"
     assert told in stored(1).report, stored(1).report

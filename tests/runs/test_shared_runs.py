@@ -1,4 +1,4 @@
-"""Rows that a colleague writes into a shared ledger by SQL: the machine that runs them sets type, level and dollars."""
+"""Runs of a shared ledger: each has the rights of one role, works on its machines alone, and asks nobody else."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger.postgres import Server
+from ledger.postgres import Server, sharing
 from runs.stage import AT, MODEL, SETTINGS, Played, Reply, show
 
 from nexus_cli.cli.twins import make_source
-from nexus_cli.commands.runs import select_runs
+from nexus_cli.commands.runs import pause_run, select_runs
 from nexus_cli.config.settings import RunSettings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
@@ -25,9 +25,10 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs
 from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.plan_service import NewPlan, add_plan, fire_now
-from nexus_cli.runs.run_approvals import answer_run
+from nexus_cli.runs.run_approvals import answer_run, require_own
 from nexus_cli.runs.runner import Runner
 from nexus_cli.runs.unattended import UnattendedRules, trust_options
+from nexus_cli.spaces.people import find_agent
 
 HERS = RunSettings(allow="read", max_cost=0.5, max_cost_day=1.0)
 
@@ -46,14 +47,15 @@ class Team:
     def open(self, role: str) -> Ledger:
         return Ledger.open(self.server.url(self.name, role))
 
-    def insert(self, kind: str, **options: Any) -> None:
-        """A run that Ben queues by hand."""
+    def insert(self, kind: str, role: str = "", **options: Any) -> None:
+        """A run that a role queues by hand; by none it is an older one, which anybody could have written."""
         said = {"folder": str(self.project), "model": MODEL, "allow": "all", "rules": ["bash(*)"], **options}
         self.sql(
-            "INSERT INTO runs (state, type, title, run_trigger, options, project, made_by, created, updated) VALUES"
+            "INSERT INTO runs (state, type, title, run_trigger, options, project, made_by, principal, created,"
+            " updated) VALUES"
             f" ('queued', '{kind}', 't', '{{\"type\": \"{kind}\", \"instruction\": \"go\"}}', '{json.dumps(said)}',"
-            f" '{self.project}', 'ana', '{AT}', '{AT}')",
-            role="ben",
+            f" '{self.project}', 'ana', '{role}', '{AT}', '{AT}')",
+            role=role or "nexus",
         )
 
     def serve(self, reply: Callable[[Request], Reply], role: str = "ana") -> list[Run]:
@@ -72,13 +74,11 @@ class Team:
 
 @pytest.fixture
 def team(postgres: Server, tmp_path: Path) -> Iterator[Team]:
-    if not postgres.sql("SELECT 1 FROM pg_roles WHERE rolname = 'ana'"):
-        postgres.sql("CREATE ROLE ana LOGIN", "CREATE ROLE ben LOGIN")
+    postgres.make_roles()
     project = tmp_path / "project"
     subprocess.run(["git", "init", "-q", project], check=True)
     made = Team(postgres, project)
-    for role in ("ana", "ben"):
-        made.sql(f"INSERT INTO project_members VALUES ('{project}', '{role}')", role="nexus")
+    made.sql(sharing(str(project), "ana", "ben"), role="nexus")
     yield made
     postgres.drop(made.url)
 
@@ -89,21 +89,32 @@ def writes(request: Request) -> Reply:
     return [("bash", {"command": "touch mark"})] if "go" in told and "mark" not in told else "well"
 
 
-@pytest.mark.parametrize("kind", ["ask", "repl", "plan", "service", "space_message"])
-def test_a_colleagues_row_runs_no_command_that_the_machine_does_not_allow(team: Team, kind: str) -> None:
+KINDS = ["ask", "repl", "plan", "service", "space_message"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_colleagues_row_never_runs_on_ones_own_machine(team: Team, kind: str) -> None:
+    team.insert(kind, "ben")
+    assert team.serve(writes) == [] and not (team.project / "mark").exists()
+    (run,) = team.serve(writes, role="ben")
+    assert run.state in ("done", "failed", "waiting_reply")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_older_row_runs_no_command_that_the_machine_does_not_allow(team: Team, kind: str) -> None:
     team.insert(kind)
     (run,) = team.serve(writes)
     assert not (team.project / "mark").exists() and run.state in ("done", "failed", "waiting_reply")
 
 
 def test_a_run_of_an_unknown_type_is_refused(team: Team) -> None:
-    team.insert("zzz")
+    team.insert("zzz", "ana")
     (run,) = team.serve(writes)
     assert not (team.project / "mark").exists() and run.state == "failed"
     assert "no runs of type 'zzz'" in run.error
 
 
-def test_a_colleagues_row_works_only_in_the_project_that_is_shared(team: Team, tmp_path: Path) -> None:
+def test_an_older_row_works_only_in_the_project_that_is_shared(team: Team, tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.mkdir()
     team.insert("plan", folder=str(private))
@@ -126,23 +137,40 @@ def test_the_dollars_of_a_day_bind_whatever_a_row_says(team: Team, kind: str, do
         assert ledger.runs.spent_since("2000") <= HERS.max_cost_day + 0.25, "one request is over before it is counted"
 
 
-def test_an_agent_of_ones_own_has_its_own_options_whatever_the_row_says(team: Team) -> None:
-    with closing(team.open("ana")) as ledger:
-        agent = ledger.spaces.entity("Bot", AGENT, {"folder": str(team.project), "model": MODEL, "allow": "read"})
-        ana = ledger.spaces.entity("Ana", HUMAN)
-        space = ledger.spaces.create("room", AT, project=str(team.project), members=[ana, agent])
-        ledger.spaces.post(space, ana, "go", AT)
-    forged = json.dumps({"folder": "/", "model": MODEL, "allow": "all", "rules": ["bash(*)"]})
-    team.sql(f"UPDATE runs SET options = '{forged}'", role="ben")
-    assert team.sql("SELECT options FROM runs", role="ana") == [(forged,)], "Ben may write this row"
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_a_colleagues_message_starts_an_agent_with_its_owners_options(
+    team: Team, tmp_path: Path, is_inside: bool
+) -> None:
+    folder, project = str(team.project if is_inside else tmp_path), str(team.project)
+    with closing(team.open("ana")) as ledger, closing(team.open("ben")) as theirs:
+        agent = ledger.spaces.entity("Bot", AGENT, {"folder": folder, "model": MODEL, "allow": "read"})
+        ben = theirs.spaces.entity("Ben", HUMAN)
+        space = ledger.spaces.create("room", AT, project=project, members=[ben, agent])
+        ((_, key),) = theirs.spaces.post(theirs.spaces.get(space.key), ben, "go", AT).triggered
+    assert team.serve(writes, role="ben") == []
     (run,) = team.serve(writes)
-    assert not (team.project / "mark").exists()
+    assert run.key == key and not (team.project / "mark").exists()
+    if not is_inside:
+        assert run.state == "failed" and "not part of the shared project" in run.error
+        return
     with closing(team.open("ana")) as ledger:
-        assert ledger.session(run.session).folder == str(team.project)
+        assert ledger.session(run.session).folder == folder
+
+
+def test_a_nexus_that_a_colleague_made_has_none_of_its_rules_here(team: Team) -> None:
+    project = str(team.project)
+    forged = {"folder": project, "model": MODEL, "allow": "all", "max_cost": 99.0, "rules": ["bash(*)"]}
+    with closing(team.open("ana")) as ledger, closing(team.open("ben")) as theirs:
+        nexus, ana = theirs.spaces.entity("nexus", AGENT, forged), ledger.spaces.entity("Ana", HUMAN)
+        space = ledger.spaces.create("room", AT, project=project, members=[ana, nexus])
+        ((_, key),) = ledger.spaces.post(space, ana, "go", AT).triggered
+        said = trust_options(ledger, ledger.runs.get(key))
+        bound = UnattendedRules(HERS).bind_options(ledger, replace(ledger.runs.get(key), options=said))
+        assert (bound["allow"], bound["max_cost"], bound["rules"]) == ("read", HERS.max_cost, ())
 
 
 def test_a_colleague_sees_that_a_run_broke_off_but_not_of_one_that_goes_on(team: Team) -> None:
-    team.insert("plan")
+    team.insert("plan", "ana")
     with closing(team.open("ana")) as ana, closing(team.open("ben")) as ben:
         assert ana.lock("run-1") and ana.runs.claim(1, "here:1", 60.0, AT) is not None
         assert broken_runs(ben, ben.runs.list_runs()) == [] == broken_runs(ana, ana.runs.list_runs())
@@ -174,7 +202,7 @@ def test_a_plan_of_ones_own_keeps_its_rights_whatever_its_agent_may(
 
 @pytest.mark.parametrize("place", ["no space", "another space", "a space of another folder"])
 @pytest.mark.parametrize("kind", ["plan", "service", "space_message"])
-def test_a_colleagues_row_gains_nothing_from_an_agent_of_ones_own(
+def test_an_older_row_gains_nothing_from_an_agent_of_ones_own(
     team: Team, tmp_path: Path, kind: str, place: str
 ) -> None:
     with closing(team.open("ana")) as ledger:
@@ -184,7 +212,7 @@ def test_a_colleagues_row_gains_nothing_from_an_agent_of_ones_own(
         space = ledger.spaces.create("room", AT, project=str(team.project), members=[] if inside else [agent])
         team.insert(kind, max_cost=5.0)
         where = f", space = {space.key}" if place != "no space" else ""
-        team.sql(f"UPDATE runs SET entity = {agent.key}{where}", role="ben")
+        team.sql(f"UPDATE runs SET entity = {agent.key}{where}", role="nexus")
         (run,) = ledger.runs.list_runs()
         said = trust_options(ledger, run)
         assert (said["folder"], said["rules"], said["max_cost"]) == (str(team.project), (), 5.0)
@@ -192,29 +220,44 @@ def test_a_colleagues_row_gains_nothing_from_an_agent_of_ones_own(
         assert (bound["allow"], bound["max_cost"]) == ("read", HERS.max_cost)
 
 
-def test_a_plan_keeps_its_rights_once_its_run_is_seen_by_others(team: Team) -> None:
-    """Its session is of the project, so that Ben may write the row."""
-    with closing(team.open("ana")) as ledger:
-        run = add_own_plan(ledger, team, max_cost=0.05, rules=["bash(make *)"])
+@pytest.mark.parametrize("kind", ["plan", "service", "repl"])
+def test_a_run_of_ones_own_keeps_its_rights_once_others_see_it(team: Team, kind: str) -> None:
+    """Its session is of the project."""
+    with closing(team.open("ana")) as ledger, closing(team.open("ben")) as theirs:
+        said = {"folder": str(team.project), "model": MODEL, "max_cost": 0.05, "rules": ["bash(make *)"]}
+        run = ledger.runs.get(ledger.runs.queue(kind, "t", {}, said, AT) or 0)
         claimed = ledger.runs.claim(run.key, "here:1", 60.0, AT)
         assert claimed is not None
         project = str(team.project)
         ledger.runs.make_session(claimed, folder=project, project=project, model=MODEL, recipe="run", at=AT)
-        assert trust_options(ledger, ledger.runs.get(run.key)) == run.options, "the rules of the person stay"
-        forged = json.dumps({"folder": "/", "allow": "all", "max_cost": 99.0, "rules": ["bash(*)"]})
-        team.sql(f"UPDATE runs SET options = '{forged}'", role="ben")
-        assert trust_options(ledger, ledger.runs.get(run.key)) == run.options
+        assert theirs.runs.get(run.key).options == said, "he sees it"
+        assert trust_options(ledger, ledger.runs.get(run.key)) == said
 
 
-@pytest.mark.parametrize("session", ["", "hers"])
-def test_a_colleagues_row_that_names_a_plan_of_ones_own_has_none_of_its_rules(team: Team, session: str) -> None:
+def test_a_colleagues_row_that_names_a_plan_of_ones_own_stops_none_of_its_runs(team: Team) -> None:
+    with closing(team.open("ana")) as ledger:
+        plan = ledger.plans.add("go", {"folder": str(team.project)}, AT, next_at=1.0)
+        team.insert("plan", "ben")
+        team.sql(f"UPDATE runs SET plan = {plan.key}", role="nexus")
+        (key,) = ledger.plans.fire(plan, None, AT, [("the cause", {})])
+        assert ledger.runs.get(key).principal == "ana"
+
+
+def test_the_dollars_of_a_day_are_those_of_ones_own_runs(team: Team) -> None:
+    for role in ("ana", "ben"):
+        team.insert("plan", role, max_cost=0.5)
+        team.serve(lambda request: "well", role=role)
+    with closing(team.open("ana")) as ledger:
+        (spent,) = ledger.db.all("SELECT sum(cost) FROM requests")
+        assert 0 < ledger.runs.spent_since("2000") < spent[0]
+
+
+def test_an_older_row_that_names_a_plan_of_ones_own_has_none_of_its_rules(team: Team) -> None:
     with closing(team.open("ana")) as ledger:
         own = add_own_plan(ledger, team, rules=["bash(make *)"])
         ledger.runs.cancel(own.key, AT)
         team.insert("plan")
-        text = '{"type": "plan", "instruction": "%s"}' % ("rm all" if session else "go")
-        team.sql(f"UPDATE runs SET plan = {own.plan}, run_trigger = '{text}' WHERE state = 'queued'", role="ben")
-        team.sql(f"UPDATE runs SET session = '{session}' WHERE state = 'queued'", role="nexus")
+        team.sql(f"UPDATE runs SET plan = {own.plan} WHERE state = 'queued'", role="nexus")
         (run,) = ledger.runs.list_runs(["queued"])
         assert run.plan == own.plan and trust_options(ledger, run)["rules"] == ()
 
@@ -234,22 +277,14 @@ def test_only_who_was_asked_approves_a_call_on_their_machine(team: Team) -> None
     assert run.state == WAITING and run.waits is not None and run.waits.kind == APPROVAL
     with closing(team.open("ben")) as theirs:
         seen = theirs.runs.get(run.key)
-        with pytest.raises(NexusError, match="it asks ana"):
+        with pytest.raises(NexusError, match="it is a run of ana"):
             answer_run(theirs, seen, ["session"])
         value = {"answers": {one["call"]: {"answer": "session"} for one in run.waits.value["questions"]}}
-        theirs.runs.signal(run.key, APPROVAL, {**value, "run": run.key}, AT)  # as by SQL
+        theirs.runs.signal(run.key, APPROVAL, value, AT)  # as by SQL
     (again,) = team.serve(asks)
     assert not mark.exists() and again.state == WAITING, "it asks again"
     with closing(team.open("ana")) as ledger:
         assert answer_run(ledger, again, ["yes"])
-    with closing(team.open("ben")) as theirs:  # nor does her answer count for another run
-        (signal,) = theirs.runs.signals(run.key)
-        other = theirs.runs.queue("plan", "t", {}, {"folder": str(team.project)}, AT)
-        theirs.runs.signal(other or 0, APPROVAL, signal.value, AT)
-        team.sql(f"UPDATE runs SET project = '{team.project}' WHERE key = {other}", role="ben")
-    with closing(team.open("ana")) as ledger:
-        assert ledger.runs.answers(run.key) and not ledger.runs.answers(other or 0)
-        ledger.runs.cancel(other or 0, AT)
     (ended,) = team.serve(asks)
     assert mark.exists() and ended.state == "done"
 
@@ -260,9 +295,9 @@ def test_a_question_is_left_to_the_machine_of_who_is_asked(team: Team) -> None:
     (run,) = team.serve(asks)
     with closing(team.open("ana")) as ledger, closing(team.open("ben")) as theirs:
         assert waiting_runs(ledger, team.project) == [run] and not waiting_runs(theirs, team.project)
-        assert ledger.runs.may_answer(run) and answer_run(ledger, run, ["yes"])
+        assert ledger.runs.is_own(run) and answer_run(ledger, run, ["yes"])
     with closing(team.open("ben")) as theirs:
-        assert not theirs.runs.may_answer(theirs.runs.get(run.key))
+        assert not theirs.runs.is_own(theirs.runs.get(run.key))
     assert team.serve(asks, role="ben") == [] and not (team.project / "mark").exists()
 
 
@@ -278,3 +313,20 @@ def test_all_runs_are_only_ones_own(team: Team) -> None:
         selected = select_runs(make_source(theirs), "", True, "", "", "")
         assert [one.key for one in selected] == [own]
         assert [one.key for one in select_runs(make_source(ledger), "", True, "", "", "")] == [run.key]
+
+
+def test_a_pause_of_a_space_is_for_ones_own_runs_there_and_a_resumption_of_anothers_is_refused(team: Team) -> None:
+    with closing(team.open("ana")) as ledger, closing(team.open("ben")) as theirs:
+        hers, his = ledger.spaces.entity("Bot", AGENT), theirs.spaces.entity("Ping", AGENT)
+        space = ledger.spaces.create("room", AT, project=str(team.project), members=[hers])
+        ben = theirs.spaces.entity("Ben", HUMAN)
+        theirs.spaces.join(space, ben)
+        theirs.spaces.join(space, his)
+        theirs.spaces.post(theirs.spaces.get(space.key), ben, "@Bot and @Ping go", AT)
+        pause_run(make_source(theirs), space="room")
+        assert {run.entity: run.is_paused for run in ledger.runs.list_runs()} == {hers.key: False, his.key: True}
+        (run,) = ledger.runs.list_runs(entity=hers.key)
+        with pytest.raises(NexusError, match="it is a run of ana"):
+            require_own(theirs, run)
+        with pytest.raises(NexusError, match="somebody else's"):
+            find_agent(theirs, SETTINGS, "Bot", team.project)

@@ -15,13 +15,13 @@ from runs.stage import AT, MODEL, SETTINGS, Played, Reply, last, run_due, sent
 
 from nexus_cli.cli.serve_once import has_work, run_line
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import RunSettings
+from nexus_cli.config.settings import RunSettings, SpaceSettings
 from nexus_cli.core.approval import Allow, Answer, Defer, Deny, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.request import Request
-from nexus_cli.core.run import Run, Signal
+from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Run, Signal
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import describe_run, run_report, run_text, runs_report, runs_text
 from nexus_cli.runs.away_report import take_away_notes
@@ -78,7 +78,7 @@ def test_the_dollars_of_a_day_hold_back_what_is_queued_until_the_next_day(ledger
 
 def test_a_rest_that_is_too_small_for_the_first_request_holds_the_run_over(ledger: Ledger, folder: Path) -> None:
     dear = {MODEL: {"window": 64_000, "max_output": 2000, "input_price": 60.0, "output_price": 60.0}}
-    rules = UnattendedRules(RunSettings(max_cost=1.0, max_cost_day=0.36))
+    rules = UnattendedRules(RunSettings(max_cost=1.0, max_cost_day=0.4))
 
     def run(rules: UnattendedRules) -> list[str]:
         settings = replace(SETTINGS, models=dear, runs=rules.settings)
@@ -90,7 +90,7 @@ def test_a_rest_that_is_too_small_for_the_first_request_holds_the_run_over(ledge
     held = ledger.runs.get(2)
     said = rules.holds_back(ledger, held)
     assert said == (
-        "0.25 of the 0.36 USD of today for unattended runs are spent, too few are left for run-2: "
+        "0.25 of the 0.4 USD of today for unattended runs are spent, too few are left for run-2: "
         "queued runs continue tomorrow"
     )
     with ledger.db.write():  # a day has passed
@@ -201,27 +201,31 @@ def test_no_run_goes_beyond_the_settings_of_the_person_and_the_rights_of_who_pla
     assert done.state == "done" and "read_file" in last(provider.seen[-1])
 
 
-def test_after_work_that_changed_something_the_model_looks_back_in_two_forms(ledger: Ledger, folder: Path) -> None:
+def test_after_work_that_changed_something_with_a_failure_the_model_looks_back_in_two_forms(
+    ledger: Ledger, folder: Path
+) -> None:
     def reply(request: Request) -> Reply:
         if "look back goes on" in sent(request):
             return "learned"
         if "look back at your work" in last(request):
             return [("search_memory", {"query": "habits", "slot": "agent"})]
         if "change it" in last(request):
-            return [("write_file", {"path": "a.txt", "content": "new\n"})]
+            calls = [("write_file", {"path": "a.txt", "content": "new\n"})]
+            return [("read_file", {"path": "gone.txt"}), *calls] if "in vain" in last(request) else calls
         return "done"
 
     provider = Played(reply)
     hooks = {"plan": RunHooks(end=look_back)}
     rules = UnattendedRules(RunSettings(max_cost=5.0, max_cost_day=50.0))
-    queue(ledger, folder, "change it", allow="edit", recipe="tick_autonomous")
+    queue(ledger, folder, "change it after a look in vain", allow="edit", recipe="tick_autonomous")
     queue(ledger, folder, "only look", recipe="tick_autonomous")
-    changed, looked = drive(provider, rules, hooks=hooks)
-    assert (changed.state, changed.report, looked.state) == ("done", "done", "done")
-    assert (folder / "a.txt").read_text() == "new\n" and len(provider.seen) == 2 + 2 + 1
+    queue(ledger, folder, "change it as expected", allow="edit", recipe="tick_autonomous")
+    changed, looked, smooth = drive(provider, rules, hooks=hooks)
+    assert (changed.state, changed.report, looked.state, smooth.state) == ("done", "done", "done", "done")
+    assert (folder / "a.txt").read_text() == "new\n" and len(provider.seen) == 2 + 2 + 1 + 2
     words = sent(provider.seen[3])
     assert -1 < words.find("look back at your work") < words.find("look back goes on")
-    assert "look back" not in sent(provider.seen[4])
+    assert not any("look back" in sent(request) for request in provider.seen[4:])
     assert changed.cost_usd == pytest.approx(4 * COST) and looked.cost_usd == pytest.approx(COST)
 
 
@@ -229,7 +233,8 @@ def test_the_look_back_is_paid_from_what_is_left_of_the_run(ledger: Ledger, fold
     def reply(request: Request) -> Reply:
         if "look back" in sent(request):
             return [("search_memory", {"query": f"x{len(provider.seen)}", "slot": "agent"})]
-        return "done" if request.messages[-1]["role"] == "tool" else [("write_file", {"path": "a", "content": "x"})]
+        calls = [("write_file", {"path": "a", "content": "x"}), ("read_file", {"path": "gone"})]
+        return "done" if request.messages[-1]["role"] == "tool" else calls
 
     provider = Played(reply)
     rules = UnattendedRules(RunSettings(max_cost=0.9))
@@ -254,12 +259,12 @@ def test_what_was_done_while_the_person_was_away_is_told_once_and_in_that_projec
     assert note.line.startswith("while you were away: plan Daily Report ran 3 times; run-3: All quiet. Nothing else")
     assert take_away_notes(ledger, folder) == []
     (other,) = take_away_notes(ledger, folder / "gone")
-    assert "plan elsewhere ran 1 time, 1 failed" in other.line
+    assert "plan elsewhere ran once, 1 failed" in other.line
     assert datetime.fromisoformat(ledger.runs.get(1).updated)
     queue(ledger, folder, "Daily Report")
     drive(Played(well), rules)
     (note,) = take_away_notes(ledger, folder)
-    assert note.line == "while you were away: plan Daily Report ran 1 time; run-6: well"
+    assert note.line == "while you were away: plan Daily Report ran once; run-6: well"
 
 
 def test_a_long_answer_is_cut_at_a_word_and_the_command_for_the_whole_is_named(ledger: Ledger, folder: Path) -> None:
@@ -345,3 +350,21 @@ def test_a_yes_for_the_session_covers_the_same_rules_and_calls_and_nothing_else(
         replace(exact, call=ToolCall("c5", "bash"), kind="network"),
     ]
     assert [answer(one) for one in others] == [Defer()] * 5
+
+
+def test_a_run_that_the_rest_of_a_message_is_too_small_for_says_so_in_the_space(ledger: Ledger, folder: Path) -> None:
+    def make_agent(name: str) -> Entity:
+        return ledger.spaces.entity(name, AGENT, {"folder": str(folder), "model": MODEL, "allow": "read"})
+
+    ana, first, second = ledger.spaces.entity("Ana", HUMAN), make_agent("First"), make_agent("Second")
+    space = ledger.spaces.create("Team", AT, members=[ana, first, second])
+    root = ledger.spaces.post(space, ana, "@First look", AT).message.key
+    claimed = ledger.runs.claim(1, "elsewhere:1", 60.0, AT)
+    assert claimed is not None
+    ledger.runs.finish(claimed, "done", AT, cost=0.2999)
+    brake = Brake(dollars=0.3)
+    ledger.spaces.post(space, first, "@Second look too", AT, hops=1, root=root, brake=brake)
+    (run,) = run_due(Played(well), settings=replace(SETTINGS, spaces=SpaceSettings(max_cost=0.3)))
+    assert run.state == "failed" and "limit max_cost reached" in run.error
+    (told,) = [one.notice for one in ledger.spaces.read(space) if one.notice]
+    assert told.startswith("no more agents were started: the runs of msg-1 have cost $0.30 (spaces.max_cost)")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import pytest
 from ledger.postgres import Server
-from runs.stage import AT, MODEL, SETTINGS, Played, last, opened, run_due, say, sent, stored
+from runs.stage import AT, MODEL, SETTINGS, Played, last, opened, put_clock, run_due, say, sent, stored
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.run import DONE, Run, Wait
@@ -27,8 +28,8 @@ BREAK = 0.02
 
 
 @contextmanager
-def server_that_never_ends() -> Iterator[str]:
-    """A server that answers 200 and sends headers without end."""
+def server_that_never_ends(under_way: Event) -> Iterator[str]:
+    """A server that answers 200 and sends headers without end; after some it sets `under_way`."""
     door = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:
@@ -36,9 +37,11 @@ def server_that_never_ends() -> Iterator[str]:
             line, _ = door.accept()
             with closing(line):
                 line.sendall(b"HTTP/1.1 200 OK\r\n")
-                while True:
+                for number in count():  # a client takes a hundred
                     line.sendall(b"X-More: 1\r\n")
-                    time.sleep(BREAK)
+                    if number == 9:
+                        under_way.set()
+                    time.sleep(BREAK if number < 20 else 5.0)
 
     thread = Thread(target=answer, daemon=True)
     thread.start()
@@ -49,8 +52,22 @@ def server_that_never_ends() -> Iterator[str]:
 
 
 def test_a_server_that_sends_without_end_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait_conditions, "SECONDS", 0.2)
-    with server_that_never_ends() as url:
+    under_way = Event()
+
+    class Timer(Thread):
+        def __init__(self, seconds: float, end: Callable[[], None]) -> None:
+            super().__init__()
+            self.end = end
+
+        def run(self) -> None:
+            under_way.wait()
+            self.end()
+
+        def cancel(self) -> None:
+            under_way.set()
+
+    monkeypatch.setattr(wait_conditions, "Timer", Timer)
+    with server_that_never_ends(under_way) as url:
         assert wait_conditions.request_page(url, 0) == (200, ""), "the first line had come"
 
 
@@ -121,14 +138,14 @@ def test_a_rule_of_the_work_lets_exactly_its_addresses_be_waited_for(_isolated: 
     assert f"- wait_for {other}: not permitted: it uses the network" in refused.report
 
 
-def test_the_time_has_come_only_when_it_has(_isolated: Path) -> None:
+def test_the_time_has_come_only_when_it_has(_isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reply(request: Any) -> Any:
-        return sent(request).partition("You waited")[2] or [("wait_for", {"time": "1 hour", "timeout": "1 seconds"})]
+        return sent(request).partition("You waited")[2] or [("wait_for", {"time": "2 hours", "timeout": "1 hour"})]
 
     provider = Played(reply)
     run = queue_plan(provider, _isolated / "project")
     assert run.state == "waiting_reply"
-    time.sleep(1.1)
+    put_clock(monkeypatch, 3601.0)
     run_due(provider)
     report = stored(run.key).report
     assert "the time-out has passed" in report and "the time has come" not in report

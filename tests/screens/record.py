@@ -182,6 +182,30 @@ def up_to_the_edit(repl: Repl) -> None:
     repl.wait_quiet(0.1)
 
 
+WIPED = [
+    step(0, "", "bash", command="rm -rf src && git clean -fdX"),
+    step(1, "I removed `src` and everything that git ignores."),
+]
+
+
+def taken_back(here: Place, path: Path) -> None:
+    """A turn removes what nobody has a copy of, and is taken back."""
+    (here.folder / "src").mkdir()
+    (here.folder / "src/cart.py").write_text(FILES["cart.py"])
+    commit(here, "A cart")
+    (here.folder / ".gitignore").write_text("__pycache__/\n.env\nshop.db\n")
+    (here.folder / "src/idea.py").write_text("# not committed yet\n")
+    for name in (".env", "shop.db"):
+        (here.folder / name).write_text("the only copy\n" * 20)
+    with Repl(here, "--allow", "all", rows=60, columns=100, bug=STEADY) as repl:
+        repl.ready()
+        for line in ("clean up the build files", "!!ls -A", "/undo", "!!ls -A . src"):
+            repl.send(line + ENTER)
+            repl.wait_quiet(1.0)
+            repl.idle()
+        draw(repl, path)
+
+
 def night(here: Place, path: Path) -> None:
     """A plan is added in the evening, runs at three, and is told of in the morning."""
     commit(here, "A shop")
@@ -233,6 +257,8 @@ def record_sessions(folder: Path) -> None:
     with shop() as here, Repl(here, "--allow", "all", rows=90, columns=40, bug=STEADY) as repl:
         work(repl)
         draw(repl, folder / "narrow.svg")
+    with shop(WIPED, {}) as here:
+        taken_back(here, folder / "taken_back.svg")
     with shop() as here:
         here.settings(SETTINGS + '[ui]\ntheme = "light"\n')
         with Repl(here, "--allow", "all", rows=70, bug=STEADY) as repl:

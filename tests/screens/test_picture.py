@@ -13,7 +13,7 @@ from screens.record import record_jobs, record_sessions
 from terminal.emulator import Cell, Emulator
 
 HERE = Path(__file__).parent
-SESSIONS = ("session", "approval", "context", "context_all", "narrow", "light")
+SESSIONS = ("session", "approval", "context", "context_all", "narrow", "light", "taken_back")
 JOBS = ("night", "manager")
 NAMES = SESSIONS + JOBS
 FIGURES = re.compile(r"\d[\d.,]*[kM]?")

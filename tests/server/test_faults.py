@@ -162,9 +162,12 @@ def test_a_stall_stops_after_so_many_deltas_and_then_goes_on(
     model_server: ScriptedServer, form: str, after: int
 ) -> None:
     model_server.load([LONG | {"fault": {"kind": "stall", "seconds": 30, "after": after}}])
-    with socket.create_connection(("127.0.0.1", model_server.port), timeout=0.3) as line:
+    with socket.create_connection(("127.0.0.1", model_server.port), timeout=120) as line:
         line.sendall(request_bytes(PATHS[form], request_body(form)))
         got = b""
+        while b"\r\n\r\n" not in got or deltas_of(Heard(chunks=[got]), form) < after:
+            got += line.recv(65536)
+        line.settimeout(0.3)
         with pytest.raises(TimeoutError):
             while True:
                 got += line.recv(65536)

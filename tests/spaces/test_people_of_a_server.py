@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from ledger.postgres import Server
+from ledger.postgres import Server, sharing
+from program.nursery import run_born
 
 from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.ledger import Ledger
@@ -22,24 +22,23 @@ AT = "2026-02-18T15:06:55.000Z"
 @pytest.fixture
 def play(postgres: Server, tmp_path: Path) -> Iterator[Run]:
     """Runs nexus as a role; Ana, Ben and an agent of each are in the space `room`."""
-    if not postgres.sql("SELECT 1 FROM pg_roles WHERE rolname = 'ana'"):
-        postgres.sql("CREATE ROLE ana LOGIN", "CREATE ROLE ben LOGIN")
+    postgres.make_roles()
     url = postgres.new_database()
     name = url.partition("?")[0].rpartition("/")[2]
-    postgres.sql("INSERT INTO project_members VALUES ('/app', 'ana'), ('/app', 'ben')", database=name)
+    postgres.sql(sharing("/app", "ana", "ben"), database=name)
     with closing(Ledger.open(postgres.url(name, "ana"))) as ana, closing(Ledger.open(postgres.url(name, "ben"))) as ben:
         people = [ana.spaces.entity(one, HUMAN) for one in ("ana", "Ben", "Carla Diaz")]
-        agents = [ana.spaces.entity("Bot", AGENT), ben.spaces.entity("Ping", AGENT)]
-        ana.spaces.create("room", AT, project="/app", members=[*people, *agents])
+        room = ana.spaces.create("room", AT, project="/app", members=[*people, ana.spaces.entity("Bot", AGENT)])
+        ben.spaces.join(room, ben.spaces.entity("Ping", AGENT))
 
     def run(role: str, *words: str) -> subprocess.CompletedProcess[str]:
         home = tmp_path / role
         (home / "config").mkdir(parents=True, exist_ok=True)
         settings = f'[ledger]\nurl = "{postgres.url(name, role)}"\n[spaces]\nname = "Ana"\n'
         (home / "config" / "config.toml").write_text(settings)
-        command = [sys.executable, "-m", "nexus_cli", "space", *words]
         around = {**os.environ, "NEXUS_HOME": str(home)}
-        return subprocess.run(command, env=around, cwd=tmp_path, capture_output=True, text=True, timeout=60, input="")
+        done = run_born(["space", *words], env=around, cwd=tmp_path, stdin=b"", kind="light")
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     yield run
     postgres.drop(url)

@@ -203,6 +203,18 @@ def test_an_offer_is_a_run_that_nobody_expects_an_answer_of(ledger: Ledger) -> N
     assert trigger["triggerSource"] == "proactive_router" and trigger["senderExpectsReply"] is False
 
 
+def test_a_person_who_names_an_agent_or_asks_a_question_expects_a_reply(ledger: Ledger) -> None:
+    def expects(text: str, sender: int = 0) -> bool:
+        ((_, key),) = ledger.spaces.post(space, members[sender], text, AT).triggered
+        return bool(ledger.runs.get(key).trigger["senderExpectsReply"])
+
+    space, members = make_space(ledger, ["Husam"], ["Ana"])
+    assert [expects(text) for text in ("which file? ", "@Ana look", "it is broken")] == [True, True, False]
+    members.append(ledger.spaces.entity("Bob", AGENT, {"folder": "/p"}))
+    space = ledger.spaces.create("Beta", AT, members=members)
+    assert not expects("@Bob which file?", 1), "an agent says with `wait` that it expects one"
+
+
 def test_a_program_that_posts_for_an_agent_cannot_set_off_an_endless_exchange(ledger: Ledger) -> None:
     space, (husam, ana, bob) = make_space(ledger, ["Husam"], ["Ana", "Bob"])
     post_message(ledger, settings(), space, husam, "begin", print)

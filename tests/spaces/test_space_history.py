@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from session.summed import SUMMARY, asks_for_summary
-from spaces.conftest import Team, drive
+from spaces.conftest import DAY, Team, drive
 
 from nexus_cli.core.entry import Entry, Kind, is_person, members_of
 from nexus_cli.core.errors import NexusError
@@ -162,6 +162,17 @@ def test_the_cursor_moves_when_the_run_has_ended_and_marks_the_next_one(team: Te
     assert team.ledger.spaces.seen(team.space, team.analyst) == run.message
     team.post(team.ahmad, "between")
     team.provider.seen.clear()
+    again = team.start("@DataAnalyst two")
+    asyncio.run(drive(team, again, team.open(again)))
+    marks = [re.findall(r"\[(SEEN|NEW)\]", line)[-1] for line in history_lines(requested(team))[1:]]
+    assert marks == ["SEEN", "SEEN", "NEW", "NEW"]
+
+
+def test_what_an_open_run_of_the_agent_has_is_not_new_to_its_next_run(team: Team) -> None:
+    team.post(team.ahmad, "before")
+    waiting, begun = team.start("@DataAnalyst one"), team.ledger.runs.claim
+    assert begun(waiting.key, "here:7", 60.0, f"{DAY}15:07:00.000Z") is not None
+    team.post(team.ahmad, "between")
     again = team.start("@DataAnalyst two")
     asyncio.run(drive(team, again, team.open(again)))
     marks = [re.findall(r"\[(SEEN|NEW)\]", line)[-1] for line in history_lines(requested(team))[1:]]

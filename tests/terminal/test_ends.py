@@ -124,7 +124,7 @@ def test_ctrl_z_and_fg_in_a_turn_lose_no_row(repl: Opens) -> None:
         time.sleep(0.1)
         made.resume()
         time.sleep(0.2)
-    made.wait_for("end of it", 30, back=True)
+    made.wait_for("end of it", 120, back=True)
     made.idle()
     assert rows_of(made.scrollback()) == ROWS
 

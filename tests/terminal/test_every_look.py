@@ -67,7 +67,7 @@ OTHERS = {
     "tour": (("tour",), ("Enter to continue", "Enter to send")),
 }
 """Commands outside of a session, and what their screens end with. There `NO_COLOR` leaves no bold either."""
-HOLD = "until [ -e go ]; do sleep 0.05; done; echo 2 failed"
+HOLD = "until [ -e .git/go ]; do sleep 0.05; done; echo 2 failed"
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -174,9 +174,9 @@ def take_turn(walk: Walk) -> None:
     made.send("A" + ENTER)
     if not made.dumb:
         walk.meet("running", "● bash until")
-    (made.folder / "go").touch()
+    (made.folder / ".git/go").touch()
     walk.meet("turn", "· 3 steps")
-    (made.folder / "go").unlink()
+    (made.folder / ".git/go").unlink()
     walk.send("again" + ENTER)
     walk.meet("broken", "/continue to resume it")
 
@@ -235,7 +235,7 @@ def hand_over(walk: Walk) -> None:
     made.send("y" + ENTER * made.dumb)
     if not made.dumb:
         walk.meet("worker", "bash until")
-    (made.folder / "go").touch()
+    (made.folder / ".git/go").touch()
     walk.meet("worker done", "and milk.")
     made.idle()
     walk.send("/agents" + ENTER)

@@ -56,7 +56,7 @@ def test_from_claude_code(repl: Opens) -> None:
     made.send(ctrl("c"))
     made.say("/init")
     assert "NEXUS.md" in sent(made) and made.times("NEXUS.md is written.")
-    habit(made, "/rewind" + ENTER, "There is no undo yet")
+    habit(made, "/rewind" + ENTER, "Go back to before which message?")
 
 
 def test_from_codex(repl: Opens) -> None:
@@ -101,7 +101,7 @@ def test_from_aider(repl: Opens) -> None:
     habit(made, "/ask what is it?" + ENTER, "Type what you want")
     made.say("what is it?")
     habit(made, "/tokens" + ENTER, "Largest")
-    habit(made, "/undo" + ENTER, "/diff shows")
+    habit(made, "/undo" + ENTER, "Nothing to undo")
     habit(made, "/commit" + ENTER, "!git commit")
     habit(made, "/diff" + ENTER, "git")
     habit(made, "/reset" + ENTER, "Previous session: /resume")
@@ -119,7 +119,7 @@ def test_from_opencode(repl: Opens) -> None:
     made.send(ESCAPE)
     made.wait_for(lambda one: "Usable now" not in one.picture())
     habit(made, "/share" + ENTER, "/export writes")
-    habit(made, "/undo" + ENTER, "There is no undo yet")
+    habit(made, "/undo" + ENTER, "Nothing to undo")
     habit(made, "/themes" + ENTER, "ui.theme")
     habit(made, "/details" + ENTER, "Ctrl+O shows")
     habit(made, "/editor" + ENTER, "from the editor")

@@ -80,6 +80,7 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
     made.send("\x7f")
     made.send("exit\r")
     made.wait_for("Come back with: nexus --connect")
+    made.wait_for("Without the server, on its machine: nexus --resume")
     assert not [path for path in here.folder.iterdir() if "stolen" in path.name]
     again = repl(at=here, arguments=("--connect", url, "-r", agent_of(made)))
     again.wait_for("the first answer")
@@ -197,6 +198,7 @@ def test_wrong_places_are_one_line(repl: Opens, places: Callable[..., Place], op
     here = places(["x"])
     for arguments, said in (
         (("--connect", "http://127.0.0.1:9"), "http://127.0.0.1:9: no server"),
+        (("--connect", "http://127.0.0.1:9", "-r", "agent-1"), "sessions list --all"),
         (("--connect", "http://127.0.0.1:99999"), "not a server URL"),
         (("--connect", "http://[::1"), "not a server URL"),
         (("--connect", "somewhere"), "not a server URL"),

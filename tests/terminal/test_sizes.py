@@ -48,7 +48,7 @@ def test_a_storm_of_size_changes_disturbs_neither_the_answer_nor_what_is_typed(r
         os.kill(made.pid, signal.SIGWINCH)
         if number % 50 == 0:
             made.send("x")
-    made.wait_for("end of it", 30, back=True)
+    made.wait_for("end of it", 120, back=True)
     made.idle()
     assert rows_of(made.scrollback()) == ROWS
     assert any("x" * 20 in line for line in made.lines())
@@ -81,13 +81,13 @@ def test_no_row_is_lost_where_the_terminal_breaks_its_lines_anew(places: Callabl
     with Tmux([NEXUS], env={**here.environment, "TMUX": "yes"}, cwd=here.folder) as window:
         window.wait_for(lambda one: "gpt-4o" in "\n".join(one.lines()), 120)
         window.send("go\r")
-        window.wait_for("row 0001", 40, back=True)
+        window.wait_for("row 0001", 120, back=True)
         while not any("end of it" in line for line in window.scrollback()) and changes < 60:
             changes += 1
             window.resize(*ROOMY[changes % len(ROOMY)])
             time.sleep(PATIENCE)
         window.resize(80, 24)
-        window.wait_for("end of it", 30, back=True)
+        window.wait_for("end of it", 120, back=True)
         time.sleep(PATIENCE)
         shown = rows_of(window.scrollback())
         window.send("\x04")

@@ -206,6 +206,7 @@ def test_who_leaves_waits_for_no_agent_and_its_run_goes_on_elsewhere(here: Place
     made.requested(1)
     made.wait_for("Ana works...")
     made.send(ctrl("d"))
+    made.wait_for("nexus: run-1 broke off: nexus runs resume run-1", back=True)
     assert made.status(120) == 0
     (run,) = ledger.runs.due()
     assert run.id == "run-1" and not ledger.runs.get(run.key).has_ended
@@ -307,10 +308,7 @@ def test_an_approval_is_given_in_the_space_with_one_key(
     assert until(lambda: bool(ledger.runs.signals(run.key)))
     (signal_,) = ledger.runs.signals(run.key)
     assert signal_.kind == "approval" and signal_.value == {
-        "calls": ["c1"],
-        "answer": answer,
-        "text": "",
-        "by": "Husam",
+        "answers": {"c1": {"answer": answer, "text": "", "scope": None, "by": "Husam"}}
     }
     made.wait_for(f"you said {answer} to Ana (run-1)", back=True)
 

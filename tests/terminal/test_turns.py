@@ -185,7 +185,7 @@ def test_a_file_is_whole_or_absent_wherever_ctrl_c_falls(repl: Opens) -> None:
 
 
 def test_what_was_typed_ahead_never_answers_a_question(repl: Opens) -> None:
-    ask: dict[str, Any] = {"text": "wait for it", "delay": 1.0, **call("bash", command="touch made")}
+    ask: dict[str, Any] = {"text": "wait for it", "delay": 3.0, **call("bash", command="touch made")}
     made = repl([ask, "well then"])
     made.say("go", ends=False)
     time.sleep(0.2)

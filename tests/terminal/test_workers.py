@@ -45,6 +45,8 @@ def hands_over(here: Place, **more: Any) -> Callable[[dict[str, Any]], Any]:
         task, count = task_of(body), calls_in(body)
         if not task:
             asked = [call("agent", task=one, **more) for one in TASKS]
+            if heard := re.findall(r"worker (w\d) has ended", str(body["messages"])):
+                return f"HEARD {' '.join(sorted(heard))}"
             return {"text": "I hand this over.", "calls": asked} if not count else "Both tasks are done."
         name, other = READY if task == TASKS[0] else READY[::-1]
         steps = [
@@ -89,7 +91,8 @@ def test_two_workers_work_side_by_side_while_a_person_types_and_their_diffs_are_
     made.wait_for("sending after this step: also name the author")
     made.send("a draft of the next")
     made.wait_for(lambda one: boxed(one) == "a draft of the next")
-    assert not (made.folder / "one.txt").exists() and all((made.folder / f"{one}.here").exists() for one in READY)
+    made.wait_for(lambda one: all((made.folder / f"{name}.here").exists() for name in READY))
+    assert not (made.folder / "one.txt").exists()
     (made.folder / "go").touch()
     made.wait_for("Both tasks are done.")
     made.idle()
@@ -179,7 +182,10 @@ def test_workers_go_to_the_background_by_a_key_and_are_not_left_unasked(
     made.wait_for(lambda one: "workers w1, w2 still work. Leave again to stop that" in " ".join(one.text.split()))
     (made.folder / "go").touch()
     made.wait_for(lambda one: all(f"The file {name}.txt is there." in one.text for name in READY))
-    made.say("read it")
-    assert "worker w1 finished" in str(made.server.requests[-1].body["messages"]), made.picture()
+    made.wait_for("HEARD w1 w2")
+    made.idle()
+    told = str(made.server.requests[-1].body["messages"])
+    assert all(told.count(f"The file {name}.txt is there.") == 1 for name in READY), told
+    assert told.count("reads its report") <= 1, "of one that ended while the other's end was answered"
     made.send(ctrl("d"))
     assert made.status() == 0

@@ -90,7 +90,8 @@ def test_any_other_answer_than_ready_makes_the_run_cold(answer: bytes, why: str,
         assert why in caller.try_warm(["ask", "hi"])
 
 
-def test_silence_makes_the_run_cold_in_50_ms(folder: Path) -> None:
+def test_silence_makes_the_run_cold_in_50_ms(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller, "PATIENCE", 0.05)
     with listening(folder, None):
         assert "did not answer in 50 ms" in caller.try_warm(["ask", "hi"])
 

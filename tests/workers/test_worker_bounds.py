@@ -119,12 +119,12 @@ def test_an_answer_for_good_answers_the_same_question_of_other_workers(tmp_path:
                 both.set()
             await asyncio.wait_for(both.wait(), 120)
             if question is not asked[0]:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             return Allow(always=True)
 
     touch = [("bash", {"command": "touch made"})]
     crew = Crew({"ONE": doing(touch, "1"), "TWO": doing(touch, "2"), "root": handing("ONE", "TWO")})
-    events, outcome = run(crewed(crew, tmp_path, allow="read", approver=Slow(), limits=Limits(timeout=20)), "root")
+    events, outcome = run(crewed(crew, tmp_path, allow="read", approver=Slow(), limits=Limits(timeout=600)), "root")
     assert outcome.ok and {one.agent for one in asked} == {"w1", "w2"}
     assert all("refused" not in one for one in results(events))
 
@@ -175,7 +175,7 @@ def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp
     async def root(request: Request) -> Any:
         if not calls_made(request):
             return [("agent", LASTING | {"wait": False})]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             await is_steered.wait()
             await steered[0]
         return "over"
@@ -212,13 +212,13 @@ def test_a_report_that_was_read_is_not_sent_and_paid_for_again(tmp_path: Path) -
 
 def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("heard"), "root": handing(LASTING)})
-    session = crewed(crew, tmp_path, limits=Limits(max_steps=9, timeout=0.5), interactive=True, front="chat")
+    session = crewed(crew, tmp_path, limits=Limits(max_steps=9, timeout=600), interactive=True, front="chat")
 
     async def talk() -> Any:
         try:
             async for _ in session.run("root"):
                 pass
-            await asyncio.sleep(0.6)
+            session._control.deadline = time.monotonic() - 1.0
             assert session.workers is not None
             worker = session.workers.find("w1")
             said = await session.workers.steer("w1", "more")
@@ -227,7 +227,7 @@ def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path
             await session.aclose()
 
     worker, said = asyncio.run(talk())
-    assert said.text.endswith("heard") and 0 < worker.scope.timeout <= 0.5, "0 would be none"
+    assert said.text.endswith("heard") and 0 < worker.scope.timeout <= 600, "0 would be none"
 
 
 def test_the_steps_of_a_workers_own_workers_come_out_of_its_parents_limit(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_workers_that_let_their_own_go_on_do_not_wait_for_each_others_place(tmp_
     again = [("agents", {"action": "steer", "agent": name, "text": "AGAIN"}) for name in ("w1", "w2")]
     tasks = [[("agent", {"task": f"MIDDLE {number}", "recipe": "lasting"})] for number in (1, 2)]
     crew = Crew({"LEAF": doing("leaf"), "MIDDLE": middle, "root": doing(*tasks, again, "over")})
-    limits = Limits(max_steps=100, sub_agent_budget=2, timeout=20)
+    limits = Limits(max_steps=100, sub_agent_budget=2, timeout=600)
     _, outcome = run(crewed(crew, tmp_path, limits=limits), "root")
     assert outcome.ok and outcome.text == "over", outcome.error
 

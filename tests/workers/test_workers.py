@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,6 +37,7 @@ from nexus_cli.core.event import AgentEvent, StepStart, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
+from nexus_cli.lane import spending
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.timeline import session_timeline, timeline_text
 from nexus_cli.service_list import WORKERS
@@ -159,6 +162,18 @@ def test_workers_of_one_message_get_equal_parts(tmp_path: Path) -> None:
     assert len(budgets) == 1 and "5 requests, $0.37" in budgets.pop(), budgets
 
 
+@pytest.mark.parametrize(("most", "workers", "began"), [(3, 1, 0), (4, 1, 1), (6, 5, 1)])
+def test_a_worker_that_begins_has_a_request_to_work_and_one_to_report(
+    most: int, workers: int, began: int, tmp_path: Path
+) -> None:
+    looks = [("glob", {"pattern": "*"})]
+    crew = Crew({"TASK": doing(looks, "found"), "root": handing(*[f"TASK {number}" for number in range(workers)])})
+    events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=most)), "root")
+    done = [one for one in results(events) if one.endswith("found")]
+    refused = [one for one in results(events) if "nothing is left for a worker" in one]
+    assert outcome.ok and len(done) == began and len(done) + len(refused) == workers, results(events)
+
+
 def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) -> None:
     def busy(request: Request) -> Any:
         last = str(request.messages[-1]["content"])
@@ -182,19 +197,25 @@ def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("limits", "told"),
-    [({"max_cost": 1.1}, "$0.8500 left"), ({"max_total_tokens": 15_000}, "tokens left"), ({"timeout": 10.0}, "s left")],
+    [
+        ({"max_cost": 1.1}, "$0.8500 left"),
+        ({"max_total_tokens": 15_000}, "tokens left"),
+        ({"timeout": 1e3}, "s left"),
+    ],
 )
 def test_a_worker_is_told_when_its_budget_ends_soon_and_reports_before_it_does(
-    limits: dict[str, Any], told: str, tmp_path: Path
+    limits: dict[str, Any], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pause = "sleep 0.7; " if "timeout" in limits else ""
+    passed, monotonic = [0.0], time.monotonic
+    monkeypatch.setattr(spending, "time", SimpleNamespace(monotonic=lambda: monotonic() + passed[0]))
 
     def busy(request: Request) -> Any:
+        passed[0] += 70.0
         last = str(request.messages[-1]["content"])
         return (
             "half of it"
             if "last request of your budget" in last
-            else [("bash", {"command": f"{pause}echo {calls_made(request)}"})]
+            else [("bash", {"command": f"echo {calls_made(request)}"})]
         )
 
     crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": limits})})
@@ -202,6 +223,42 @@ def test_a_worker_is_told_when_its_budget_ends_soon_and_reports_before_it_does(
     assert results(events)[0].endswith("half of it") and "used up" in results(events)[0]
     messages = [str(one.get("content")) for one in crew.seen[-2][1].messages]
     assert sum("The budget of this task ends soon" in text and told in text for text in messages) == 1, messages
+
+
+def test_a_worker_that_its_time_limit_cuts_in_a_command_says_what_it_did(tmp_path: Path) -> None:
+    files = ("write_file", {"path": "a.txt", "content": "x"}), ("bash", {"command": "exit 3"})
+    work = doing([*files], [("bash", {"command": "echo half; sleep 60"})], "never said")
+    crew = Crew({"ONE": work, "root": handing({"task": "ONE"})})
+    events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=40, timeout=10)), "root")
+    (report,) = results(events)
+    assert outcome.ok and outcome.text == "all is done", "its parent has the time to read it"
+    assert "2 steps" in report and "failed: exit 3 (exit 3) · changed while it worked: a.txt]" in report, report
+    assert "It finished no report. Cut short: bash echo half; sleep 60, which had printed:\nhalf\n" in report, report
+    assert "w1 failed: limit timeout reached" in report
+
+
+def test_a_worker_that_its_time_limit_cuts_in_a_request_says_so(tmp_path: Path) -> None:
+    async def slow(request: Request) -> str:
+        await asyncio.sleep(60)
+        return "never said"
+
+    crew = Crew({"ONE": slow, "root": handing({"task": "ONE", "limits": {"timeout": 0.5}})})
+    (report,) = results(run(crewed(crew, tmp_path), "root")[0])
+    assert "It finished no report. Cut short: asks the model\n" in report, report
+
+
+@pytest.mark.parametrize("limits", [{"max_cost": 0.03}, {"max_total_tokens": 60_000}])
+def test_a_worker_whose_requests_the_cache_makes_cheap_reports_too(limits: dict[str, Any], tmp_path: Path) -> None:
+    def busy(request: Request) -> Any:
+        last = str(request.messages[-1]["content"])
+        done = calls_made(request)
+        return "half of it" if "last request of your budget" in last else [("bash", {"command": f"echo {done}"})]
+
+    crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": limits})})
+    crew.usage = Usage(9000, 10, cost_usd=0.001)
+    events, _ = run(crewed(crew, tmp_path), "root")
+    assert results(events)[0].endswith("half of it") and "used up" in results(events)[0], results(events)
+    assert sum(role == "ONE" for role, _ in crew.seen) > 3
 
 
 def test_what_a_worker_used_does_not_end_its_parent_early(tmp_path: Path) -> None:
@@ -288,7 +345,7 @@ def test_the_rights_of_a_worker_are_never_more_than_its_parents(tmp_path: Path) 
     crew = Crew({"ONE": doing(write, "tried"), "root": handing("ONE")})
     events, outcome = run(crewed(crew, tmp_path, allow="edit"), "root")
     assert (tmp_path / "a.txt").read_text() == "x" and outcome.changed == ("a.txt",)
-    assert "changed a.txt" in results(events)[0]
+    assert "changed while it worked: a.txt" in results(events)[0]
 
 
 @pytest.mark.parametrize("answer", [Allow(), Deny("use pytest")])
@@ -488,7 +545,8 @@ def test_a_result_says_which_commands_failed_whatever_the_report_says(tmp_path: 
     session = crewed(Crew({"root": handing("LIE"), "LIE": doing(*steps, "All tests pass.")}), tmp_path)
     events, _ = run(session, "root")
     facts, _, words = results(events, "agent")[0].partition("\n")
-    assert words == "All tests pass." and " · failed: exit 3 (exit 3) · failed: false | cat (exit 1)]" in facts, facts
+    failed = "failed: exit 3 (exit 3) · failed: false | cat (exit 1) · changed while it worked: ok]"
+    assert words == "All tests pass." and f" · {failed}" in facts, facts
     assert "-e ok" not in facts and "yes" not in facts, facts
 
 
@@ -531,7 +589,7 @@ def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
     async def root(request: Request) -> Any:
         step = calls_made(request)
         if step == 3:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(300):
                 await heard.wait()
         return [
             [("agent", {"task": "ONE", "wait": False})],
@@ -582,12 +640,14 @@ def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed:
         steps = [[("agent", {"task": "ONE", "wait": False})], [("agents", {"action": "list"})] if typed else steer]
         if (step := calls_made(request)) < len(steps):
             return steps[step]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             await heard.wait()
         return "over"
 
+    crew = Crew({"ONE": listens, "root": root})
+
     async def live() -> None:
-        session = crewed(Crew({"ONE": listens, "root": root}), tmp_path)
+        session = crewed(crew, tmp_path)
         async for event in session.run("root"):
             if typed and isinstance(event, AgentEvent) and isinstance(event.event, StepStart) and not heard.is_set():
                 running = session.workers
@@ -599,6 +659,10 @@ def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed:
     with closing(Ledger.open(places().ledger)) as ledger:
         states = {str(fact.state) for fact in ledger.facts.list_facts()}
     assert states == {"kept" if typed else "proposed"}
+    sender = "[nexus: the agent that started you writes, not the person]\n"
+    messages = [one for role, asked in crew.seen for one in asked.messages if role == "ONE" and one["role"] == "user"]
+    heard_texts = [text for one in messages if (text := str(one["content"])).endswith(rule)]
+    assert heard_texts and all((sender in text) != typed for text in heard_texts), heard_texts
 
 
 def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compaction(tmp_path: Path) -> None:

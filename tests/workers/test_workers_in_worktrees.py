@@ -223,6 +223,7 @@ def test_a_worker_steered_after_its_worktree_was_removed_is_told_so(project: Pat
         str(one.messages) for role, one in crew.seen if role == "ONE" and "add the new one" in str(one.messages)
     )
     assert "your worktree was removed after your last report" in told, told
+    assert "limits have changed" not in told and told.count("Your budget:") == 2, told
     assert "changed new.txt" in report and "shared.txt" not in report, report
 
 

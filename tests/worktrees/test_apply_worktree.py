@@ -7,10 +7,12 @@ import shutil
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from search import SEARCHES
 from worktrees.repository import git, make_project, make_worktree, put_link, read_tree
 
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
@@ -113,8 +115,9 @@ CHANGES: dict[str, Act] = {
 }
 
 
-@pytest.mark.parametrize("kind", CHANGES)
-@pytest.mark.parametrize("dirty", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "dirty"), [*zip(CHANGES, cycle([True, False])), *(zip(CHANGES, cycle([False, True])) if SEARCHES else ())]
+)
 def test_every_kind_of_change_arrives(project: Path, kind: str, dirty: bool) -> None:
     if dirty:  # carried over, and no part of what is applied
         put("mine.txt", "mine")(project)
@@ -139,6 +142,18 @@ def test_a_conflict_is_marked_with_both_versions(project: Path) -> None:
     assert [(one.path, one.is_marked) for one in result.conflicts] == [("app.py", True)]
     assert "<<<<<<< yours\nmine\n=======\ntheirs\n>>>>>>> worktree fix\n" in text
     assert apply_worktree(record).nothing_new and (project / "app.py").read_text() == text
+
+
+def test_later_work_is_not_merged_into_a_conflict_that_is_not_resolved(project: Path) -> None:
+    _, record = applied(project, edit(2, "theirs"), edit(2, "mine"))
+    text = (project / "app.py").read_text()
+    edit(2, "theirs, later")(record.folder)
+    (conflict,) = apply_worktree(record).conflicts
+    assert conflict.why.startswith("resolve the conflict markers in it first") and not conflict.is_marked
+    assert (project / "app.py").read_text() == text
+    (project / "app.py").write_text("".join(text.partition("<<<<<<< yours\n")[::2]).replace("mine\n=======\n", ""))
+    (project / "app.py").write_text((project / "app.py").read_text().replace(">>>>>>> worktree fix\n", ""))
+    assert not apply_worktree(record).conflicts and "theirs, later\n" in (project / "app.py").read_text()
 
 
 def replaced(name: str) -> Act:
@@ -478,9 +493,12 @@ def test_a_new_file_has_no_more_rights_than_in_the_worktree(project: Path, mode:
     assert stat.S_IMODE((project / "sub/key").stat().st_mode) == mode & ~0o022
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
 def test_a_draft_that_a_killed_apply_left_is_removed_by_the_next_command(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool
 ) -> None:
+    if is_shared:  # files in it get its group
+        (project / "sub").chmod(0o2755)
     record, _ = make_worktree(project, "fix")
     all_of(put("sub/one", "1\n"), put("two", "2\n"))(record.folder)
     (project / ".nexus-mine").write_text("of the person")
@@ -490,6 +508,8 @@ def test_a_draft_that_a_killed_apply_left_is_removed_by_the_next_command(
         apply_worktree(record)
     os.waitpid(child, 0)
     (draft,) = (path for path in project.rglob(".nexus-*") if path.name != ".nexus-mine")
+    assert draft.parent == project / ("sub" if is_shared else ".git")
+    assert is_shared or git(project, "status", "--short", "--untracked-files=all") == "?? .nexus-mine\n"
     clean_killed_apply(record)
     assert not draft.exists() and (project / ".nexus-mine").read_text() == "of the person"
     assert apply_worktree(record).written == ["sub/one", "two"]

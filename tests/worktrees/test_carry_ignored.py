@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -69,8 +70,10 @@ def test_a_copy_is_changed_and_deleted_without_a_trace_in_the_project_or_the_dif
     (project / "node_modules/elsewhere").symlink_to("../../elsewhere")
     record, notices = make_worktree(project, "fix")
     copy = record.folder / "node_modules"
-    (notice,) = notices
+    notice, links = notices
     assert notice.startswith("copied, and not part of the changes: .env, node_modules/ (4 files, 0 kB)"), notice
+    elsewhere = project.parent / "elsewhere"
+    assert links == f"links to the originals, which a write changes: node_modules/elsewhere to {elsewhere}"
     assert stat.S_IMODE((copy / "a/index.js").stat().st_mode) == 0o640
     assert (copy / "link").readlink() == Path("../app.py") and (copy / "own").readlink() == record.folder / "app.py"
     assert (copy / "elsewhere").readlink() == project.parent / "elsewhere"
@@ -229,6 +232,22 @@ def test_a_link_to_the_project_itself_leads_to_the_worktree(project: Path) -> No
     record, _ = make_worktree(project, "fix")
     for name in ("own", "whole"):
         assert os.path.realpath(record.folder / "node_modules" / name) == str(record.folder)
+
+
+def test_a_linked_file_or_folder_is_told_to_be_a_link_and_not_a_copy(project: Path, tmp_path: Path) -> None:
+    put(tmp_path / "store", {"env": "KEY=1\n", "a/index.js": "1\n"})
+    shutil.rmtree(project / "node_modules")
+    (project / ".env").unlink()
+    (project / ".env").symlink_to("../store/env")
+    (project / "node_modules").symlink_to(tmp_path / "store")
+    (project / ".gitignore").write_text("node_modules\n.env\n")
+    git(project, "commit", "-qam", "ignore")
+    record, notices = make_worktree(project, "fix")
+    assert (record.folder / "node_modules/a/index.js").read_text() == "1\n" and describe_worktree(record)["carried"]
+    assert notices[0] == "copied, and not part of the changes: sub/node_modules/ (1 file, 0 kB)"
+    names = f".env to {tmp_path}/store/env, node_modules to {tmp_path}/store"
+    assert notices[1] == f"links to the originals, which a write changes: {names}"
+    assert inspect_worktree(record).is_empty(record), inspect_worktree(record).describe()
 
 
 def test_what_may_not_be_read_is_told_and_the_rest_is_copied(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

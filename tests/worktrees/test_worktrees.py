@@ -13,7 +13,7 @@ import pytest
 from worktrees.repository import git, make_project, make_worktree, put_link, read_tree
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree
+from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree, read_record
 from nexus_cli.core.errors import NexusError
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.git_commands import Git
@@ -108,10 +108,24 @@ def test_nothing_that_the_repository_names_is_run(project: Path, tmp_path: Path)
     record = made(project)
     (record.folder / "app.py").write_text("changed again\n")
     assert b"+changed again" in diff_worktree(record)
-    with pytest.raises(NexusError):
+    with pytest.raises(NexusError) as kept:
         remove_worktree(record)
+    assert "brings its changes over" in kept.value.hint
     remove_worktree(record, force=True)
     assert not (tmp_path / "sprung").exists()
+
+
+def test_a_worktree_that_is_applied_is_not_said_to_have_changes_to_bring_over(project: Path) -> None:
+    record = made(project)
+    (record.folder / "app.py").write_text("changed\n")
+    git(record.folder, "branch", "other")
+    assert apply_worktree(record).written == ["app.py"]
+    applied = read_record(record.folder)
+    assert applied is not None
+    with pytest.raises(NexusError) as kept:
+        remove_worktree(applied)
+    assert kept.value.why == "it has content that no diff shows (the reference refs/heads/other)"
+    assert kept.value.hint == f"nexus worktree remove {record.name} --force deletes it"
 
 
 def test_an_empty_worktree_goes_with_the_last_one_who_works_in_it(project: Path) -> None:

@@ -22,8 +22,8 @@ from nexus_cli.cli.tour.sandbox import Sandbox, open_sandbox, remove_sandbox
 from nexus_cli.cli.tour.scripted_model import MODEL
 from nexus_cli.cli.tour.tour_session import LeftTour, TourSession
 from nexus_cli.config.ledger_place import ledger_place, shown_place
-from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
+from nexus_cli.config.paths import defaults_dir
+from nexus_cli.config.settings import Settings, build_settings, own_settings, read_values
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.models import list_models
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
@@ -127,6 +127,6 @@ def _print_end(tour: TourSession, keep: bool) -> None:
 def _personal_settings() -> Settings:
     """Return the person's settings, or the packaged ones if theirs cannot be read."""
     try:
-        return load_settings(places(), defaults_dir(), os.environ).settings
+        return own_settings()
     except NexusError:
         return build_settings(read_values(defaults_dir() / "config.toml"))

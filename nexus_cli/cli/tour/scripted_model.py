@@ -33,7 +33,7 @@ Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptStep:
     """One reply, and the conditions under which it is played."""
 
     text: str = ""
@@ -76,10 +76,10 @@ class Moment:
         return cls(_text(messages[last]), after, results, tuple(names), seen)
 
 
-def load_script(path: Path) -> tuple[Step, ...]:
-    """Load the steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
+def load_script(path: Path) -> tuple[ScriptStep, ...]:
+    """Load the steps of a script: the tables `[[step]]` of a TOML file, with the fields of `ScriptStep`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
-    return tuple(Step(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
+    return tuple(ScriptStep(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
 
 
 def count_tokens(text: str) -> int:
@@ -100,7 +100,7 @@ class ScriptedModel:
 
     model = MODEL
 
-    def __init__(self, steps: Sequence[Step], *, pace: float = 0.0, memory: Path | None = None) -> None:
+    def __init__(self, steps: Sequence[ScriptStep], *, pace: float = 0.0, memory: Path | None = None) -> None:
         """Initialize; `pace` is the seconds between two words. `memory` is a file with hashes of sent prefixes: the
         provider's cache, shared by processes."""
         self._steps = steps
@@ -162,7 +162,7 @@ class ScriptedModel:
                 file.write("".join(f"{prefix}\n" for prefix in prefixes))
 
 
-def _match_patterns(step: Step, moment: Moment) -> dict[str, str] | None:
+def _match_patterns(step: ScriptStep, moment: Moment) -> dict[str, str] | None:
     """Return the groups that the patterns of `step` matched, None if the step does not match."""
     if step.after != moment.after or (step.done and step.done not in moment.done):
         return None

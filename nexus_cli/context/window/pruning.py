@@ -25,6 +25,8 @@ RECENT = 8
 """Newest groups that are never changed, because the model is working on them."""
 CUT = "left out: recall("
 """Mark of a shortened result."""
+SAME = "[Unchanged"
+"""Beginning of a result that refers to the same text above it."""
 NAMED = 120
 """Characters of a call's subject that its stub names."""
 LINES = ("offset", "limit")
@@ -83,7 +85,8 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
         for place in reversed(range(len(calls))):
             call, item = calls[place], group[place + 1]
             tool = find_tool(call.name)
-            if tool is None or not _touches_files(tool) or is_placeholder(item):
+            refers = item.message.content.startswith(SAME)
+            if tool is None or refers or not _touches_files(tool) or is_placeholder(item):
                 continue
             paths = tuple(str(path) for path in tool.find_paths(call.arguments))
             if _has_failed(call, item, paths):
@@ -118,7 +121,7 @@ class _NamedCall:
     @property
     def file_key(self) -> Key:
         """Key that is equal for readings that differ only in their lines."""
-        without = {*self.tool.paths, *LINES}
+        without = {*self.tool.paths, *LINES} - {self.tool.ranged}
         rest = sorted((name, value) for name, value in self.call.arguments.items() if name not in without)
         return self.call.name, self.paths, canonical(rest)
 
@@ -183,6 +186,8 @@ def _is_result(item: WindowItem) -> bool:
 def _lines(call: ToolCall) -> tuple[int, float]:
     """Return the lines that a call asks for: the first, and one past the last."""
     first, limit = _whole(call.arguments.get(LINES[0]), 1), call.arguments.get(LINES[1])
+    if limit == 0:  # an outline, which no range of lines contains
+        return 0, 0
     return first, float("inf") if limit is None else first + _whole(limit, 0)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from nexus_cli.context.file_outline import outline
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import (
+    TODO_LIST,
     CommandRun,
     WorkItem,
     WorkLog,
@@ -27,6 +28,7 @@ from nexus_cli.context.work_record import (
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Goal, SeenFile
+from nexus_cli.core.todo import MARKS, TODO_MEMO
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.lane.goals import list_goals
 from nexus_cli.lane.read_lines import READ, ReadLines, read_lines
@@ -43,6 +45,7 @@ MOST_BYTES = 32 << 20
 LARGEST_OUTLINED = 512 * 1024
 """Largest file in bytes that is searched for names."""
 WHOLE = ReadLines((), 0)
+_ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}
 READ_AT_ONCE = 500
 """Entries per read of the log."""
 
@@ -76,7 +79,8 @@ def make_record(lane: Lane, log: WorkLog) -> WorkRecord:
     items = [_file_item(trace, folder, trace.how) for trace in traces]
     items += [*_further_files(lane), *command_items(_last_runs(lane, log))]
     newest = sorted(items, key=lambda item: (-item.entry, item.text))
-    return WorkRecord(_goal_lines(list_goals(lane.timeline)), newest, safe_line(folder))
+    goals = [*_goal_lines(list_goals(lane.timeline)), *_todo_lines(lane)]
+    return WorkRecord(goals, newest, safe_line(folder))
 
 
 def _last_runs(lane: Lane, log: WorkLog) -> Collection[CommandRun]:
@@ -239,3 +243,11 @@ def _goal_lines(goals: Sequence[Goal]) -> list[str]:
             steps = [step for step in goals if step.parent == goal.id]
             lines += [f"  - [{'x' if step.done else ' '}] {step.id}: {safe_line(step.text)}" for step in steps]
     return lines
+
+
+def _todo_lines(lane: Lane) -> list[str]:
+    """Format the todo list: what is left, then the rest, because lines without room are left out at the end."""
+    memos = lane.timeline.memos(TODO_MEMO)
+    items = sorted(memos[-1].value["items"], key=lambda one: _ORDER[one["state"]]) if memos else []
+    lines = [f"- [{MARKS[one['state']]}] {safe_line(one['text'])}" for one in items]
+    return [TODO_LIST, *lines] if lines else []

@@ -166,6 +166,15 @@ DENSE = 8
 """Most zero-width characters of one cell before a line counts as full."""
 
 
+TITLE = 60
+"""Most cells of a worker's title."""
+
+
+def worker_title(task: str) -> str:
+    """Return the title of a worker: the first line of its task that has words, possibly cut."""
+    return cut_line(next((line for line in task.split("\n") if line.strip()), "").strip(), TITLE)
+
+
 def filled(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
     """Fill words into lines of at most `width` cells, with `indent` before each (`first` before the first).
 

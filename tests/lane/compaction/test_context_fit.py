@@ -188,7 +188,7 @@ def test_every_request_leaves_room_for_an_answer(tmp_path: Path) -> None:
         caps.append(request.max_output)
         return "ok"
 
-    _, _, ends = lived(working(answer), tmp_path, images(5), "word " * 9000, window=16_360)
+    _, _, ends = lived(working(answer), tmp_path, images(5), "word " * 9000, window=16_860)
     assert all(end.ok for end in ends)
     assert min(caps) >= 1024
 

@@ -40,7 +40,8 @@ def project(folder: Path) -> None:
 
 
 def reading(rounds: int, clock: Clock | None = None) -> Remembering:
-    """A model that reads three files over and over, each with work between, then answers; every turn anew."""
+    """A model that reads three files over and over, each with work between that changes them, then answers; every turn
+    anew."""
 
     def script(request: Any) -> Any:
         since = 0
@@ -51,7 +52,8 @@ def reading(rounds: int, clock: Clock | None = None) -> Remembering:
         if since >= rounds:
             return "done"
         if since % 4 == 3:
-            return [("bash", {"command": f"echo step {len(provider.seen)}"})]
+            grow = "for name in a b c; do echo more >> $name.py; done"
+            return [("bash", {"command": f"echo step {len(provider.seen)}; {grow}"})]
         return [("read_file", {"path": f"{'abc'[since % 4]}.py"})]
 
     provider = Remembering(script, clock=clock or Clock())

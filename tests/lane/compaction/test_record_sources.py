@@ -15,6 +15,7 @@ from session.played import Played, opened, say, the_ledger
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.work_record import WorkRecord
+from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.lane.compaction import record_sources
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.litellm_env import http_library
@@ -32,7 +33,7 @@ def stuck() -> Iterator[Stuck]:
         late.set()
         free.set()
 
-    rescue = threading.Timer(30, freed)
+    rescue = threading.Timer(300, freed)
     rescue.start()
     yield free.wait  # type: ignore[misc]
 
@@ -148,16 +149,21 @@ def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
 ) -> None:
     for name in "ab":
         module(tmp_path, f"{name}.py")
-    real, read = record_sources._read, []
+    real, read, tasks = record_sources._read, [], list[DaemonTask[None]]()
+
+    def make_task(call: Callable[[], None], limit: float) -> DaemonTask[None]:
+        tasks.append(DaemonTask(call, 3600.0))
+        return tasks[-1]
 
     def slow(path: str, most: int) -> Any:
         read.append(path)
         if len(read) == 2:
+            tasks[-1].limit = 0.0
             stuck()
         return real(path, most)
 
     monkeypatch.setattr(record_sources, "_read", slow)
-    monkeypatch.setattr(record_sources, "SECONDS", 0.2)
+    monkeypatch.setattr(record_sources, "DaemonTask", make_task)
     assert lines(looked(tmp_path, "a.py", "b.py")) in (
         ["- a.py (read): a", "- b.py (read)"],
         ["- a.py (read)", "- b.py (read): b"],

@@ -173,12 +173,12 @@ def test_replay_names_the_lanes_whose_bodies_differ_or_could_not_be_compared() -
     ]
 
 
-WIDTHS = (20, 40, 80, 200)
+WIDTHS = (20, 80)
 ODD = (
     "plain",
     "[/bold] {} %s",
     "漢字" * 40,
-    "x" * 5000,
+    "x" * 500,
     "\x1b[31mred\x9b2J",
     "\u202eabc\u200b",
     "two\nlines\tand a tab\r\n",
@@ -297,8 +297,11 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "allow": "read",
         "rules": [text] * many,
         "agent": text,
+        "ask": bool(many % 2),
         "by": text,
-        "last_run": {"id": "run-1", "state": text} if many else None,
+        "last_run": {"id": "run-1", "state": text, "paused": False, "broken_off": many == 2, "came": None}
+        if many
+        else None,
     }
     worker = {
         "id": "w1.1",
@@ -479,6 +482,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "projects": [{"project": text, **figures}] * many * 9,
         },
         "goals": {"goals": [{**goal, "steps": [goal] * many}] * many},
+        "jobs": {"jobs": [[f"j{10**6}", text, text]] * many},
         "reflection": {"text": text},
         "trust": {
             "project": text,
@@ -621,6 +625,16 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,
         },
         "workers": {"workers": [worker] * many},
+        "undo": {
+            "action": "undo",
+            "turn": many or None,
+            "restored": [f"{text}{number}" for number in range(many)],
+            "removed": [text] * bool(many),
+            "kept": [{"path": text, "why": text, "aside": text if number % 2 else None} for number in range(many)],
+            "head_moved": {"before": text, "after": text, "command": f"git reset --soft {text}"} if many else None,
+            "unfollowed": [text] * many,
+            "dry_run": many == 1,
+        },
         "worktrees": {
             "project": None if many else text,
             "worktrees": [
@@ -650,11 +664,29 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "there": [text] * many,
             "conflicts": [{"path": text, "why": text, "is_marked": bool(many % 2)}] * many,
         },
+        "hooks": {
+            "hooks": [
+                {
+                    **dict.fromkeys(("event", "matcher", "command", "source", "why"), text),
+                    "on_timeout": ("allow", "deny")[many % 2],
+                    "state": ("active", "changed")[many % 2],
+                }
+            ]
+            * many
+        },
         "plans": {"plans": [planned] * many},
         "plan": {
             "done": ("added", "removed", "queued", "paused", "resumed")[many % 5],
             "run": text,
             "plans": [planned],
+        },
+        "mcp_servers": {
+            "servers": [
+                {"name": text, "tools": many, "tokens": None, "source": "project", "target": text, "why": text},
+            ]
+            * many,
+            "sent": "one",
+            "problems": [text] * many,
         },
         "runs": {"runs": [_run_value(text, many)] * many},
         "run": {
@@ -703,6 +735,7 @@ def _run_value(text: str, many: int) -> dict[str, Any]:
         "refused": [text] * many,
         "session": text * (many > 1) or None,
         "waits_for": text * (many % 2) or None,
+        "came": text * (many > 3) or None,
         "wake_at": at if many else None,
         "resumes": many,
         "created": at,
@@ -724,7 +757,7 @@ def too_wide(text: str, width: int) -> list[str]:
 @pytest.mark.parametrize("form", NAMES)
 def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
     for width in WIDTHS:
-        for many in (0, 1, 2, 9):
+        for many in (0, 1, 9):
             for odd in ODD if many == 1 else ODD[:4]:
                 text = find_form(form)(values(form, odd, many), width)
                 assert text.strip()
@@ -732,9 +765,9 @@ def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", NAMES)
-@pytest.mark.parametrize("width", [0, 1, 5, 12])
-def test_a_terminal_of_no_width_is_no_error(form: str, width: int) -> None:
-    assert find_form(form)(values(form, "a word [/bold]", 2), width)
+def test_a_terminal_of_no_width_is_no_error(form: str) -> None:
+    for width in (0, 1, 5, 12):
+        assert find_form(form)(values(form, "a word [/bold]", 2), width)
 
 
 def test_every_form_has_a_name_of_its_own_and_is_found_by_it() -> None:

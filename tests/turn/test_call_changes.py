@@ -1,24 +1,25 @@
-"""What a command changes in a git repository is known by name; elsewhere nothing is looked at."""
+"""The files that a command changes are known by name, with git and without."""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
-import time
-from collections.abc import Iterable
+import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from session.played import Played, opened, say, the_ledger
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.message import ToolResult
 from nexus_cli.lane.work_notes import MOST_FILES, WORK
-from nexus_cli.tools.cancellable_thread import StopFlag
-from nexus_cli.tools.listing import list_files
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.turn import command_changes
-from nexus_cli.turn.command_changes import CommandChanges
+from nexus_cli.turn import call_changes
+from nexus_cli.turn.call_changes import CallChanges
+from nexus_cli.undo.journal import read_steps
+from nexus_cli.undo.project_look import LookedProject
 
 FILES = {"kept.txt": "a\n", "gone.txt": "b\n", "edited.txt": "old\n", ".gitignore": "*.log\n"}
 
@@ -79,12 +80,12 @@ def test_of_very_many_files_some_are_named_and_the_others_counted(tmp_path: Path
     assert len(memo.value["files"]) == MOST_FILES and memo.value["more"] == 200 - MOST_FILES
 
 
-def test_without_git_and_in_a_project_too_large_nothing_is_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert changed_by(tmp_path, "echo x > a.txt") == ()
-    monkeypatch.setattr(command_changes, "MOST", 3)
-    assert changed_by(repository(tmp_path), "echo x > b.txt") == ()
+def test_a_project_without_git_is_followed_too(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt", "sub/c.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("old\n")
+    command = "echo x > a.txt; rm -r sub; echo y > d.txt; mkdir node_modules; echo > node_modules/e.js"
+    assert changed_by(tmp_path, command) == ("a.txt", "d.txt", "sub/c.txt")
 
 
 def test_nothing_of_the_project_runs_for_it(tmp_path: Path) -> None:
@@ -101,35 +102,51 @@ def test_nothing_of_the_project_runs_for_it(tmp_path: Path) -> None:
     assert not ran.exists()
 
 
-def test_a_stop_does_not_wait_for_the_names_of_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing that takes long is given up, and what was known is looked at all the same."""
-    listed = list[int]()
+def test_a_stop_does_not_wait_for_a_slow_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look goes on, and what it finds is in the journal before the session ends."""
+    look, free = LookedProject.end, threading.Event()
 
-    def slow(root: Path, project: Path, stop: StopFlag) -> Iterable[str]:
-        listed.append(1)
-        while len(listed) > 1 and not stop.is_pressed:
-            time.sleep(0.005)
-        return list_files(root, project, stop)
+    def slow(self: LookedProject, before: Any) -> Any:
+        assert free.wait(120)
+        return look(self, before)
 
-    monkeypatch.setattr(command_changes, "list_files", slow)
-    monkeypatch.setattr(command_changes, "SECONDS_STOPPED", 0.05)
-    changes, folder = CommandChanges(), repository(tmp_path)
-    context = SimpleNamespace(project=folder)
+    monkeypatch.setattr(LookedProject, "end", slow)
+    monkeypatch.setattr(call_changes, "SECONDS_STOPPED", 0.05)
+    changes, folder = CallChanges("session"), repository(tmp_path)
+    stop_command(changes, folder, free)
+    assert changes.take_cut() == ()
+    (step,) = read_steps(places().data, "session")
+    assert [one.path for one in step.changes] == ["edited.txt"]
+
+
+def test_a_stopped_command_names_what_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_changes, "SECONDS_STOPPED", 300.0)
+    changes, folder = CallChanges("session"), repository(tmp_path)
+    stop_command(changes, folder)
+    assert changes.take_cut() == ("edited.txt",)
+
+
+def stop_command(changes: CallChanges, folder: Path, look: threading.Event | None = None) -> None:
+    """Stop a command after it has written `edited.txt`; set `look` once it is stopped."""
+    context = SimpleNamespace(project=folder, call_id="c1")
     tool = discover_tools()["bash"]
 
-    begun = asyncio.Event()
-
-    async def command() -> ToolResult:
-        (folder / "edited.txt").write_text("new\n")
-        begun.set()
-        await asyncio.sleep(60)
-        raise AssertionError
-
     async def go() -> None:
-        task = asyncio.create_task(changes.run(tool, "write", context, command))  # type: ignore[arg-type]
+        begun = asyncio.Event()
+
+        async def command() -> ToolResult:
+            (folder / "edited.txt").write_text("new\n")
+            begun.set()
+            await asyncio.sleep(60)
+            raise AssertionError
+
+        task = asyncio.create_task(changes.run(tool, "write", "sleep", context, command))  # type: ignore[arg-type]
         await begun.wait()
         task.cancel()
-        await asyncio.wait([task], timeout=1)
-        assert task.cancelled() and changes.take_cut() == ("edited.txt",)
+        await asyncio.wait([task])
+        assert task.cancelled() and not (look and look.is_set())
+        if look:
+            look.set()
+        await changes.aclose()
 
     asyncio.run(go())

@@ -1,0 +1,35 @@
+"""`/add-dir`: a further folder of the session, used like the project."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.config.added_folders import check_folder
+from nexus_cli.core.entry import ADDED_MEMO, Memo
+
+NOT_UNDONE = "/undo takes back edits there, not what commands change"
+
+
+async def add_folder(context: CommandContext, rest: str) -> None:
+    """Work in a second folder too, or list these.
+
+    DIR is read, searched, edited and guarded like the project, in this session and when it is resumed. Its settings and
+    instructions do not apply, workers do not have it, and /undo takes back edits there, not what commands change.
+    """
+    session = context.session
+    permission, lane_state = session.state.dispatcher.permission, session.state.lane_state
+    if not rest:
+        context.say("\n".join(map(str, permission.added)) or "No added folders")
+        return
+    project = session.state.dispatcher.project
+    found: Path = await asyncio.to_thread(check_folder, rest, project, permission.added, "/add-dir")
+    permission.added = (*permission.added, found)
+    timeline, folders = lane_state.lane.timeline, [str(one) for one in permission.added]
+    timeline.log.record_memo(Memo(ADDED_MEMO, timeline.now(), timeline.last, {"folders": folders}))
+    lane_state.upcoming.notices.append(f"The person added the folder {found}: work in it like in the project.")
+    context.say(f"Added {found}; {NOT_UNDONE}")
+
+
+COMMANDS = (Command("add-dir", "work", add_folder, "[DIR]", idle=True),)

@@ -1,0 +1,111 @@
+"""A look at a project before and after a command, and an undo, beside `git status` in the same run.
+
+Also with 100,000 files if `LARGE` is set in the environment: that takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.measure import milliseconds
+from benchmarks.row import Benchmark, Row
+
+from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.journal import read_steps
+from nexus_cli.undo.undo_turn import UndoRequest, undo_turn
+
+FILES = (1_000, 10_000, *((100_000,) if os.environ.get("LARGE") else ()))
+OWNER = StepOwner("benchmark", 1)
+
+
+def make_project(folder: Path, files: int) -> None:
+    """A repository of `files` committed files, of which ten are changed and ten are ignored, and ten untracked ones."""
+    for number in range(files):
+        place = folder / f"d{number // 100}" / f"f{number}.txt"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(f"{number}\n" * 20)
+    (folder / ".gitignore").write_text("*.log\n")
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *command], check=True)
+    for number in range(10):
+        (folder / f"d0/f{number}.txt").write_text("changed\n")
+        (folder / f"new{number}.txt").write_text("untracked\n")
+        (folder / f"own{number}.log").write_text("ignored\n")
+    time.sleep(2.1)  # what has just changed is read again each time
+    subprocess.run([*git, "status"], check=True, stdout=subprocess.DEVNULL)
+
+
+def cpu() -> float:
+    """CPU seconds of this process and its children."""
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def measure(work: Callable[[], object], times: int) -> tuple[float, float]:
+    """Median seconds of wall time and of CPU."""
+    walls, used = [], []
+    for _ in range(times):
+        began, before = time.perf_counter(), cpu()
+        work()
+        walls.append(time.perf_counter() - began)
+        used.append(cpu() - before)
+    return statistics.median(walls), statistics.median(used)
+
+
+def time_undo(journal: ChangeJournal, root: Path, data: Path) -> tuple[float, int]:
+    """Remove all files of a project in a command, and undo that; return the seconds of the undo and its files."""
+    begun = journal.begin(StepOwner("undone", 1), "bash rm", "", root)
+    for place in root.glob("d*"):
+        shutil.rmtree(place)
+    journal.end(begun)
+    began = time.perf_counter()
+    report = undo_turn(UndoRequest(data, "undone", 1, str(root), str(root)))
+    assert not report["kept"], report["kept"][:3]
+    return time.perf_counter() - began, len(report["restored"])
+
+
+def rows(times: int) -> Iterator[Row]:
+    """Half of what a command without changes costs is one look."""
+    for files in FILES:
+        with tempfile.TemporaryDirectory() as place:
+            root, data = Path(os.path.realpath(place), "project"), Path(place, "data")
+            root.mkdir()
+            make_project(root, files)
+            journal = ChangeJournal(data)
+
+            def command(journal: ChangeJournal = journal, root: Path = root) -> None:
+                journal.end(journal.begin(OWNER, "bash true", "", root))
+
+            def status(root: Path = root) -> None:
+                subprocess.run(["git", "-C", str(root), "status", "--porcelain"], check=True, capture_output=True)
+
+            began = time.perf_counter()
+            command()
+            first = time.perf_counter() - began
+            wall, used = measure(command, times)
+            git_wall, git_used = measure(status, times)
+            whys = {step.unfollowed for step in read_steps(data, OWNER.session)}
+            seconds, restored = time_undo(journal, root, data)
+            journal.close()
+        what, most = f"{files:,} files", 1.6 if files == 10_000 else None
+        against = "git status"
+        yield Row(f"a look, {what}, wall time", milliseconds(wall / 2), "ms", milliseconds(git_wall), against, most)
+        yield Row(f"a look, {what}, CPU", milliseconds(used / 2), "ms", milliseconds(git_used), against)
+        yield Row(
+            f"an undo, {restored:,} files, wall time", milliseconds(seconds), "ms", milliseconds(git_wall), against
+        )
+        if whys:
+            yield Row(f"commands that were not followed, {what}: {'; '.join(whys)}", len(whys), "reasons")
+        yield Row(f"the first command, {what}, wall time", milliseconds(first), "ms", milliseconds(git_wall), against)
+
+
+BENCHMARK = Benchmark("a look at a project before or after a command, for undo", rows)

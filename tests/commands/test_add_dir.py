@@ -1,0 +1,38 @@
+"""`/add-dir`: the folder counts like the project at once, the model is told, and the session keeps it."""
+
+from __future__ import annotations
+
+import pytest
+from commands.conftest import FakeContext
+
+from nexus_cli.core.entry import ADDED_MEMO
+from nexus_cli.core.errors import NexusError
+from nexus_cli.permission.permission import Grant
+from nexus_cli.tools.registry import discover_tools
+
+
+def test_an_added_folder_counts_like_the_project(
+    context: FakeContext, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    library = tmp_path_factory.mktemp("library").resolve()
+    state = context.session.state
+    file = library / "shapes.py"
+
+    def is_granted() -> bool:
+        found = state.dispatcher.permission.decide(
+            discover_tools()["read_file"], {"path": str(file)}, "read", {str(file): file}
+        )
+        return isinstance(found.verdict, Grant)
+
+    assert not is_granted()
+    context.run(f"add-dir {library}")
+    assert is_granted() and "not what commands change" in context.said[-1]
+    assert state.lane_state.lane.timeline.memos(ADDED_MEMO)[-1].value == {"folders": [str(library)]}
+    assert any(str(library) in line for line in state.lane_state.upcoming.notices)
+    with pytest.raises(NexusError, match="is added already"):
+        context.run(f"add-dir {library}")
+    context.run("add-dir")
+    assert context.said[-1] == str(library)
+    context.run("status")
+    assert context.shown[-1][1]["added"] == [str(library)]

@@ -1,0 +1,101 @@
+"""The model asks the person: numbers, own words, no answer; where nobody can be asked the call says so."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import MODEL, Played
+from session.summed import turn
+from terminal.repl import Opens
+from terminal.stories import call
+from terminal.terminal import ENTER
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.lane.options import Options
+from nexus_cli.session.factory import open_session
+from nexus_cli.ui.print.approver import PersonApprover
+from nexus_cli.ui.render.question_text import AnswerKey
+
+TOO_MANY = [{"question": "a", "choices": ["x"] * 10}]
+QUESTIONS = [
+    {"question": "Which library?", "choices": ["httpx", "requests"]},
+    {"question": "Which name?", "choices": ["fetch", "get"]},
+    {"question": "Until when?"},
+]
+
+
+@pytest.mark.parametrize(("columns", "dumb"), [(100, False), (40, False), (60, True)])
+def test_the_person_answers_by_number_and_in_own_words(repl: Opens, columns: int, dumb: bool) -> None:
+    made = repl(
+        [call("ask_person", questions=QUESTIONS), "I see."], columns=columns, env={"TERM": "dumb"} if dumb else None
+    )
+    made.say("begin", ends=False)
+    made.wait_for("Which library?")
+    time.sleep(2.5)  # until the first question takes keys; the others take them at once
+    for question, answer in (("Which library?", "2"), ("Which name?", "pull it"), ("Until when?", "Friday")):
+        made.wait_for(question)
+        time.sleep(0.0 if not dumb else 2.5)
+        made.send(answer)
+        made.send(ENTER)
+    made.requested(2)
+    result = made.server.requests[-1].body["messages"][-1]["content"]
+    assert result == "Which library?\n> requests\nWhich name?\n> pull it\nUntil when?\n> Friday"
+
+
+class Line:
+    """Answers with these lines, then with none."""
+
+    width = 80
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.asked: list[tuple[str, list[str]]] = []
+
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
+        self.asked.append((prompt, [f"{one.key} {one.label}" for one in keys]))
+        return self.lines.pop(0) if self.lines else None
+
+
+def result_of(folder: Path, questions: Any, approver: PersonApprover | None) -> str:
+    def script(request: Any) -> Any:
+        last = request.messages[-1]
+        return "done" if last["role"] == "tool" else [("ask_person", {"questions": questions})]
+
+    async def live() -> str:
+        session = open_session(Options(folder, MODEL), Settings(), approver=approver, provider=Played(script))
+        await turn(session, "begin")
+        found = next(one.message.content for one in session.context.lane.items if one.message.role == "tool")
+        await session.aclose()
+        return found
+
+    return asyncio.run(live())
+
+
+def test_each_question_shows_its_place_and_its_choices(tmp_path: Path) -> None:
+    line = Line("1", "", "3 days")
+    text = result_of(tmp_path, QUESTIONS, PersonApprover(line, lambda question, number: ""))
+    assert line.asked[0] == ("1 of 3  Which library?", ["1 httpx", "2 requests"]) and line.asked[2][1] == []
+    assert text == "Which library?\n> httpx\nWhich name?\n> (no answer)\nUntil when?\n> 3 days"
+
+
+def test_a_person_who_stops_answering_has_still_answered_the_first(tmp_path: Path) -> None:
+    text = result_of(tmp_path, QUESTIONS, PersonApprover(Line("1"), lambda question, number: ""))
+    assert text == "Which library?\n> httpx\n2 of the questions got no answer"
+    text = result_of(tmp_path, QUESTIONS, PersonApprover(Line(), lambda question, number: ""))
+    assert text.startswith("the person gave no answer")
+
+
+@pytest.mark.parametrize("questions", [[], [{"question": "a"}] * 5, [{"choices": ["a"]}], TOO_MANY])
+def test_too_many_questions_are_refused_before_any_is_shown(tmp_path: Path, questions: Any) -> None:
+    line = Line("1")
+    assert "question" in result_of(tmp_path, questions, PersonApprover(line, lambda question, number: ""))
+    assert not line.asked
+
+
+def test_where_nobody_can_be_asked_the_call_says_so(tmp_path: Path) -> None:
+    assert result_of(tmp_path, QUESTIONS, None).startswith("nobody can be asked here")
