@@ -16,9 +16,9 @@ UNNAMED = re.compile(r"<\w+>$")
 """A lambda or a comprehension: what it is in says why it is called."""
 
 
-MODULES, NAMED, FUNCTIONS, FILES = 230, 808, 1145, 166
+MODULES, NAMED, FUNCTIONS, FILES = 230, 812, 1160, 166
 """Bounds of a cold `nexus ask` in a folder without git, until it calls litellm; `tests/cli/test_cold_ask.py` holds them
-too."""
+too. What is installed beside nexus moves the counts by a few functions, so they have room for ten more."""
 
 
 def files(functions: list[str]) -> set[str]:
@@ -32,7 +32,7 @@ def named(functions: list[str]) -> int:
 
 
 def rows(times: int) -> Iterator[Row]:
-    """Counts do not vary: measured once."""
+    """Counts do not vary on one machine: measured once."""
     with stage() as here:
         notes = here.scene.folder.parent / "notes.json"
         program = [sys.executable, PROGRAM, str(notes)]

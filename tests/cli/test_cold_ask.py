@@ -1,4 +1,4 @@
-"""What the first request of a cold `nexus ask` loads and enters. Counts do not vary with the machine."""
+"""What the first request of a cold `nexus ask` loads and enters."""
 
 from __future__ import annotations
 
