@@ -51,16 +51,16 @@ def drop_written(copy: Path, seconds: float) -> list[str]:
     A file that cannot be read to its end in `seconds` counts as written. Blocks; raises `OSError`.
     """
     before, end = read_linked(copy), time.monotonic() + seconds
-    now, written = dict(before), []
+    now, written, top = dict(before), [], os.fspath(copy)
     for path, old in before.items():
-        place = copy / path
         try:
-            new = stamp_of(about := os.lstat(place))
+            new = stamp_of(about := os.lstat(f"{top}/{path}"))
         except FileNotFoundError:
             del now[path]
             continue
         if new == old:
             continue
+        place = copy / path
         is_whole = new[0] == old[0] and stat.S_ISREG(about.st_mode) and is_intact(place, end)
         if is_whole:
             now[path] = new
