@@ -15,6 +15,7 @@ from nexus_cli.config.paths import PACKAGE, defaults_dir
 
 TOPICS: Mapping[str, str] = {
     "settings": "every setting, its default and what it does",
+    "subscriptions": "GitHub Copilot and ChatGPT instead of keys",
     "commands": "commands, options, slash commands and keys",
     "json": "the objects of --json, --stream-json and the server",
     "events": "the events of an agent, and programs that use them",

@@ -38,6 +38,7 @@ from nexus_cli.config.unsupported import describe_unsupported, find_unsupported
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.lane.available_models import keys_present
+from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.doctor import doctor_text
 from nexus_cli.reports.warm import warm_line
@@ -226,7 +227,8 @@ def _keys(look: CheckInput) -> Check:
     names = ", ".join(look.settings.default_models)
     if not names:
         return Check("keys", "note", "not looked for", "The names of their variables are in the settings")
-    return Check("keys", "note", "none", f"`nexus login PROVIDER` stores one; or set one of these variables: {names}")
+    hint = f"`nexus login PROVIDER` stores one ({', '.join(LOGIN_NAMES)}); or set one of these variables: {names}"
+    return Check("keys", "note", "none", hint)
 
 
 def _model(look: CheckInput) -> Check:

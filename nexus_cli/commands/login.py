@@ -10,8 +10,8 @@ from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import protect_secret
-from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable
-from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
+from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable, login_command
+from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider, find_subscription
 from nexus_cli.provider.model_table import provider_of
 
 LONGEST_NAME = 24
@@ -44,6 +44,8 @@ async def log_in(context: CommandContext, rest: str) -> None:
 
 def _named_provider(words: str) -> str:
     """Return the provider that `words` name. The `NexusError("usage", ...)` quotes nothing that may be a key."""
+    if find_subscription(words):
+        raise NexusError("usage", "/login", f"it stores keys; run {login_command(find_subscription(words))} in a shell")
     try:
         return find_provider(words)
     except NexusError:

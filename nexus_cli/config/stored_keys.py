@@ -31,11 +31,14 @@ def stored_names() -> frozenset[str]:
     return frozenset(name for name in names if not name.startswith(".") and _in_file(name) is not None)
 
 
-def stored_key(variable: str) -> str:
+def stored_key(variable: str, *, anew: bool = False) -> str:
     """Return the stored key of `variable`, "" if there is none. Blocks while the keyring waits to be unlocked.
 
-    Raises `ProviderError("auth", ...)` if the keyring fails.
+    With `anew`, the keyring is asked again: another process may have changed the key. Raises
+    `ProviderError("auth", ...)` if the keyring fails.
     """
+    if anew:
+        _from_keyring.cache_clear()
     text = _in_file(variable)
     if text != "":
         return text or ""

@@ -11,7 +11,7 @@ from nexus_cli.core.clock import format_utc
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sessions
-from nexus_cli.provider.model_table import price_command
+from nexus_cli.provider.model_table import is_covered, price_command
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural, share
 
 if TYPE_CHECKING:
@@ -141,11 +141,16 @@ def format_cost(row: Value) -> str:
 
 def price_hint(models: Sequence[str], width: int) -> list[str]:
     """Return the way to set the price of models without a known one; the command is on its own line."""
+    covered = [name for name in models if is_covered(name)]
+    models = [name for name in models if name not in covered]
+    lines = (
+        ["", *filled(f"Covered by the subscription, not by dollars: {', '.join(covered)}.", width)] if covered else []
+    )
     if not models:
-        return []
+        return lines
     others = f" (and of {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
     text = f"The price of {models[0]}{others} is unknown; to set it (and output_price likewise):"
-    return ["", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
+    return [*lines, "", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
 
 
 def usage_rows(name: str, rows: Sequence[Value]) -> list[tuple[str, ...]]:

@@ -255,7 +255,9 @@ async def _before_summary(dispatcher: Dispatcher, extracts: bool, lane_state: La
 def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
     """Raise `NexusError` if a required sandbox, the rules or the dollar limit could not be enforced."""
     permission, limits = session.state.dispatcher.permission, session.state.limits
-    if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
+    if limits.max_cost is not None and info.covered:
+        session.notices.append(f"max_cost has no effect: requests to {info.name} are covered by the subscription")
+    elif limits.max_cost is not None and (info.input_price is None or info.output_price is None):
         raise unknown_price(info.name)
     level = limits.allow or "read"
     if settings.sandbox.backend == "required":

@@ -185,6 +185,8 @@ class ModelObject(TypedDict):
     cache: bool
     images: bool
     known: bool
+    covered: bool
+    """A subscription pays: there are no prices."""
     window_told: bool
 
 
