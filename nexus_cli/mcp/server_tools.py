@@ -27,7 +27,7 @@ MOST_TOKENS = 2000
 """Tokens of all schemas up to which each tool is sent by itself."""
 PREFIX, ONE = "mcp__", "mcp"
 LONGEST_NAME = 64
-"""Most characters of a tool's name that every provider takes."""
+"""Most characters of a tool's name that every provider takes; that of its server is never cut."""
 MOST_DESCRIPTION = 2000
 """Most characters of a description."""
 MOST_DEEP = 40

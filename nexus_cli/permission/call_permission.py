@@ -312,7 +312,9 @@ class CallPermission:
         named = (f"{rule.decision} {rule.text}", rule.origin) if rule else ("", "")
         if rule is not None and rule.decision == "deny":
             return Permission(Denial("{} ({})".format(*named)), None, *named)
-        opened = rule is not None and rule.decision == "allow"
+        # A deny rule that cannot be read may be the one for this call.
+        is_unsure = rule not in extra and self._rules is not None and bool(self._rules.unread_denials)
+        opened = rule is not None and rule.decision == "allow" and not is_unsure
         verdict = decide(
             tool,
             arguments,

@@ -118,7 +118,12 @@ def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:
         ('allow = ["mcp__db__tool"]', "read", ApprovalNeed),
         ('allow = ["mcp__other__*"]', "read", ApprovalNeed),
         ('allow = ["mcp__db__*"]\ndeny = ["mcp__db__tool1"]', "all", Denial),
+        ('deny = ["mcp__DB__*"]', "all", Denial),
+        ('allow = ["mcp__db__*"]\nask = ["mcp__Db__tool1"]', "run", ApprovalNeed),
+        ('allow = ["mcp__db__*"]\ndeny = ["mcp__db__tool1(x)"]', "run", ApprovalNeed),
+        ('allow = ["mcp__DB__*"]', "read", ApprovalNeed),
         ("", "plan", Denial),
+        ('allow = ["mcp__db__*"]', "plan", Denial),
     ],
 )
 def test_a_call_asks_unless_a_rule_of_the_person_names_it(
