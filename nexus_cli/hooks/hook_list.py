@@ -99,10 +99,18 @@ class Hook:
         }
 
 
-def hook_files(cwd: Path) -> list[Path]:
-    """Return the files that decide which hooks count in `cwd`: the record of trust, and those that may name hooks."""
+def read_stamp(cwd: Path) -> list[tuple[int, ...]]:
+    """Return the state of the files that decide which hooks count in `cwd`, to notice a change: the record of trust,
+    and the files that may name hooks."""
     names = (f"{FOLDER}/{SETTINGS}", *HOOKS)
-    return [record_path(), *(folder / name for folder in project_folders(cwd) for name in names)]
+    found = []
+    for path in (record_path(), *(folder / name for folder in project_folders(cwd) for name in names)):
+        try:
+            about = os.stat(path)
+            found.append((about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
+        except OSError:
+            found.append(())
+    return found
 
 
 def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:

@@ -312,9 +312,8 @@ class CallPermission:
         named = (f"{rule.decision} {rule.text}", rule.origin) if rule else ("", "")
         if rule is not None and rule.decision == "deny":
             return Permission(Denial("{} ({})".format(*named)), None, *named)
-        # A deny rule that cannot be read may be the one for this call.
-        is_unsure = rule not in extra and self._rules is not None and bool(self._rules.unread_denials)
-        opened = rule is not None and rule.decision == "allow" and not is_unsure
+        unread = self._rules.unread_denials if self._rules is not None else ()  # one of these may be for this call
+        opened = rule is not None and rule.decision == "allow" and (rule in extra or not unread)
         verdict = decide(
             tool,
             arguments,

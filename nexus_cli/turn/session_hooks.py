@@ -24,7 +24,7 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, Hook, hook_files, list_hooks
+from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, Hook, list_hooks, read_stamp
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.lane.control import Control, SteeringWords
 from nexus_cli.lane.lane_window import LaneWindow
@@ -33,7 +33,6 @@ from nexus_cli.lane.work_notes import HOOK
 from nexus_cli.permission.approvals import CONFIRM
 from nexus_cli.permission.call_permission import CallPermission, Permission
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
-from nexus_cli.permission.rules_file import read_stamp
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.foreign_calls import foreign_names
 from nexus_cli.tools.schema import check_arguments
@@ -79,7 +78,7 @@ class SessionHooks:
     is_worker: bool = False
     hooks: Sequence[Hook] | None = None
     """All hooks, read again when a file that names them, or trust, has changed; None before the first turn."""
-    _stamp: tuple[tuple[int, ...], ...] = ()
+    _stamp: Sequence[tuple[int, ...]] = ()
     """The state of these files when they were read."""
     _window: LaneWindow | None = None
     _upcoming: Upcoming | None = None
@@ -365,7 +364,7 @@ class SessionHooks:
             self._stopped = self._clean(answer.reason) or f"{hook.name} ({hook.source}) ended it"
 
     async def _load(self) -> Sequence[Hook]:
-        stamp = tuple(map(read_stamp, hook_files(self.cwd)))
+        stamp = read_stamp(self.cwd)
         if self.hooks is None or stamp != self._stamp:
             self.hooks, self._stamp = await asyncio.to_thread(list_hooks, self.cwd, self.personal), stamp
         return self.hooks
