@@ -103,7 +103,7 @@ def read_stamp(cwd: Path) -> list[tuple[int, ...]]:
     """Return the state of the files that decide which hooks count in `cwd`, to notice a change: the record of trust,
     and the files that may name hooks."""
     names = (f"{FOLDER}/{SETTINGS}", *HOOKS)
-    found = []
+    found: list[tuple[int, ...]] = []
     for path in (record_path(), *(folder / name for folder in project_folders(cwd) for name in names)):
         try:
             about = os.stat(path)
