@@ -125,8 +125,9 @@ def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
 def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
     in_force = trusted_keys(folder, found)
     before = trusted_texts(folder)
-    hooks = [(key, item) for key, item in found.items.items() if item.kind == "hook"]
-    hooks += [(key, _removed_item(key, parts)) for key, parts in before.items() if key not in found.items]
+    items = found.items
+    hooks = [(key, item) for key, item in items.items() if item.kind == "hook"]
+    hooks += [(key, _removed_item(key, parts)) for key, parts in before.items() if key not in items]
     for key, item in hooks:
         if item.file not in item.parts:  # one that was removed, and is no hook
             continue
