@@ -96,7 +96,7 @@ def test_a_key_that_a_provider_repeats_is_written_nowhere(place: Stage) -> None:
     seen += [place.run("trust", stdin=b"y\n"), place.run("trust", "--json"), place.ask("hi", "-m", MODEL)]
     for one in seen[:2]:
         session = one.result["session"]
-        seen += [place.run("timeline", session, *more) for more in ((), ("--json",))]
+        seen += [place.run("timeline", "--session", session, *more) for more in ((), ("--json",))]
         seen += [place.run("sessions", "export", session, *more) for more in ((), ("--format", "jsonl"))]
     for words in ("context", "status", "usage", "doctor", "config show", "model list"):
         seen.append(place.run(*words.split(), "--json"))
