@@ -51,18 +51,22 @@ def trust(
 def _trust_folder(folder: Path, json: bool) -> None:
     found = record.read_configuration(folder, beside=True)
     value = trust_report(folder, found, load_settings(places(), defaults_dir(), os.environ))
-    if value["state"] == "nothing" or found.problem:
+    is_removed = any(one["state"] == "removed" for one in value["items"])
+    if (value["state"] == "nothing" and not is_removed) or found.problem:
         _show(value, json)
         if found.problem:
             raise NexusError("config", f"{folder} is not trusted", found.problem, "Fix or remove the file")
         return
-    if value["state"] != "trusted" and _confirm(value, json):
+    is_other = value["state"] != "trusted" or is_removed
+    if is_other and not found.files:
+        record.revoke_trust(folder)  # of what was trusted nothing is left
+    elif is_other and _confirm(value, json):
         record.trust(folder, found)
         value["state"] = "trusted"
         if not json and _terminal():
             write_stderr_line(f"nexus: {folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.")
             return
-    elif value["state"] != "trusted":
+    elif is_other:
         write_stderr_line("nexus: nothing was changed.")
         if not json:
             return

@@ -293,6 +293,9 @@ def check_value(key: str, value: Any, where: str = "") -> SettingValue:
     rule = rule_for(split_key(key))
     if rule is None and key not in TABLES:
         raise unknown_key_error(key, where)
+    folder = split_key(key)[-1] if key.startswith("folder_keys.") else "/"
+    if not folder.startswith(("/", "~/")):  # it would name another one in each folder that nexus is started in
+        raise NexusError("config", where or "the settings", f"{hide_keys_in(key)} names no absolute path", "Correct it")
     fit = rule.read(value) if rule else None
     if fit is None:
         shown = f'"{hide_keys_in(value)}"' if isinstance(value, str) else hide_keys_in(str(value))

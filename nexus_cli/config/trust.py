@@ -215,6 +215,11 @@ def _refuse_worktree(project: Path) -> None:
         raise NexusError("config", f"{project} has no trust of its own", why, f"nexus trust {source}")
 
 
+def record_path() -> Path:
+    """Return the file with the hashes of what is trusted."""
+    return places().data / "trust.json"
+
+
 def _texts_path(project: Path) -> Path:
     name = hashlib.sha256(os.fsencode(_key(project))).hexdigest()[:32]
     return places().data / "trusted" / f"{name}.json"
@@ -223,7 +228,7 @@ def _texts_path(project: Path) -> Path:
 def _read_record() -> dict[str, Any]:
     """Return the projects on record by real path; {} (nothing is trusted) if the record is missing or invalid."""
     try:
-        value = json.loads((places().data / "trust.json").read_bytes())
+        value = json.loads(record_path().read_bytes())
         projects = value["projects"]
         return {str(key): dict(entry) for key, entry in projects.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -233,7 +238,7 @@ def _read_record() -> dict[str, Any]:
 @contextmanager
 def _change_record(wait: float) -> Iterator[dict[str, Any]]:
     """Lock the record, yield it for changes, and replace it atomically."""
-    path = places().data / "trust.json"
+    path = record_path()
     try:
         with FileLock.wait_for(path.with_name("trust.lock"), wait):
             projects = _read_record()

@@ -28,6 +28,8 @@ MOST_ENTRIES = 2500
 """Most skills and commands of one folder."""
 MOST_FILES_OF_ONE = 300
 """Most files of one skill."""
+UNREAD = b"not read: "
+"""How the content of a script begins that cannot be read, whose hook does not run."""
 
 
 def read_beside(project: Path) -> tuple[dict[str, bytes], list[str]]:
@@ -93,7 +95,7 @@ def read_scripts(hooks: Iterable[Mapping[str, Any]], project: Path) -> dict[str,
                 if os.path.isfile(project / path):
                     found[ABOVE + path] = read_part(ABOVE + path, str(project / path), root)
             except (UnfitError, OSError) as error:
-                found[ABOVE + path] = f"not read: {error}".encode(errors="replace")  # so it counts as changed
+                found[ABOVE + path] = UNREAD + str(error).encode(errors="replace")  # so it counts as changed
             except ValueError:
                 continue
     return found

@@ -14,7 +14,8 @@ from typing import Any
 from nexus_cli.config.foreign_items import ABOVE, HOOKS
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
-from nexus_cli.config.trust import Configuration, read_configuration, trusted_keys, trusted_texts
+from nexus_cli.config.trust import Configuration, read_configuration, record_path, trusted_keys, trusted_texts
+from nexus_cli.config.trust_beside import UNREAD, read_scripts
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
@@ -73,12 +74,14 @@ class Hook:
 
     def find_change(self) -> str:
         """Return why it may not run any more, because a file that its command names has changed; "" if none has."""
-        for path, trusted in self.scripts.items():
-            try:
-                if (Path(self.folder or ".") / path).read_bytes() != trusted:
-                    return f"{path} has changed since you trusted it: nexus trust"
-            except OSError:
+        if self.folder is None:
+            return ""
+        now = read_scripts([{"command": self.table.command}], self.folder)
+        for path in sorted({*self.scripts, *(name.removeprefix(ABOVE) for name in now)}):
+            if (data := now.get(ABOVE + path)) is None:
                 return f"{path} is gone"
+            if data != self.scripts.get(path) or data.startswith(UNREAD):
+                return f"{path} has changed since you trusted it: nexus trust"
         return ""
 
     def to_json(self) -> dict[str, Any]:
@@ -96,22 +99,37 @@ class Hook:
         }
 
 
+def read_stamp(cwd: Path) -> list[tuple[int, ...]]:
+    """Return the state of the files that decide which hooks count in `cwd`, to notice a change: the record of trust,
+    and the files that may name hooks."""
+    names = (f"{FOLDER}/{SETTINGS}", *HOOKS)
+    found: list[tuple[int, ...]] = []
+    for path in (record_path(), *(folder / name for folder in project_folders(cwd) for name in names)):
+        try:
+            about = os.stat(path)
+            found.append((about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
+        except OSError:
+            found.append(())
+    return found
+
+
 def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
     """Return all hooks that count in `cwd`: the `personal` ones, then those of the project from its root down, each in
     the order of its file. Blocks; never raises."""
     hooks = [_checked(Hook(table, PERSONAL)) for table in personal]
     for folder in project_folders(cwd):
-        found = read_configuration(folder, beside=True)
-        if found.files:
-            hooks += _project_hooks(folder, found)
+        hooks += _project_hooks(folder, read_configuration(folder, beside=True))
     return hooks
 
 
 def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
     in_force = trusted_keys(folder, found)
     before = trusted_texts(folder)
-    for key, item in found.items.items():
-        if item.kind != "hook":
+    items = found.items
+    hooks = [(key, item) for key, item in items.items() if item.kind == "hook"]
+    hooks += [(key, _removed_item(key, parts)) for key, parts in before.items() if key not in items]
+    for key, item in hooks:
+        if item.file not in item.parts:  # one that was removed, and is no hook
             continue
         source = f"{FOLDER}/{SETTINGS}" if item.file == SETTINGS else item.file.removeprefix(ABOVE)
         text, state, why = item.parts[item.file].decode("utf-8", "replace"), ACTIVE, ""
@@ -123,6 +141,13 @@ def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
         except (ValueError, TypeError, RecursionError, OverflowError) as error:
             unread = HookTable("", one_line(item.name))
             yield Hook(unread, source, Path(os.path.realpath(folder)), UNSUPPORTED, one_line(str(error))[:200])
+
+
+def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
+    """Return a trusted item that is in no file any more; one that is no hook has no definition."""
+    file = next((ABOVE + path for path in HOOKS if key.startswith(f"hook {path}: ")), SETTINGS)
+    text = parts.get(file) if key.startswith("hook ") else None
+    return TrustItem("hook", key.removeprefix("hook "), {} if text is None else {file: text.encode()}, file)
 
 
 def _read_hook(text: str, source: str, folder: Path, state: str, why: str, item: TrustItem) -> Hook:

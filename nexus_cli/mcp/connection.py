@@ -34,6 +34,8 @@ Ask = Callable[[Json], Awaitable[Json | None]]
 
 PROGRESS_FACTOR = 30
 """Progress extends a call to at most this many times its time limit."""
+MOST_QUESTIONS = 20
+"""Most questions of one call that reach the person; none does after one that was declined."""
 MOST_NOTIFICATIONS = 20_000
 """Most notifications between two calls' answers."""
 _ERROR_SHOWN = 600
@@ -52,6 +54,8 @@ class Call:
     seconds: float
     limit: asyncio.Timeout | None = None
     begun: float = 0.0
+    questions: int = 0
+    """How many it put to the person; `MOST_QUESTIONS` once one was declined."""
     may_have_arrived: bool = False
     """The server may have seen the call that failed."""
 
@@ -239,8 +243,9 @@ class ServerConnection:
     async def _elicit(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Put a server's question to the person of the call that it belongs to."""
         call = _current.get() or (self.calls[-1] if self.calls else None)
-        if call is None or call.ask is None:
+        if call is None or call.ask is None or call.questions >= MOST_QUESTIONS:
             return types.ElicitResult(action="cancel")
+        call.questions += 1
         is_form = isinstance(params, types.ElicitRequestFormParams)
         schema = params.requested_schema if isinstance(params, types.ElicitRequestFormParams) else {}
         url = params.url if isinstance(params, types.ElicitRequestURLParams) else ""
@@ -250,6 +255,7 @@ class ServerConnection:
         finally:
             call.extend()
         if content is None:
+            call.questions = MOST_QUESTIONS
             return types.ElicitResult(action="decline")
         return types.ElicitResult(action="accept", content=_with_defaults(schema, content) if is_form else None)
 

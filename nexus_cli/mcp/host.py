@@ -38,6 +38,8 @@ PROGRESS_SECONDS = 0.1
 """Progress is passed on at most this often."""
 _MOST_PAGES = 100
 _MOST_ENTRIES = 5_000
+_LARGEST_LIST = 10_000_000
+"""Most bytes of all pages of a list."""
 _LINE = 64_000_000
 _SESSION_GONE = "Session terminated"
 """What the SDK makes of HTTP status 404 within a session: the server has not looked at the request."""
@@ -309,12 +311,16 @@ _REQUESTS: dict[str, Callable[[Client, Json, Call], Awaitable[Any]]] = {
 
 
 async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, entry: Callable[[Any], Any]) -> list[Any]:
-    """Return all pages of a list; a list without an end is cut."""
+    """Return all pages of a list; a list without an end is cut. Raise `ValueError` for one that is too large to pass on
+    as one line, because a line that is too long would end this process."""
     found: list[Any] = []
-    cursor: str | None = None
+    size, cursor = 0, None
     for _ in range(_MOST_PAGES):
         page = await listing(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-        found += [entry(one) for one in getattr(page, kind)]
+        entries = [entry(one) for one in getattr(page, kind)]
+        if (size := size + len(json.dumps(entries))) > _LARGEST_LIST:
+            raise ValueError(f"its list of {kind} has more than {_LARGEST_LIST // 1_000_000} MB")
+        found += entries
         cursor = page.next_cursor
         if not cursor or len(found) >= _MOST_ENTRIES:
             break

@@ -27,7 +27,7 @@ from nexus_cli.provider.endpoint import is_provider_key
 SETTINGS, FILE = "config.toml", "mcp.json"
 MOST_SERVERS = 200
 """Most servers of one file."""
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,49}", re.ASCII)
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
@@ -93,7 +93,7 @@ def parse_entry(
     if value.get("disabled") is True or value.get("enabled") is False:
         return None
     if not _NAME.fullmatch(name):
-        raise ValueError("a name has letters, digits, `-`, `_` and `.` only, at most 64")
+        raise ValueError("a name has letters, digits, `-`, `_` and `.` only, at most 50")
     if "__" in name_server(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
         raise ValueError("a name has no two of `_` and `.` side by side, and none at its end")
 

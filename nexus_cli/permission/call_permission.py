@@ -312,7 +312,8 @@ class CallPermission:
         named = (f"{rule.decision} {rule.text}", rule.origin) if rule else ("", "")
         if rule is not None and rule.decision == "deny":
             return Permission(Denial("{} ({})".format(*named)), None, *named)
-        opened = rule is not None and rule.decision == "allow"
+        unread = self._rules.unread_denials if self._rules is not None else ()  # one of these may be for this call
+        opened = rule is not None and rule.decision == "allow" and (rule in extra or not unread)
         verdict = decide(
             tool,
             arguments,

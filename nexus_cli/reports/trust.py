@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ ACTIVE = {
 """Kinds of items that take effect once they are trusted, with their names for people."""
 MOST_SHOWN = 500
 """Most characters of a server's entry: what it starts or reaches, and the variables it is given."""
+MOST_FILES = 60
+"""Most files that are listed one by one."""
 STANDS = {
     "trusted": "Trusted.",
     "changed": "New and changed files are not in effect; the others are.",
@@ -150,6 +152,16 @@ def _recipes(found: Configuration) -> list[str]:
     return problems
 
 
+def _file_lines(files: Sequence[Value]) -> list[str]:
+    """Return a line for each file; of many, one for each folder, so that what would run stays in sight."""
+    if len(files) <= MOST_FILES:
+        return [f"{file['name']}, {number(file['bytes'])} bytes" for file in files]
+    folders: dict[str, list[int]] = {}
+    for file in files:
+        folders.setdefault("/".join(file["name"].split("/")[:2]), []).append(file["bytes"])
+    return [f"{name}: {number(len(sizes))} files, {number(sum(sizes))} bytes" for name, sizes in folders.items()]
+
+
 def trust_text(value: Value, width: int) -> str:
     """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
     lines = filled(value["project"], width, "  ")
@@ -158,8 +170,8 @@ def trust_text(value: Value, width: int) -> str:
         lines += filled(f"{setting['key']} = {shown}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
         lines += filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
-    for file in value["files"]:
-        lines += filled(f"{file['name']}, {number(file['bytes'])} bytes", width, " " * 6, "  ")
+    for line in _file_lines(value["files"]):
+        lines += filled(line, width, " " * 6, "  ")
     for problem in value["problems"]:
         lines += filled(f"Not in effect: {problem}", width, " " * 6, "  ")
     for item in value["items"]:

@@ -442,6 +442,10 @@ class SessionFactory:
             if folder == dispatcher.project or folder == folder.parent:
                 break
             folder = folder.parent
+        if not found and os.path.isdir(places().data / "trusted"):  # all files with trusted hooks may be gone
+            from nexus_cli.config.trust import trusted_texts  # noqa: PLC0415  (for who has trusted a project)
+
+            found = any(key.startswith("hook ") for key in trusted_texts(dispatcher.project))
         if not found:
             return None
         from nexus_cli.turn.session_hooks import SessionHooks  # noqa: PLC0415  (few sessions have hooks)

@@ -24,7 +24,7 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, Hook, list_hooks
+from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, Hook, list_hooks, read_stamp
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.lane.control import Control, SteeringWords
 from nexus_cli.lane.lane_window import LaneWindow
@@ -77,7 +77,9 @@ class SessionHooks:
     level: Callable[[], str]
     is_worker: bool = False
     hooks: Sequence[Hook] | None = None
-    """All hooks, read again at the beginning of each turn; None before the first one."""
+    """All hooks, read again when a file that names them, or trust, has changed; None before the first turn."""
+    _stamp: Sequence[tuple[int, ...]] = ()
+    """The state of these files when they were read."""
     _window: LaneWindow | None = None
     _upcoming: Upcoming | None = None
     _control: Control | None = None
@@ -101,7 +103,7 @@ class SessionHooks:
     async def begin_turn(self, prompt: str, *, is_resumed: bool) -> None:
         """Run the hooks of a session's start, once, and those of the prompt. Raises `NexusError("denied", ...)` if one
         refuses the prompt."""
-        self._rounds, self._stopped, self.hooks = 0, None, None
+        self._rounds, self._stopped, self.hooks = 0, None, None  # also a script may have changed
         for calls in (self._rulings, self._requested, self._added):
             calls.clear()
         for line in self._describe_broken(await self._load()):
@@ -352,7 +354,8 @@ class SessionHooks:
             self._window.lane.timeline.memo(HOOK, value)
         named = f"hook {hook.name} ({hook.source})"
         if run.is_missing or run.outcome == FAILED:
-            self._tell_once(f"{named}: {one_line(self._clean(run.why))}")
+            is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
+            self._tell_once(f"{named}{is_off}: {one_line(self._clean(run.why))}")
         if answer.refused:
             self._tell_once(f"{named}: a project's hook cannot {answer.refused}")
         if answer.message:
@@ -361,8 +364,9 @@ class SessionHooks:
             self._stopped = self._clean(answer.reason) or f"{hook.name} ({hook.source}) ended it"
 
     async def _load(self) -> Sequence[Hook]:
-        if self.hooks is None:
-            self.hooks = await asyncio.to_thread(list_hooks, self.cwd, self.personal)
+        stamp = read_stamp(self.cwd)
+        if self.hooks is None or stamp != self._stamp:
+            self.hooks, self._stamp = await asyncio.to_thread(list_hooks, self.cwd, self.personal), stamp
         return self.hooks
 
     def _describe_broken(self, hooks: Sequence[Hook]) -> list[str]:
