@@ -15,6 +15,14 @@ COMMANDS = (".claude/commands",)
 HOOKS = (".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json")
 SERVERS: Mapping[str, str] = {".mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 """Files with MCP servers, and the key that they are below."""
+PATHS: Mapping[str, tuple[str, ...]] = {
+    "hook": HOOKS,
+    "server": tuple(SERVERS),
+    "skill": SKILLS,
+    "command": COMMANDS,
+}
+"""Files and folders of each kind of item, in the order in which they are read."""
+KINDS = frozenset(PATHS)
 MOST_HOOKS = 200
 """Most hooks of one file."""
 MOST_WORDS = 40

@@ -64,9 +64,8 @@ def split_items(files: Mapping[str, bytes]) -> dict[str, TrustItem]:
     return items
 
 
-def keep_items(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, bytes]:
-    """Return `files` reduced to the items with these keys."""
-    items = split_items(files)
+def keep_items(files: Mapping[str, bytes], items: Mapping[str, TrustItem], keys: frozenset[str]) -> dict[str, bytes]:
+    """Return `files`, which are split into `items`, reduced to those with these keys."""
     if keys.issuperset(items):
         return dict(files)
     kept = {name: data for key, item in items.items() if key in keys for name, data in item.parts.items()}

@@ -101,7 +101,7 @@ def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
     the order of its file. Blocks; never raises."""
     hooks = [_checked(Hook(table, PERSONAL)) for table in personal]
     for folder in project_folders(cwd):
-        found = read_configuration(folder, beside=True)
+        found = read_configuration(folder, ("hook",))
         if found.files:
             hooks += _project_hooks(folder, found)
     return hooks
@@ -109,10 +109,9 @@ def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
 
 def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
     in_force = trusted_keys(folder, found)
-    before = trusted_texts(folder)
-    for key, item in found.items.items():
-        if item.kind != "hook":
-            continue
+    hooks = {key: item for key, item in found.items.items() if item.kind == "hook"}
+    before = {} if in_force.issuperset(hooks) else trusted_texts(folder)
+    for key, item in hooks.items():
         source = f"{FOLDER}/{SETTINGS}" if item.file == SETTINGS else item.file.removeprefix(ABOVE)
         text, state, why = item.parts[item.file].decode("utf-8", "replace"), ACTIVE, ""
         if key not in in_force:

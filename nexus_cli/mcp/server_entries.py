@@ -247,7 +247,7 @@ def _find_tables(cwd: Path, problems: list[str]) -> Iterator[tuple[str, Mapping[
         shown = with_tilde(str(own / name))
         yield shown, _parse_table(name, data, shown, problems), None
     root = project_root(cwd)
-    for folder, trusted in trusted_folders(cwd):
+    for folder, trusted in trusted_folders(cwd, ("server",)):
         for name in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):
             if (theirs := trusted.files.get(name)) is not None:
                 path = folder / name.removeprefix(ABOVE) if name.startswith(ABOVE) else folder / FOLDER / name
