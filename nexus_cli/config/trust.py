@@ -20,7 +20,16 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file, write_error
-from nexus_cli.config.trust_files import FOLDER, MOST_FILES, MOST_IN_ALL, SINGLE, UnfitError, find_files, read_part
+from nexus_cli.config.trust_files import (
+    FOLDER,
+    MOST_FILES,
+    MOST_IN_ALL,
+    SINGLE,
+    LeftOut,
+    UnfitError,
+    find_files,
+    read_part,
+)
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
@@ -47,8 +56,8 @@ class Configuration:
     """Content by path relative to `.nexus`, sorted; paths of files beside it begin with `../`."""
     problem: str = ""
     """Why nothing of it can take effect, in one line with the file's name; "" if it can."""
-    left_out: tuple[str, ...] = ()
-    """Files beside `.nexus` that cannot take effect, each with the reason."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Files beside `.nexus`, and hooks in any file, that cannot take effect."""
 
     @property
     def sha256(self) -> str:
@@ -79,7 +88,8 @@ def read_configuration(project: Path, beside: Collection[str] = ()) -> Configura
     from nexus_cli.config.trust_beside import read_beside  # noqa: PLC0415  (only skills, commands, hooks and servers)
 
     more, left_out = read_beside(project, beside)
-    return Configuration(dict(sorted({**found.files, **more}.items())), found.problem, tuple(left_out))
+    files = dict(sorted({**found.files, **more}.items()))
+    return Configuration(files, found.problem, (*found.left_out, *left_out))
 
 
 def _read_own(project: Path) -> Configuration:
@@ -99,11 +109,13 @@ def _read_own(project: Path) -> Configuration:
         return Configuration(files, str(unfit))
     except OSError as error:
         return Configuration(files, f"{FOLDER} cannot be read ({error.strerror})")
+    left_out: list[str] = []
     if b"hook" in files.get(SINGLE[0], b""):
         from nexus_cli.config import trust_beside, trust_items  # noqa: PLC0415  (as above)
 
-        files = {**trust_beside.read_scripts(trust_items.own_hooks(files[SINGLE[0]]), project), **files}
-    return Configuration(dict(sorted(files.items())))
+        hooks, left_out = trust_items.own_hooks(files[SINGLE[0]])
+        files = {**trust_beside.read_scripts(hooks, project), **files}
+    return Configuration(dict(sorted(files.items())), left_out=tuple(LeftOut(SINGLE[0], why) for why in left_out))
 
 
 def trust_state(project: Path, found: Configuration | None = None) -> State:

@@ -23,14 +23,13 @@ from nexus_cli.config.foreign_items import (
 )
 from nexus_cli.config.trust_files import (
     MOST_IN_ALL,
+    LeftOut,
     UnfitError,
     find_below,
     find_below_entry,
     read_part,
     resolve_inside,
-    shown_path,
 )
-from nexus_cli.core.elide import one_line
 
 MOST_ENTRIES = 2500
 """Most skills and commands of one folder."""
@@ -38,12 +37,12 @@ MOST_FILES_OF_ONE = 300
 """Most files of one skill."""
 
 
-def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes], list[str]]:
+def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes], list[LeftOut]]:
     """Read the files of the kinds `kinds` beside `.nexus`.
 
-    Returns their content by path, each with `ABOVE` before it, and a line for each item that is left out. Never raises.
+    Returns their content by path, each with `ABOVE` before it, and each item that is left out. Never raises.
     """
-    root, files, left_out = os.path.realpath(project), dict[str, bytes](), list[str]()
+    root, files, left_out = os.path.realpath(project), dict[str, bytes](), list[LeftOut]()
     left = MOST_IN_ALL
     for name, parts in _find_items(project, root, kinds, left_out):
         try:
@@ -52,17 +51,21 @@ def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes]
             if left < 0:
                 raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
         except UnfitError as unfit:
-            left_out.append(one_line(str(unfit)))
+            left_out.append(unfit.left_out)
         except OSError as error:
-            left_out.append(one_line(f"{shown_path(name)} cannot be read ({error.strerror})"))
+            left_out.append(LeftOut(name, f"cannot be read ({error.strerror})"))
         else:
             files |= item
-    hooks = [hook for name in HOOKS for _, _, hook in read_hooks(files.get(ABOVE + name, b""))]
+    hooks: list[Mapping[str, Any]] = []
+    for name in [ABOVE + path for path in HOOKS if ABOVE + path in files]:
+        listed, problems = read_hooks(files[name])
+        hooks += [hook for _, _, hook in listed]
+        left_out += [LeftOut(name, why) for why in problems]
     return {**read_scripts(hooks, project), **files}, left_out
 
 
 def _find_items(
-    project: Path, root: str, kinds: Collection[str], left_out: list[str]
+    project: Path, root: str, kinds: Collection[str], left_out: list[LeftOut]
 ) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield the name of every file, and of every entry of a folder, that may be an item of these kinds; with each the
     names and real paths of its files."""
@@ -76,15 +79,15 @@ def _find_items(
             with os.scandir(resolve_inside(name, str(project / path), root)) as listed:
                 entries = sorted((one for one in listed if not one.name.startswith(".")), key=lambda one: one.name)
         except OSError as error:
-            left_out.append(f"{path} cannot be read ({error.strerror})")
+            left_out.append(LeftOut(name, f"cannot be read ({error.strerror})"))
             continue
         except UnfitError as unfit:
-            left_out.append(str(unfit))
+            left_out.append(unfit.left_out)
             continue
         for entry in entries[:MOST_ENTRIES]:
             yield f"{name}/{entry.name}", find_below_entry(f"{name}/{entry.name}", entry, root)
         if len(entries) > MOST_ENTRIES:
-            left_out.append(f"{path} has more than {MOST_ENTRIES} entries; the others")
+            left_out.append(LeftOut(name, f"has more than {MOST_ENTRIES} entries; the others"))
 
 
 def _read_item(name: str, parts: Iterable[tuple[str, str]]) -> dict[str, bytes]:

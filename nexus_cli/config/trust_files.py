@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from nexus_cli.core.real_files import open_at, open_folder
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
@@ -22,11 +23,23 @@ DEEPEST = 16
 """Most nested folders."""
 
 
+class LeftOut(NamedTuple):
+    """A file, or a part of it, that cannot take effect."""
+
+    name: str
+    """Path of the file relative to `.nexus`."""
+    why: str
+
+    def __str__(self) -> str:
+        return f"{shown_path(self.name)} {self.why}"
+
+
 class UnfitError(Exception):
     """A file cannot take effect; in `.nexus` it makes the whole configuration invalid."""
 
     def __init__(self, name: str, why: str) -> None:
-        super().__init__(f"{shown_path(name)} {why}")
+        self.left_out = LeftOut(name, why)
+        super().__init__(str(self.left_out))
 
 
 def shown_path(name: str) -> str:

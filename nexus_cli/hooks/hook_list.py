@@ -14,7 +14,7 @@ from typing import Any
 from nexus_cli.config.foreign_items import ABOVE, HOOKS
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
-from nexus_cli.config.trust import Configuration, read_configuration, trusted_keys, trusted_texts
+from nexus_cli.config.trust import Configuration, read_configuration, trust_state, trusted_keys, trusted_texts
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
@@ -62,6 +62,16 @@ class Hook:
         words = one_line(self.table.command).replace("$CLAUDE_PROJECT_DIR/", "").replace("${CLAUDE_PROJECT_DIR}/", "")
         return cut_at_word(words.replace('"', ""), LONGEST)
 
+    @property
+    def is_broken(self) -> bool:
+        """True if it, or the file of hooks that it stands for, was trusted and cannot run."""
+        return self.state in (CHANGED, UNSUPPORTED)
+
+    def describe_broken(self) -> str:
+        """Return a line with the reason that it does not run."""
+        name, source = self.name, self.source
+        return f"hook {name} ({source}) is off: {self.why}" if name else f"hooks of {source}: {self.why}"
+
     def matches(self, names: Iterable[str]) -> bool:
         """Return True if one of `names` is named by the matcher."""
         matcher = self.table.matcher
@@ -104,6 +114,7 @@ def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
         found = read_configuration(folder, ("hook",))
         if found.files:
             hooks += _project_hooks(folder, found)
+        hooks += _left_out_hooks(folder, found)
     return hooks
 
 
@@ -112,30 +123,53 @@ def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
     hooks = {key: item for key, item in found.items.items() if item.kind == "hook"}
     before = {} if in_force.issuperset(hooks) else trusted_texts(folder)
     for key, item in hooks.items():
-        source = f"{FOLDER}/{SETTINGS}" if item.file == SETTINGS else item.file.removeprefix(ABOVE)
         text, state, why = item.parts[item.file].decode("utf-8", "replace"), ACTIVE, ""
         if key not in in_force:
             state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "nexus trust")
             text = (before.get(key) or {}).get(item.file) or text
-        try:
-            yield _read_hook(text, source, Path(os.path.realpath(folder)), state, why, item)
-        except (ValueError, TypeError, RecursionError, OverflowError) as error:
-            unread = HookTable("", one_line(item.name))
-            yield Hook(unread, source, Path(os.path.realpath(folder)), UNSUPPORTED, one_line(str(error))[:200])
+        yield _read_hook(text, folder, state, why, item)
 
 
-def _read_hook(text: str, source: str, folder: Path, state: str, why: str, item: TrustItem) -> Hook:
+def _left_out_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
+    """Yield the trusted hooks of each file that cannot be read any more, as changed; else a row for what is left out,
+    which in a project that was never trusted only waits for trust."""
+    before = trusted_texts(folder) if found.left_out else {}
+    is_known = bool(before) or (bool(found.left_out) and trust_state(folder, found) in ("trusted", "changed"))
+    readable = {item.file for item in found.items.values() if item.kind == "hook"}
+    for name, why in found.left_out:
+        source = _source(name)
+        prefix = "hook " if name == SETTINGS else f"hook {source}: "
+        stored = {key: text for key, parts in before.items() if key.startswith(prefix) and (text := parts.get(name))}
+        if stored and name not in readable:
+            for key, text in stored.items():
+                item = TrustItem("hook", key.removeprefix("hook "), {name: text.encode()}, name)
+                yield _read_hook(text, folder, CHANGED, f"{source} {one_line(why)}", item)
+        else:
+            state = UNSUPPORTED if is_known else UNTRUSTED
+            yield Hook(HookTable("", ""), source, Path(os.path.realpath(folder)), state, f"it {one_line(why)}")
+
+
+def _source(name: str) -> str:
+    """Return the path in the project of a part of its configuration."""
+    return name.removeprefix(ABOVE) if name.startswith(ABOVE) else f"{FOLDER}/{name}"
+
+
+def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem) -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
-    value = json.loads(text)
-    problem, table = "", parse_hook(value) if isinstance(value, dict) else None
-    if isinstance(value, list):
-        table, problem = _read_foreign(*value)
+    source, place = _source(item.file), Path(os.path.realpath(folder))
+    table, problem = None, "it is no valid [[hook]]"
+    try:
+        value = json.loads(text)
+        if isinstance(value, list):
+            table, problem = _read_foreign(*value)
+        elif isinstance(value, dict):
+            table = parse_hook(value)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        problem = one_line(str(error))[:200]
     if table is None:
-        shown = one_line(item.name)
-        unread = HookTable("", shown)
-        return Hook(unread, source, folder, UNSUPPORTED, problem or "it is no valid [[hook]]")
+        return Hook(HookTable("", one_line(item.name)), source, place, UNSUPPORTED, problem)
     scripts = {part.removeprefix(ABOVE): data for part, data in item.parts.items() if part != item.file}
-    return _checked(Hook(table, source, folder, state, why, scripts))
+    return _checked(Hook(table, source, place, state, why, scripts))
 
 
 def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[HookTable | None, str]:

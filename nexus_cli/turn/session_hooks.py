@@ -24,7 +24,7 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, Hook, list_hooks
+from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, Hook, list_hooks
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.lane.control import Control, SteeringWords
 from nexus_cli.lane.lane_window import LaneWindow
@@ -367,8 +367,7 @@ class SessionHooks:
 
     def _describe_broken(self, hooks: Sequence[Hook]) -> list[str]:
         """Return a line for each hook that cannot run, the first time."""
-        broken = [hook for hook in hooks if hook.state in (CHANGED, UNSUPPORTED)]
-        lines = [f"hook {hook.name} ({hook.source}) is off: {hook.why}" for hook in broken]
+        lines = [hook.describe_broken() for hook in hooks if hook.is_broken]
         new = [line for line in lines if line not in self._told]
         self._told.update(new)
         return new

@@ -413,7 +413,7 @@ def test_an_item_beside_that_cannot_be_read_is_left_out_alone(foreign: Path, tmp
     os.mkfifo(foreign / ".agents" / "skills" / "review" / "pipe")
     (foreign / ".mcp.json").write_text("not JSON")
     found = read_configuration(foreign, KINDS)
-    assert not found.problem and [line.partition(" ")[0] for line in found.left_out] == [
+    assert not found.problem and [str(line).partition(" ")[0] for line in found.left_out] == [
         ".agents/skills/review/pipe",
         ".claude/skills/away",
     ]
