@@ -93,7 +93,7 @@ def command_line(hook: Mapping[str, Any]) -> str:
 
 
 def find_scripts(command: str) -> list[str]:
-    """Return what may be a path in the project in a line of the shell, relative to it, whatever quotes and signs are
+    """Return possible paths in the project in a line of the shell, relative to it, whatever quotes and signs are
     around it. A name in a folder that the line names (`cd .claude && sh ./check.sh`) is there too."""
     plain = _PROJECT.sub("./", command)
     words = list(dict.fromkeys(_WORD.findall(plain)))[:MOST_WORDS]

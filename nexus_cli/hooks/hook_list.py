@@ -82,7 +82,7 @@ class Hook:
         return any(re.search(matcher, name) for name in names)
 
     def find_change(self) -> str:
-        """Return why it may not run any more, because a file that its command names has changed; "" if none has."""
+        """Return the reason that it may not run any more: a file that its command names has changed; "" if none has."""
         for path, trusted in self.scripts.items():
             try:
                 if (Path(self.folder or ".") / path).read_bytes() != trusted:

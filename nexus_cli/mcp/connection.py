@@ -72,7 +72,7 @@ _current: ContextVar[Call | None] = ContextVar("current_call", default=None)
 
 @dataclass
 class Target:
-    """What is connected to, as our side sent it."""
+    """The other side of a connection, as our side sent it."""
 
     name: str
     command: list[str]
@@ -85,7 +85,7 @@ class Target:
     tokens: str
     """Folder of the tokens of logins."""
     key: str
-    """What tells one entry from another."""
+    """The key that tells one entry from another."""
 
 
 @dataclass(eq=False)

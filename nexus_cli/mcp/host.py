@@ -29,7 +29,7 @@ from nexus_cli.mcp.stdio_server import end_group
 Json = dict[str, Any]
 
 RESTARTS = 3
-"""How often a server that failed is started again."""
+"""Most restarts of a server that failed."""
 BACKOFF_SECONDS = 0.5
 """Wait before the second attempt, doubled for each further one."""
 REST_SECONDS = 60.0
@@ -40,12 +40,12 @@ _MOST_PAGES = 100
 _MOST_ENTRIES = 5_000
 _LINE = 64_000_000
 _SESSION_GONE = "Session terminated"
-"""What the SDK makes of HTTP status 404 within a session: the server has not looked at the request."""
+"""The SDK's text for HTTP status 404 within a session: the server has not looked at the request."""
 
 
 @dataclass
 class ServerMemory:
-    """What the host remembers of a server between its connections."""
+    """The state of a server that the host keeps between its connections."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     connection: ServerConnection | None = None

@@ -38,7 +38,7 @@ HARMLESS = (
 ).split()
 """Variables of our environment that every server gets, and those that begin with LC_."""
 SLACK_SECONDS = 20.0
-"""How much longer than its limits a request may take until the process itself counts as hung."""
+"""Seconds that a request may exceed its limits until the process itself counts as hung."""
 _LOGIN_SECONDS = 330.0
 _LINE = 64_000_000
 _END_SECONDS = 8.0

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
-"""What no name of a tool may have."""
+"""Characters that no name of a tool may have."""
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 

@@ -26,14 +26,14 @@ MAX_MESSAGE = 10_000_000
 _KEPT_LINES = 20
 _LINE_SHOWN = 300
 _GRACE_SECONDS = 1.0
-"""How long a server has to end after its stdin was closed, and again after SIGTERM."""
+"""Seconds that a server has to end after its stdin was closed, and again after SIGTERM."""
 
 Streams = tuple[Any, Any]
 
 
 @dataclass
 class ServerProcess:
-    """What is known of the process of a server while it runs and after it ended."""
+    """The process of a server while it runs and after it ended."""
 
     on_group: Callable[[int, bool], None]
     """Called with the process group when it begins and when it was ended."""
@@ -45,12 +45,12 @@ class ServerProcess:
     """Last line on stdout that is no message."""
     fault: tuple[Fault, str] | None = None
     calls_written: int = 0
-    """How many calls the server may have seen."""
+    """Number of calls that the server may have seen."""
     open: bool = False
     status: int | None = None
 
     def explain_end(self) -> str:
-        """Return why the server ended and what it said last, in one line."""
+        """Return the reason that the server ended and its last output, in one line."""
         status = self.status
         how = "it ended"
         if status is not None:

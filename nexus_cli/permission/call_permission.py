@@ -50,7 +50,7 @@ BUILT_IN = "built in"
 FOR_ALL_CALLS = ("edit", "later", "send", "server")
 """`ApprovalNeed.kind` of calls that an allow rule without a pattern covers."""
 WRITTEN_TO = "job"
-"""What `Jobs.find_command` adds to the arguments of `bash`: the id of the job."""
+"""The argument that `Jobs.find_command` adds to those of `bash`: the id of the job."""
 MOST_PARTS = 50
 """Most parts of a command line that are recorded and shown; a line may have thousands."""
 

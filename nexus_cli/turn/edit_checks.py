@@ -53,7 +53,7 @@ RUNS_PROJECT = ("run", "all")
 
 @dataclass(frozen=True)
 class _Look:
-    """What a check said of files."""
+    """The findings of a check in files."""
 
     digests: tuple[str, ...]
     """Digest of each file's content then."""
@@ -62,7 +62,7 @@ class _Look:
 
 @dataclass
 class _State:
-    """What is known of one check."""
+    """The state of one check."""
 
     check: EditCheck
     looks: dict[tuple[str, ...], _Look] = field(default_factory=dict)

@@ -58,7 +58,7 @@ SHORT = 120
 
 @dataclass(frozen=True, slots=True)
 class _CallRuling:
-    """What the hooks decided on one call."""
+    """The decision of the hooks on one call."""
 
     checked: Mapping[str, Any]
     decision: str = ""

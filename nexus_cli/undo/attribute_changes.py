@@ -1,4 +1,4 @@
-"""Tell which of the changes between two looks are not the work of the command that ran between them."""
+"""Find the changes between two looks that are not the work of the command that ran between them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _is_older(change: FileChange, before: Look, after: Look) -> bool:
 
 
 def _identity(state: FileState) -> tuple[str, str]:
-    """Return what two files or links have in common if one is a copy of the other."""
+    """Return the kind and content of a file, or target of a link, which a copy shares."""
     return state.kind, state.content if state.kind == FILE else state.target
 
 

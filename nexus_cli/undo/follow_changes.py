@@ -33,7 +33,7 @@ T = TypeVar("T")
 _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
 _REST = 20
-"""How many times as long as a look that took too long the project is not looked at."""
+"""Pause after a look that took too long, in multiples of its time."""
 _LOOKS = "undo/looks"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
@@ -144,7 +144,7 @@ class ChangeJournal:
         return found
 
     def find_unkept(self, before: dict[Path, Seen]) -> str:
-        """Return why an edit of the files of `before` must not begin: no room to keep one; else "". Blocks."""
+        """Return the reason to refuse an edit of the files of `before`: no room to keep one; else "". Blocks."""
         for target, one in before.items():
             if self._store is not None and one.state.kind == FILE and not one.state.content:
                 try:

@@ -91,7 +91,7 @@ class Look:
     is_lost: bool = False
     """True if the command removed the repository."""
     lost: str = ""
-    """What the command removed without a copy, "" if nothing is known of that."""
+    """The things that the command removed without a copy, "" if none are known."""
     at: int = field(default_factory=time.time_ns)
     """When it began (ns)."""
 

@@ -16,7 +16,7 @@ from nexus_cli.undo.undone_steps import has_effect, steps_in_force
 
 @dataclass(frozen=True, slots=True)
 class TurnChanges:
-    """What one turn changed."""
+    """The changes of one turn."""
 
     changes: Sequence[PathChange]
     """All of them, also those that were undone."""
@@ -27,7 +27,7 @@ class TurnChanges:
 
 
 def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
-    """Return what each turn changed, without turns that changed nothing."""
+    """Return the changes of each turn that changed a file."""
     every = read_steps(data, session)
     left = {turn for turn, steps in _by_turn(steps_in_force(every)).items() if has_effect(steps)}
     found = {}
