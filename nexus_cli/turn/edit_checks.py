@@ -178,7 +178,7 @@ class EditChecks:
             state.off = "there is no sandbox here"
             return None
         files = [f"./{name}" if name.startswith("-") else name for name in names]
-        shell = discover_tools()["bash"]
+        shell = next(tool for tool in discover_tools().values() if tool.runs_commands)
         shown = check.command.replace(FILES, shlex.join(files))
         denied = permission.decide(shell, {COMMAND: shown}, "all", {}).verdict
         if isinstance(denied, Denial):

@@ -446,7 +446,7 @@ def _names(tool: Tool) -> list[str]:
 def _foreign_name(tool: Tool) -> str:
     """Return the name of a tool as Claude has it."""
     if tool.effect is Effect.EDIT:
-        return "Write" if tool.name == "write_file" else "Edit"
+        return "Write" if "Write" in foreign_names(tool.name) else "Edit"
     return next(iter(foreign_names(tool.name)), tool.name)
 
 
