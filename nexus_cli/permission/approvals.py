@@ -23,7 +23,8 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext, find_governing
-from nexus_cli.permission.call_permission import CallPermission, Permission
+from nexus_cli.permission.call_decision import Permission
+from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import ApprovalNeed
 from nexus_cli.permission.run_limits import Refusal
 from nexus_cli.tools.files import project_relative

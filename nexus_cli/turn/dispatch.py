@@ -48,7 +48,8 @@ from nexus_cli.permission.approvals import (
     describe_refusal,
     make_question,
 )
-from nexus_cli.permission.call_permission import ALLOWED, CallPermission, Permission
+from nexus_cli.permission.call_decision import Permission
+from nexus_cli.permission.call_permission import ALLOWED, CallPermission
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, resolve_targets
 from nexus_cli.permission.run_limits import (
     ASSESSMENT,

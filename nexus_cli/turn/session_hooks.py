@@ -31,7 +31,8 @@ from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.lane.work_notes import HOOK
 from nexus_cli.permission.approvals import CONFIRM
-from nexus_cli.permission.call_permission import CallPermission, Permission
+from nexus_cli.permission.call_decision import Permission
+from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.foreign_calls import foreign_names
