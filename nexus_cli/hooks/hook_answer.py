@@ -31,7 +31,7 @@ class HookAnswer:
     refused: str = ""
     """The request that a project's hook may not make, in a few words."""
 
-    def tightened(self) -> HookAnswer:
+    def tighten(self) -> HookAnswer:
         """Return the part that counts if a project's hook answered: nothing that allows or changes input."""
         wanted = [
             *(["allow a call"] if self.decision == "allow" else []),

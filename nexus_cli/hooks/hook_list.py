@@ -109,7 +109,7 @@ class Hook:
 def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
     """Return all hooks that count in `cwd`: the `personal` ones, then those of the project from its root down, each in
     the order of its file. Blocks; never raises."""
-    hooks = [_checked(Hook(table, PERSONAL)) for table in personal]
+    hooks = [_check_matcher(Hook(table, PERSONAL)) for table in personal]
     for folder in project_folders(cwd):
         found = read_configuration(folder, ("hook",))
         if found.files:
@@ -169,7 +169,7 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem) -
     if table is None:
         return Hook(HookTable("", one_line(item.name)), source, place, UNSUPPORTED, problem)
     scripts = {part.removeprefix(ABOVE): data for part, data in item.parts.items() if part != item.file}
-    return _checked(Hook(table, source, place, state, why, scripts))
+    return _check_matcher(Hook(table, source, place, state, why, scripts))
 
 
 def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[HookTable | None, str]:
@@ -189,7 +189,7 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
     return table, "" if table else "its command, `timeout` or `on_timeout` is invalid"
 
 
-def _checked(hook: Hook) -> Hook:
+def _check_matcher(hook: Hook) -> Hook:
     """Return the hook, as not supported if its matcher is no regular expression, or one that could take for ever."""
     matcher = "" if hook.table.matcher == "*" else hook.table.matcher
     why = ""

@@ -135,7 +135,7 @@ class ServerHost:
                 await self._settle(target, connection, error)
                 if attempt == 2 or not _may_repeat(do, call, error):
                     unsure = do == "call" and error.fault == "died" and call.may_have_arrived
-                    raise _unsure(error) if unsure else error from None
+                    raise _mark_unsure(error) if unsure else error from None
             else:
                 self._state(target).failures = 0
                 return result
@@ -260,7 +260,7 @@ def _is_session_gone(error: ServerError) -> bool:
     return error.fault == "refused" and str(error).endswith(_SESSION_GONE)
 
 
-def _unsure(error: ServerError) -> ServerError:
+def _mark_unsure(error: ServerError) -> ServerError:
     return ServerError("died", f"{error}; whether the call took effect is not known")
 
 

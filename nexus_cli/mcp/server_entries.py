@@ -119,7 +119,7 @@ def parse_entry(
     if source == "project":
         _refuse_keys(names, "env")
         _refuse_keys([name for text in headers.values() for name in _VARIABLE.findall(text)], "headers")
-    words = [*_listed(value.get("command")), *_listed(value.get("args"))]
+    words = [*_make_list(value.get("command")), *_make_list(value.get("args"))]
     shown = value.get("url") or value.get("serverUrl") or " ".join(map(str, words))
     cwd = expand(value["cwd"], "cwd") if value.get("cwd") else str(folder or "")
     return ServerEntry(
@@ -138,7 +138,7 @@ def parse_entry(
     )
 
 
-def _listed(value: Any) -> list[Any]:
+def _make_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value] if value else []
 
 
