@@ -37,6 +37,7 @@ from nexus_cli.config.stored_keys import key_place
 from nexus_cli.config.unsupported import describe_unsupported, find_unsupported
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.lane.available_models import keys_present
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
@@ -369,6 +370,8 @@ def doctor(json: Json = False) -> int:
     folder = working_folder()
     if line := describe_unsupported(find_unsupported(project_root(folder))):
         checks.append(Check("project", "note", line, "NEXUS.md, CLAUDE.md and AGENTS.md are read"))
+    if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
+        checks.append(Check("hooks", "note", "; ".join(off), "`nexus trust` shows what changed, `/hooks` lists all"))
     if named := [f"`{one.name}`" for one in list_checks(project_root(folder), settings.check, runs_project=False)]:
         checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
     walls = inspect_sandbox(settings.sandbox, found, project_root(folder), folder)

@@ -13,6 +13,7 @@ import typer
 from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_report, print_text, text_width
 from nexus_cli.config import trust as record
+from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.settings import load_settings
@@ -43,13 +44,13 @@ def trust(
         return _revoke(folder, below, json)
     _trust_folder(folder, json)
     for inner in project_folders(below)[1:]:  # of a large repository: what is there for agents counts only below it
-        if not json and record.read_configuration(inner, beside=True).files:
+        if not json and record.read_configuration(inner, KINDS).files:
             _trust_folder(inner, json)
     return 0
 
 
 def _trust_folder(folder: Path, json: bool) -> None:
-    found = record.read_configuration(folder, beside=True)
+    found = record.read_configuration(folder, KINDS)
     value = trust_report(folder, found, load_settings(places(), defaults_dir(), os.environ))
     is_removed = any(one["state"] == "removed" for one in value["items"])
     if (value["state"] == "nothing" and not is_removed) or found.problem:

@@ -230,7 +230,7 @@ class Twin:
     verb: str = ""
     """The name of a subcommand; "" for the command itself."""
     opens: Literal["read", "write", "create"] = "read"
-    """How the shell opens the ledger."""
+    """The mode in which the shell command opens the ledger."""
     of_session: bool = False
     """True if it has `--session`."""
 

@@ -236,10 +236,10 @@ def split_key(key: str) -> list[str]:
         parts = [table, name, last] if dot else [table, rest]
     else:
         parts = [table, rest]
-    return [_bare(part) for part in parts]
+    return [_unquote_part(part) for part in parts]
 
 
-def _bare(part: str) -> str:
+def _unquote_part(part: str) -> str:
     if len(part) < 2 or not part[0] == part[-1] == '"':
         return part
     return part[1:-1].replace('\\"', '"').replace("\\\\", "\\")

@@ -83,7 +83,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
         raise unknown_key_error(key)
     if text is not None and any(map(looks_like_key, split_key(key))):
         raise misplaced_key_error(hide_keys_in(key))
-    _change_settings(path, defaults_dir, lambda document: _edit(document, split_key(key), value))
+    _change_settings(path, defaults_dir, lambda document: _edit_document(document, split_key(key), value))
 
 
 def write_server(places: Places, defaults_dir: Path, name: str, entry: Mapping[str, Any] | None) -> bool:
@@ -128,7 +128,7 @@ def change_list(places: Places, defaults_dir: Path, key: str, text: str, *, add:
         if not add:
             listed.remove(text)
         elif listed is None:
-            _edit(document, parts, (text,))
+            _edit_document(document, parts, (text,))
         elif "\n" in listed.as_string():
             listed.add_line(text)
         else:
@@ -191,7 +191,7 @@ def replace_settings(path: Path, text: str, before: str, defaults_dir: Path) -> 
         raise write_error(path, error) from error
 
 
-def _edit(document: Any, parts: list[str], value: SettingValue | None) -> None:
+def _edit_document(document: Any, parts: list[str], value: SettingValue | None) -> None:
     import tomlkit  # noqa: PLC0415
 
     table = document

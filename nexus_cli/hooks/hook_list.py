@@ -14,7 +14,14 @@ from typing import Any
 from nexus_cli.config.foreign_items import ABOVE, HOOKS
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
-from nexus_cli.config.trust import Configuration, read_configuration, record_path, trusted_keys, trusted_texts
+from nexus_cli.config.trust import (
+    Configuration,
+    read_configuration,
+    record_path,
+    trust_state,
+    trusted_keys,
+    trusted_texts,
+)
 from nexus_cli.config.trust_beside import UNREAD, read_scripts
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
@@ -63,6 +70,16 @@ class Hook:
         words = one_line(self.table.command).replace("$CLAUDE_PROJECT_DIR/", "").replace("${CLAUDE_PROJECT_DIR}/", "")
         return cut_at_word(words.replace('"', ""), LONGEST)
 
+    @property
+    def is_broken(self) -> bool:
+        """True if it, or the file of hooks that it stands for, was trusted and cannot run."""
+        return self.state in (CHANGED, UNSUPPORTED)
+
+    def describe_broken(self) -> str:
+        """Return a line with the reason that it does not run."""
+        name, source = self.name, self.source
+        return f"hook {name} ({source}) is off: {self.why}" if name else f"hooks of {source}: {self.why}"
+
     def matches(self, names: Iterable[str]) -> bool:
         """Return True if one of `names` is named by the matcher."""
         matcher = self.table.matcher
@@ -73,7 +90,7 @@ class Hook:
         return any(re.search(matcher, name) for name in names)
 
     def find_change(self) -> str:
-        """Return why it may not run any more, because a file that its command names has changed; "" if none has."""
+        """Return the reason that it may not run any more: a file that its command names has changed; "" if none has."""
         if self.folder is None:
             return ""
         now = read_scripts([{"command": self.table.command}], self.folder)
@@ -116,31 +133,34 @@ def read_stamp(cwd: Path) -> list[tuple[int, ...]]:
 def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
     """Return all hooks that count in `cwd`: the `personal` ones, then those of the project from its root down, each in
     the order of its file. Blocks; never raises."""
-    hooks = [_checked(Hook(table, PERSONAL)) for table in personal]
+    hooks = [_check_matcher(Hook(table, PERSONAL)) for table in personal]
     for folder in project_folders(cwd):
-        hooks += _project_hooks(folder, read_configuration(folder, beside=True))
+        hooks += _project_hooks(folder, read_configuration(folder, ("hook",)))
     return hooks
 
 
 def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
-    in_force = trusted_keys(folder, found)
-    before = trusted_texts(folder)
-    items = found.items
-    hooks = [(key, item) for key, item in items.items() if item.kind == "hook"]
-    hooks += [(key, _removed_item(key, parts)) for key, parts in before.items() if key not in items]
-    for key, item in hooks:
-        if item.file not in item.parts:  # one that was removed, and is no hook
-            continue
-        source = f"{FOLDER}/{SETTINGS}" if item.file == SETTINGS else item.file.removeprefix(ABOVE)
+    """Yield the hooks of a folder, those that were trusted and are in no file any more, and a row for what is left
+    out, which in a project that was never trusted only waits for trust."""
+    in_force, before = trusted_keys(folder, found), trusted_texts(folder)
+    hooks = {key: item for key, item in found.items.items() if item.kind == "hook"}
+    readable = {item.file for item in hooks.values()}
+    left_out = {name: one_line(why) for name, why in found.left_out}
+    removed = {key: _removed_item(key, parts) for key, parts in before.items() if key not in found.items}
+    removed = {key: item for key, item in removed.items() if item.parts}
+    for key, item in (hooks | removed).items():
         text, state, why = item.parts[item.file].decode("utf-8", "replace"), ACTIVE, ""
         if key not in in_force:
             state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "nexus trust")
+            if item.file in left_out and item.file not in readable:
+                why = f"{_source(item.file)} {left_out[item.file]}"
             text = (before.get(key) or {}).get(item.file) or text
-        try:
-            yield _read_hook(text, source, Path(os.path.realpath(folder)), state, why, item)
-        except (ValueError, TypeError, RecursionError, OverflowError) as error:
-            unread = HookTable("", one_line(item.name))
-            yield Hook(unread, source, Path(os.path.realpath(folder)), UNSUPPORTED, one_line(str(error))[:200])
+        yield _read_hook(text, folder, state, why, item)
+    unread = [name for name in left_out if name in readable or name not in {item.file for item in removed.values()}]
+    is_known = bool(unread) and (bool(before) or trust_state(folder, found) in ("trusted", "changed"))
+    for name in unread:
+        state = UNSUPPORTED if is_known else UNTRUSTED
+        yield Hook(HookTable("", ""), _source(name), Path(os.path.realpath(folder)), state, f"it {left_out[name]}")
 
 
 def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
@@ -150,18 +170,27 @@ def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
     return TrustItem("hook", key.removeprefix("hook "), {} if text is None else {file: text.encode()}, file)
 
 
-def _read_hook(text: str, source: str, folder: Path, state: str, why: str, item: TrustItem) -> Hook:
+def _source(name: str) -> str:
+    """Return the path in the project of a part of its configuration."""
+    return name.removeprefix(ABOVE) if name.startswith(ABOVE) else f"{FOLDER}/{name}"
+
+
+def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem) -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
-    value = json.loads(text)
-    problem, table = "", parse_hook(value) if isinstance(value, dict) else None
-    if isinstance(value, list):
-        table, problem = _read_foreign(*value)
+    source, place = _source(item.file), Path(os.path.realpath(folder))
+    table, problem = None, "it is no valid [[hook]]"
+    try:
+        value = json.loads(text)
+        if isinstance(value, list):
+            table, problem = _read_foreign(*value)
+        elif isinstance(value, dict):
+            table = parse_hook(value)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        problem = one_line(str(error))[:200]
     if table is None:
-        shown = one_line(item.name)
-        unread = HookTable("", shown)
-        return Hook(unread, source, folder, UNSUPPORTED, problem or "it is no valid [[hook]]")
+        return Hook(HookTable("", one_line(item.name)), source, place, UNSUPPORTED, problem)
     scripts = {part.removeprefix(ABOVE): data for part, data in item.parts.items() if part != item.file}
-    return _checked(Hook(table, source, folder, state, why, scripts))
+    return _check_matcher(Hook(table, source, place, state, why, scripts))
 
 
 def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[HookTable | None, str]:
@@ -181,7 +210,7 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
     return table, "" if table else "its command, `timeout` or `on_timeout` is invalid"
 
 
-def _checked(hook: Hook) -> Hook:
+def _check_matcher(hook: Hook) -> Hook:
     """Return the hook, as not supported if its matcher is no regular expression, or one that could take for ever."""
     matcher = "" if hook.table.matcher == "*" else hook.table.matcher
     why = ""

@@ -67,7 +67,7 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
     answer = read_answer(hook.table.event, done.status, stdout, stderr)
     if done.status not in (0, BLOCKS):
         return HookRun(hook, answer, FAILED, f"exit {done.status}{': ' if words else ''}{words}", seconds)
-    answer = answer if hook.is_personal else answer.tightened()
+    answer = answer if hook.is_personal else answer.tighten()
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds)
 
 

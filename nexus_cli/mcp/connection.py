@@ -76,7 +76,7 @@ _current: ContextVar[Call | None] = ContextVar("current_call", default=None)
 
 @dataclass
 class Target:
-    """What is connected to, as our side sent it."""
+    """The other side of a connection, as our side sent it."""
 
     name: str
     command: list[str]
@@ -89,7 +89,7 @@ class Target:
     tokens: str
     """Folder of the tokens of logins."""
     key: str
-    """What tells one entry from another."""
+    """The key that tells one entry from another."""
 
 
 @dataclass(eq=False)
@@ -120,7 +120,7 @@ class ServerConnection:
 
     async def open(self, seconds: float) -> None:
         """Connect; raise `ServerError` if that takes longer than `seconds` or fails."""
-        self._task = asyncio.create_task(self._live())
+        self._task = asyncio.create_task(self._hold_open())
         ready = asyncio.create_task(self._ready.wait())
         try:
             await asyncio.wait({self._task, ready}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -154,7 +154,7 @@ class ServerConnection:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
 
-    async def _live(self) -> None:
+    async def _hold_open(self) -> None:
         """Hold the connection open until it is closed: the SDK wants its beginning and its end in one task."""
         try:
             async with self._transport() as transport:
@@ -180,9 +180,9 @@ class ServerConnection:
             if self._server.fault is not None:
                 self.failure = ServerError(self._server.fault[0], f"{self.target.name}: {self._server.fault[1]}")
             elif self.failure is None or (self.failure.fault == "died" and self.target.command):
-                self.failure = self._error("died", self._ended())
+                self.failure = self._error("died", self._explain_end())
 
-    def _ended(self) -> str:
+    def _explain_end(self) -> str:
         return self._server.explain_end() if self.target.command else "the connection ended"
 
     @contextlib.asynccontextmanager
@@ -272,7 +272,7 @@ class ServerConnection:
 
     def _explain(self, error: BaseException) -> ServerError:
         """Return the error of a server for what the SDK raised."""
-        causes = list(_leaves(error))
+        causes = list(_find_leaves(error))
         one = next((cause for cause in causes if isinstance(cause, ServerError | LoginNeeded)), causes[0])
         if isinstance(one, ServerError):
             return one
@@ -286,7 +286,7 @@ class ServerConnection:
             if self._status >= 400 and one.code == types.INTERNAL_ERROR:
                 return self._error("refused", f"answered with HTTP status {self._status}")
             if _is_drop(one):
-                return self._error("died", self._ended() if self.target.command else one.message)
+                return self._error("died", self._explain_end() if self.target.command else one.message)
             return self._error("refused", one.message or f"error {one.code}")
         if isinstance(one, FileNotFoundError) and self.target.command:
             return self._error("start", f"there is no program {self.target.command[0]}")
@@ -304,9 +304,9 @@ class ServerConnection:
         return self._error("protocol", f"broke the protocol: {one or type(one).__name__}")
 
 
-def _leaves(error: BaseException) -> list[BaseException]:
+def _find_leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        return [leaf for one in error.exceptions for leaf in _leaves(one)]
+        return [leaf for one in error.exceptions for leaf in _find_leaves(one)]
     return [error]
 
 

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,49}", re.ASCII)
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
-"""What no name of a tool may have."""
+"""Characters that no name of a tool may have."""
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -119,7 +119,7 @@ def parse_entry(
     if source == "project":
         _refuse_keys(names, "env")
         _refuse_keys([name for text in headers.values() for name in _VARIABLE.findall(text)], "headers")
-    words = [*_listed(value.get("command")), *_listed(value.get("args"))]
+    words = [*_make_list(value.get("command")), *_make_list(value.get("args"))]
     shown = value.get("url") or value.get("serverUrl") or " ".join(map(str, words))
     cwd = expand(value["cwd"], "cwd") if value.get("cwd") else str(folder or "")
     return ServerEntry(
@@ -138,7 +138,7 @@ def parse_entry(
     )
 
 
-def _listed(value: Any) -> list[Any]:
+def _make_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value] if value else []
 
 
@@ -247,7 +247,7 @@ def _find_tables(cwd: Path, problems: list[str]) -> Iterator[tuple[str, Mapping[
         shown = with_tilde(str(own / name))
         yield shown, _parse_table(name, data, shown, problems), None
     root = project_root(cwd)
-    for folder, trusted in trusted_folders(cwd):
+    for folder, trusted in trusted_folders(cwd, ("server",)):
         for name in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):
             if (theirs := trusted.files.get(name)) is not None:
                 path = folder / name.removeprefix(ABOVE) if name.startswith(ABOVE) else folder / FOLDER / name

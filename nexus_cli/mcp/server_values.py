@@ -70,7 +70,7 @@ class ServerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ServerQuestion:
-    """What a server asks the person in the middle of a call (elicitation)."""
+    """A server's question to the person in the middle of a call (elicitation)."""
 
     text: str
     parameters: Mapping[str, Any]

@@ -60,7 +60,7 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
     `loaded` are the person's settings without the project's. Each of `items` is trusted separately.
     """
     problems = [one_line(found.problem)] if found.problem else []
-    problems += found.left_out
+    problems += [one_line(str(one)) for one in found.left_out]
     said = ProjectSettings({})
     if FILE in found.files:
         try:

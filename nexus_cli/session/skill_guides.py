@@ -35,6 +35,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.lane.user_input import clip_with_drop
 from nexus_cli.session.session_state import SessionState
@@ -130,7 +131,7 @@ class _Expansion:
                 if _is_unsure(part):
                     pieces.append(f"[not run: {one_line(part)}: leave arguments outside of quotes]")
                 else:
-                    pieces.append(await self._run("bash", {"command": self._fill(part, quote=True)}))
+                    pieces.append(await self._run(Effect.RUN, {"command": self._fill(part, quote=True)}))
             else:
                 pieces.append(f"[not run: more than {MOST_RUN} commands]")
         made = BLOCK_END.sub(r"< /\1", "".join(pieces))
@@ -164,18 +165,19 @@ class _Expansion:
         return VALUE.sub(value, text)
 
     async def _file(self, path: str) -> str:
-        text = await self._run("read_file", {"path": path})
+        text = await self._run(Effect.READ, {"path": path})
         return f'<file path="{escape(path)}">\n{text}\n</file>'
 
-    async def _run(self, name: str, arguments: Mapping[str, str]) -> str:
-        """Return the result of a call by the rules of the session, as text that cannot pose as ours."""
+    async def _run(self, effect: Effect, arguments: Mapping[str, str]) -> str:
+        """Return the result of a call of the tool that governs this effect, by the rules of the session, as text that
+        cannot pose as ours."""
         state = self._state
         dispatcher, control = state.dispatcher, state.lane_state.control
-        tool = dispatcher.registry.get(name)
+        tool = find_governing(dispatcher.registry.tools(), effect)
         shown = one_line(next(iter(arguments.values())))
         if tool is None:
-            return f"[not run: {shown}: this session has no tool {name}]"
-        call = ToolCall(f"guide-{secrets.token_hex(6)}", name, dict(arguments))
+            return f"[not run: {shown}: this session has no tool with the effect {effect}]"
+        call = ToolCall(f"guide-{secrets.token_hex(6)}", tool.name, dict(arguments))
         if refusal := dispatcher.begin_own_call(call, tool, dispatcher.run_limits(state.lane_state)):
             return f"[not run: {shown}: {refusal.why}]"
         began = time.monotonic()

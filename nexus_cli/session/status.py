@@ -53,7 +53,7 @@ class Status:
     jobs: tuple[str, ...] = ()
     """Ids of the background commands that run."""
     waits: str = ""
-    """What the session's run waits for, set by callers that watch it; "" for nothing."""
+    """The event that the session's run waits for, set by callers that watch it; "" for none."""
     asking: int = 0
     """Number of unattended runs that wait for the person, set by callers that look for them."""
     covered: bool = False

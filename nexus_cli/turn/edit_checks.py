@@ -53,7 +53,7 @@ RUNS_PROJECT = ("run", "all")
 
 @dataclass(frozen=True)
 class _Look:
-    """What a check said of files."""
+    """The findings of a check in files."""
 
     digests: tuple[str, ...]
     """Digest of each file's content then."""
@@ -62,7 +62,7 @@ class _Look:
 
 @dataclass
 class _State:
-    """What is known of one check."""
+    """The state of one check."""
 
     check: EditCheck
     looks: dict[tuple[str, ...], _Look] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class EditChecks:
             state.off = "there is no sandbox here"
             return None
         files = [f"./{name}" if name.startswith("-") else name for name in names]
-        shell = discover_tools()["bash"]
+        shell = next(tool for tool in discover_tools().values() if tool.runs_commands)
         shown = check.command.replace(FILES, shlex.join(files))
         denied = permission.decide(shell, {COMMAND: shown}, "all", {}).verdict
         if isinstance(denied, Denial):

@@ -24,14 +24,15 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, Hook, list_hooks, read_stamp
+from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, Hook, list_hooks, read_stamp
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.lane.control import Control, SteeringWords
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.lane.work_notes import HOOK
 from nexus_cli.permission.approvals import CONFIRM
-from nexus_cli.permission.call_permission import CallPermission, Permission
+from nexus_cli.permission.call_decision import Permission
+from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.foreign_calls import foreign_names
@@ -58,7 +59,7 @@ SHORT = 120
 
 @dataclass(frozen=True, slots=True)
 class _CallRuling:
-    """What the hooks decided on one call."""
+    """The decision of the hooks on one call."""
 
     checked: Mapping[str, Any]
     decision: str = ""
@@ -371,8 +372,7 @@ class SessionHooks:
 
     def _describe_broken(self, hooks: Sequence[Hook]) -> list[str]:
         """Return a line for each hook that cannot run, the first time."""
-        broken = [hook for hook in hooks if hook.state in (CHANGED, UNSUPPORTED)]
-        lines = [f"hook {hook.name} ({hook.source}) is off: {hook.why}" for hook in broken]
+        lines = [hook.describe_broken() for hook in hooks if hook.is_broken]
         new = [line for line in lines if line not in self._told]
         self._told.update(new)
         return new
@@ -451,7 +451,7 @@ def _names(tool: Tool) -> list[str]:
 def _foreign_name(tool: Tool) -> str:
     """Return the name of a tool as Claude has it."""
     if tool.effect is Effect.EDIT:
-        return "Write" if tool.name == "write_file" else "Edit"
+        return "Write" if "Write" in foreign_names(tool.name) else "Edit"
     return next(iter(foreign_names(tool.name)), tool.name)
 
 

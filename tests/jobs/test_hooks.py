@@ -169,6 +169,18 @@ def test_hooks_are_listed_with_their_source_and_state(place: Stage) -> None:
     assert done.status == 0 and sum("is off" in line for line in done.told) == 2, done.told
 
 
+def test_a_trusted_file_of_hooks_that_is_broken_is_told_wherever_hooks_are_shown(place: Stage) -> None:
+    assert place.run("trust", stdin=b"y\n").status == 0
+    (place.folder / ".claude" / "settings.json").write_text(json.dumps(CLAUDE)[:-2])
+    why = ".claude/settings.json is no valid JSON: none of its hooks counts"
+    done = place.ask("--allow", "edit", "go")
+    assert done.status == 0 and sum("is off" in line and why in line for line in done.told) == 3, done.told
+    assert [one["state"] for one in place.run("status", "--json").result["hooks"]] == ["changed"] * 3
+    (check,) = [one for one in place.run("doctor", "--json").result["checks"] if one["name"] == "hooks"]
+    assert check["status"] == "note" and why in check["detail"]
+    assert why in " ".join(place.run("trust", stdin=b"n\n").text.split())
+
+
 def test_a_hook_that_does_harm_harms_one_call(place: Stage) -> None:
     """It forks, prints 60 MB, ignores TERM, or hangs: its processes end, the turn goes on, and it is told once."""
     fork = "(trap '' TERM; sleep 777 & sleep 777) & echo $! > ran-fork"
@@ -240,7 +252,7 @@ SPOIL = "echo 'import os; os.system(\"touch ran-forged\")' > .claude/hooks/guard
         ("sed -i 's/guard.py/guard.py || touch ran-forged; true/' .claude/settings.json", "it has changed"),
         ("echo '{}' > .claude/settings.json", "it has changed"),
         ("rm .claude/settings.json", "it has changed"),
-        ("printf '\\0{' > .claude/settings.json", "it has changed"),
+        ("printf '\\0{' > .claude/settings.json", "is no valid JSON"),
     ],
 )
 def test_what_a_model_changes_in_its_turn_stops_a_hook_at_its_next_call(place: Stage, spoil: str, why: str) -> None:

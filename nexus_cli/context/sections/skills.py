@@ -22,6 +22,7 @@ from nexus_cli.context.sections.front_matter import FENCE, FrontMatter, read_fro
 from nexus_cli.context.text_file import FileText, decode_head, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 
 FILE = "SKILL.md"
 SKILL, COMMAND = "skill", "command"
@@ -39,6 +40,9 @@ MOST_FILES = 100
 """Most other files of a personal skill that are listed."""
 LONGEST_NAME, LONGEST_LINE = 64, 400
 """Most characters of a shown name and a shown description."""
+
+
+_unchanged: VersionMemo[Skill] = VersionMemo(4 * MOST, 32 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
     found = [*personal]
     for folder in reversed(project_folders(cwd)):
         if any(os.path.lexists(folder / name / PLACES[kind]) for name in FOLDERS):
-            configuration = read_configuration(folder, beside=True)
+            configuration = read_configuration(folder, (kind,))
             trusted = trusted_configuration(folder, configuration)
             there = [*_in_project(folder, trusted, kind)]
             inactive += sum(1 for _ in _names(configuration, kind)) - len(there)
@@ -174,7 +178,7 @@ def read_file_of(skill: Skill, name: str) -> str:
 def _in(folder: Path, kind: str) -> Iterator[Skill]:
     """Yield the personal ones of a folder."""
     for name, path in _skill_files(folder) if kind == SKILL else _command_files(folder):
-        yield _make_guide(name, path, one_line(str(path)), "personal", kind)
+        yield _find_guide(name, path, one_line(str(path)), "personal", kind)
 
 
 def _skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -225,7 +229,7 @@ def _in_project(root: Path, trusted: Configuration, kind: str) -> Iterator[Skill
     others = _other_files(trusted) if kind == SKILL else {}
     for key, name in [*_names(trusted, kind)][:MOST]:
         path = root / key.removeprefix(ABOVE) if key.startswith(ABOVE) else root / FOLDER / key
-        made = _make_guide(name, trusted.files[key], one_line(str(path)), "project", kind)
+        made = _find_guide(name, trusted.files[key], one_line(str(path)), "project", kind)
         files = others.get(key.removesuffix(FILE))
         yield replace(made, files=files) if files else made
 
@@ -239,6 +243,22 @@ def _other_files(trusted: Configuration) -> dict[str, dict[str, bytes]]:
         if mark and inner and inner != FILE:
             found.setdefault(f"{before}{mark}{name}/", {})[inner] = data
     return found
+
+
+def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
+    """Return the guide of a file; one that has not changed since is read once per process."""
+    key, status = (name, where, origin, kind), None
+    try:
+        status = os.stat(source) if isinstance(source, Path) else None
+    except (OSError, ValueError):
+        return _make_guide(name, source, where, origin, kind)
+    version = file_version(status) if status else source
+    made = _unchanged.find(key, version)
+    if made is None:
+        made = _make_guide(name, source, where, origin, kind)
+        if status is None or is_settled(status):
+            _unchanged.keep(key, version, made, len(source) if isinstance(source, bytes) else len(made.description))
+    return made
 
 
 def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:

@@ -230,7 +230,7 @@ class RunObject(TypedDict):
     session: str | None
     waits_for: str | None
     came: str | None
-    """What ended its wait: an answer or an event that no process has taken up yet."""
+    """The end of its wait: an answer or an event that no process has taken up yet."""
     wake_at: str | None
     resumes: int
     created: str
@@ -248,7 +248,7 @@ class RunsReport(TypedDict):
 
     version: Literal[1]
     done: NotRequired[str]
-    """What a command did with them."""
+    """The action of a command on them."""
     runs: list[RunObject]
     """Newest first."""
 
@@ -469,7 +469,7 @@ class KeptPathObject(TypedDict):
     path: str
     why: str
     aside: str | None
-    """Where its earlier state was put; null if it has none."""
+    """The path of its earlier state; null if it has none."""
 
 
 class MovedHead(TypedDict):
@@ -506,7 +506,7 @@ class ServerRow(TypedDict):
     """The file that names it."""
     transport: Literal["stdio", "http"]
     target: str
-    """The command, with the name of its program alone, or the address."""
+    """The command line or the address as its file names it, with `${NAME}` in place of the values of variables."""
     state: Literal["listed", "not listed", "failed"]
     tools: int | None
     """null until the server was asked."""

@@ -49,7 +49,7 @@ class ListedSkill(SkillObject):
     """A skill in the list."""
 
     catalogue: Literal["described", "named", "counted", ""]
-    """How the system text of a session has it; "" if it has it not."""
+    """Its form in the system text of a session; "" if it is not there."""
 
 
 class CommandObject(SkillObject):

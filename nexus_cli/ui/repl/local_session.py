@@ -88,8 +88,10 @@ class LocalSession:
         """Connect the session with the pending attachments and its workers, and queue attachments stored in it."""
         attached = self.repl.input_queue.attached
         there = {one.text for one in attached}
-        attached[:0] = [Attachment(text, what) for text, what in self.session.load_attachments() if text not in there]
-        self.session.count_pending_texts(lambda: [one.text for one in attached])
+        attached[:0] = [
+            Attachment(text, what) for text, what in self.session.attached_texts.load() if text not in there
+        ]
+        self.session.attached_texts.count_pending(lambda: [one.text for one in attached])
         self.session.listen(self.repl.feed)
 
     @property
@@ -189,7 +191,7 @@ class LocalSession:
 
     def store_attachments(self) -> bool:
         try:
-            return self.session.store_attachments([(one.text, one.what) for one in self.repl.input_queue.attached])
+            return self.session.attached_texts.store([(one.text, one.what) for one in self.repl.input_queue.attached])
         except NexusError:
             return False
 
