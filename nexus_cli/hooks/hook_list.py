@@ -45,6 +45,8 @@ class Hook:
     """Why it does not run; "" for an active one."""
     scripts: Mapping[str, bytes] = field(default_factory=dict)
     """The trusted content of the files that its command names, by path in `folder`."""
+    unknown_event: str = ""
+    """The event of another program that it belongs to, if nexus has none of this name."""
 
     @property
     def is_personal(self) -> bool:
@@ -132,9 +134,10 @@ def _read_hook(text: str, source: str, folder: Path, state: str, why: str, item:
     if isinstance(value, list):
         table, problem = _read_foreign(*value)
     if table is None:
-        shown = one_line(item.name)
+        shown = one_line(item.name).removeprefix(f"{source}: ")
         unread = HookTable("", shown)
-        return Hook(unread, source, folder, UNSUPPORTED, problem or "it is no valid [[hook]]")
+        event = one_line(str(value[0])) if isinstance(value, list) and value[0] not in EVENTS else ""
+        return Hook(unread, source, folder, UNSUPPORTED, problem or "it is no valid [[hook]]", unknown_event=event)
     scripts = {part.removeprefix(ABOVE): data for part, data in item.parts.items() if part != item.file}
     return _checked(Hook(table, source, folder, state, why, scripts))
 

@@ -128,6 +128,8 @@ class ReplCommandContext(TerminalContext):
         if options.resume not in ("", before.id) and not copied:  # the level was not set for another session
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
         stored = self._backend.store_attachments()
+        if options.resume != before.id and (hooks := before.state.dispatcher.hooks):
+            await hooks.end("resume" if options.resume and not copied else "clear")
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._backend.session = made
