@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -59,7 +59,7 @@ class TerminalContext:
         with self._repl.jobs.wait_for_user():
             return await self._repl.view.hidden_line(prompt)
 
-    def start(self, text: str = "", *, typed: bool = False) -> None:
+    def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
         self._repl.start_next(text, typed=typed)
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
@@ -120,6 +120,10 @@ class ReplCommandContext(TerminalContext):
     @property
     def settings(self) -> Settings:
         return self._settings
+
+    def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._backend.after_turn = after
+        super().start(text, typed=typed)
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         settings = settings or self._settings
