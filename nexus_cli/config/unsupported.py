@@ -50,7 +50,10 @@ def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
 
 def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
     """Return a line such as `Found .claude/commands, .mcp.json (MCP servers): not supported`, "" for none."""
-    named = [one.path if one.path.endswith(one.what) else f"{one.path} ({one.what})" for one in found]
+    whats: dict[str, list[str]] = {}
+    for one in found:
+        whats.setdefault(one.path, []).append(one.what)
+    named = [path if path.endswith(what[0]) else f"{path} ({', '.join(what)})" for path, what in whats.items()]
     return f"Found {', '.join(named)}: not supported, `nexus doctor` says line by line what" if named else ""
 
 

@@ -117,7 +117,7 @@ class _Expansion:
         guide, state = self._guide, self._state
         text = await asyncio.to_thread(read_guide, guide)
         if "allowed-tools" in guide.fields:
-            self._tell_once(f"allowed-tools of {guide.name} ({guide.path}) permits nothing here: your own rules decide")
+            self._tell_once(f"allowed-tools of {guide.name} permits nothing here: your own rules decide")
         if "model" in guide.fields or "effort" in guide.fields:
             await self._tell_of_model()
         pieces, ran = [], 0
@@ -204,8 +204,9 @@ class _Expansion:
         if not result.ran:
             return f"[not run: {shown}: {one_line(result.error)}]"
         window = self._state.lane_state.window
+        text = result.text.removesuffix("[exit status 0]")  # it would stand in the middle of a sentence
         clipped, drop = await clip_with_drop(
-            window, neutralize(result.text), window.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
+            window, neutralize(text), window.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
         )
         if drop:
             self._state.lane_state.control.emit_drop(drop)

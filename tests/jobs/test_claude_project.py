@@ -170,7 +170,7 @@ def test_commands_bring_their_text_their_model_and_the_instructions(place: Stage
     place.script(worker())
     done = place.ask("/prime")
     system, user = (str(place.server.requests[-1].body["messages"][at]["content"]) for at in (0, 1))
-    assert "Names are whole words." in system and "Branch: main\n" in user and "# Calc" in user
+    assert "Names are whole words." in system and "Branch: main\nRead @README.md" in user and "# Calc" in user
     done = place.ask("/plan_w_team", "'a shop' fast")
     asked = place.server.requests[-1].body
     assert asked["model"] == OTHER.removeprefix("openai/") and "Plan a shop with @agent-builder." in str(asked)
