@@ -146,10 +146,16 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
     chosen = choose_model(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
     trigger, notices = prompt.read()
     if trigger.expands and trigger.text.startswith("/"):
-        from nexus_cli.cli.called_guide import check_call  # noqa: PLC0415  (few prompts call a guide)
+        from nexus_cli.cli.called_guide import check_call, choose_guide_model  # noqa: PLC0415  (few call a guide)
 
         trigger, told = check_call(trigger, work.path)
         notices += told
+        if chosen.model and not (shared.model or shared.resume or shared.newest):
+            asked = choose_guide_model(trigger, work.path, chosen.model, settings)
+            if asked is not None:
+                notices.append(f"{asked}, as {trigger.text.split()[0]} asks")
+                chosen = replace(chosen, model=asked.model or chosen.model, announce="")
+                options = replace(options, shared=replace(shared, effort=shared.effort or asked.effort))
     if not shared.quiet:
         for line in filter(None, (chosen.announce, *work.notices, *notices)):
             write_stderr_line(f"nexus: {line}")

@@ -53,6 +53,8 @@ class Hook:
     """Why it does not run; "" for an active one."""
     scripts: Mapping[str, bytes] = field(default_factory=dict)
     """The trusted content of the files that its command names, by path in `folder`."""
+    unknown_event: str = ""
+    """The event of another program that it belongs to, if nexus has none of this name."""
 
     @property
     def is_personal(self) -> bool:
@@ -188,7 +190,10 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem) -
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         problem = one_line(str(error))[:200]
     if table is None:
-        return Hook(HookTable("", one_line(item.name)), source, place, UNSUPPORTED, problem)
+        shown = one_line(item.name).removeprefix(f"{source}: ")
+        unread = HookTable("", shown)
+        event = one_line(str(value[0])) if isinstance(value, list) and value and value[0] not in EVENTS else ""
+        return Hook(unread, source, place, UNSUPPORTED, problem, unknown_event=event)
     scripts = {part.removeprefix(ABOVE): data for part, data in item.parts.items() if part != item.file}
     return _check_matcher(Hook(table, source, place, state, why, scripts))
 

@@ -148,6 +148,8 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
             raise
     made.state = replace(made.state, shares=earlier.state.shares)
     made.inherit_from(earlier)
+    if (hooks := made.state.dispatcher.hooks) and (before := earlier.state.dispatcher.hooks):
+        hooks.continue_from(before, is_same=made.id == earlier.id)
     earlier.state.dispatcher.call_changes.close()
     if made.id == earlier.id:
         made.continue_from(earlier)
@@ -243,11 +245,13 @@ def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
         take_anchor(window.estimator, log, window.lane.epoch, window.lane.items)
 
 
-async def _before_summary(dispatcher: Dispatcher, extracts: bool, lane_state: LaneState) -> None:
+async def _before_summary(
+    dispatcher: Dispatcher, extracts: bool, lane_state: LaneState, cause: str, instructions: str
+) -> None:
     from nexus_cli.session.acts.memory import extract_facts  # noqa: PLC0415  (before a compaction only)
 
     if dispatcher.hooks:
-        await dispatcher.hooks.before_compaction()
+        await dispatcher.hooks.before_compaction(cause == "command", instructions)
     if extracts:
         await extract_facts(dispatcher, lane_state)
 

@@ -38,6 +38,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.session_state import SessionState
 
 CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
@@ -117,10 +118,9 @@ class _Expansion:
         guide, state = self._guide, self._state
         text = await asyncio.to_thread(read_guide, guide)
         if "allowed-tools" in guide.fields:
-            self._tell_once(f"allowed-tools of {guide.name} ({guide.path}) permits nothing here: your own rules decide")
+            self._tell_once(f"allowed-tools of {guide.name} permits nothing here: your own rules decide")
         if "model" in guide.fields or "effort" in guide.fields:
-            asked = " and ".join(f"{key} {guide.fields[key]}" for key in ("model", "effort") if key in guide.fields)
-            self._tell_once(f"{guide.name} asks for {asked}: not applied, choose with --model, --effort or /model")
+            await self._tell_of_model()
         pieces, ran = [], 0
         parts = COMMAND_TEXT.split(text)
         for number, part in enumerate(parts):
@@ -143,6 +143,18 @@ class _Expansion:
         files = [await self._file(name) for name in _named_files(text, state.dispatcher.cwd)]
         head = f'<{guide.kind} name="{escape(guide.name)}" source="{escape(guide.path)}">'
         return "\n\n".join([f"{head}\n{clipped.text}\n</{guide.kind}>", *files])
+
+    async def _tell_of_model(self) -> None:
+        """Name what the guide asks for and this turn does not have."""
+        lane_state = self._state.lane_state
+        now = lane_state.model
+        asked = await asyncio.to_thread(read_guide_model, self._guide, now.info.name, lane_state.settings, os.environ)
+        for problem in asked.problems:
+            self._tell_once(f"{self._guide.name} asks for {problem}; not applied")
+        if asked.differs_from(now.info.name, now.effort):
+            self._tell_once(
+                f"{self._guide.name} asks for {asked}: not applied, choose with --model, --effort or /model"
+            )
 
     def _fill(self, text: str, *, quote: bool = False) -> str:
         """Return `text` with the arguments, quoted for a shell if it is a command."""
@@ -194,8 +206,9 @@ class _Expansion:
         if not result.ran:
             return f"[not run: {shown}: {one_line(result.error)}]"
         window = self._state.lane_state.window
+        text = result.text.removesuffix("[exit status 0]")  # it would stand in the middle of a sentence
         clipped, drop = await clip_with_drop(
-            window, neutralize(result.text), window.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
+            window, neutralize(text), window.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
         )
         if drop:
             self._state.lane_state.control.emit_drop(drop)

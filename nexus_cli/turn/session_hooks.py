@@ -94,6 +94,8 @@ class SessionHooks:
     """Why the turn has to end, once a hook has said so."""
     _rounds: int = 0
     _is_started: bool = False
+    _begins: str = "startup"
+    """Source of the start of a session that is not resumed."""
 
     def attach(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> None:
         """Use the lane of the session."""
@@ -111,7 +113,7 @@ class SessionHooks:
             self._tell(line)
         if not self._is_started:
             self._is_started = True
-            source = "resume" if is_resumed else "startup"
+            source = "resume" if is_resumed else self._begins
             self._add_section("SessionStart", await self._fire("SessionStart", [source], {"source": source}))
             self._check_stopped()
         if prompt and (why := await self._refuse_prompt(prompt)):
@@ -156,17 +158,29 @@ class SessionHooks:
         self._rounds += 1
         return "\n".join(self._words(run, _reason(run)) for run in blocking)
 
-    async def before_compaction(self) -> None:
-        """Run the hooks of a compaction; none can prevent it."""
-        for run in await self._fire("PreCompact", ["auto"], {"trigger": "auto", "custom_instructions": ""}):
-            if run.outcome == BLOCKED:
-                self._tell(f"{run.hook.name} objects to the compaction: {one_line(self._clean(_reason(run)))}")
+    async def before_compaction(self, is_manual: bool, instructions: str) -> None:
+        """Run the hooks of a compaction. Raises `NexusError("denied", ...)` if one refuses it."""
+        kind = "manual" if is_manual else "auto"
+        runs = await self._fire("PreCompact", [kind], {"trigger": kind, "custom_instructions": instructions})
+        if refusal := next((run for run in runs if _denies(run)), None):
+            why = f"{refusal.hook.name} ({refusal.hook.source}) refused it: {self._clean(_reason(refusal))}"
+            raise NexusError("denied", "not compacted", one_line(why))
 
-    async def end(self) -> None:
-        """Run the hooks of the session's end, each for at most `LAST_SECONDS`."""
+    async def end(self, reason: str = "other") -> None:
+        """Run the hooks of the session's end, each for at most `LAST_SECONDS`. `reason` is `clear` or `resume` if
+        another session follows, else `prompt_input_exit` or `other`."""
         if self._is_started:
             self._is_started = False
-            await self._fire("SessionEnd", ["other"], {"reason": "other"}, most=LAST_SECONDS)
+            await self._fire("SessionEnd", [reason], {"reason": reason}, most=LAST_SECONDS)
+
+    def continue_from(self, other: SessionHooks, *, is_same: bool) -> None:
+        """Go on after `other`, the hooks of the previous session of this process: of the same session, with another
+        model or effort, or of another one."""
+        self._told |= other._told
+        if is_same:
+            self._is_started, other._is_started = other._is_started, False
+        else:
+            self._begins = "clear"
 
     # -- events of calls ---------------------------------------------------------------------------------------
 
@@ -356,7 +370,7 @@ class SessionHooks:
         named = f"hook {hook.name} ({hook.source})"
         if run.is_missing or run.outcome == FAILED:
             is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
-            self._tell_once(f"{named}{is_off}: {one_line(self._clean(run.why))}")
+            self._tell_once(run.common_problem or f"{named}{is_off}: {one_line(self._clean(run.why))}")
         if answer.refused:
             self._tell_once(f"{named}: a project's hook cannot {answer.refused}")
         if answer.message:
@@ -371,8 +385,12 @@ class SessionHooks:
         return self.hooks
 
     def _describe_broken(self, hooks: Sequence[Hook]) -> list[str]:
-        """Return a line for each hook that cannot run, the first time."""
-        lines = [hook.describe_broken() for hook in hooks if hook.is_broken]
+        """Return a line for each hook that cannot run, one for all of a file at unknown events, the first time."""
+        lines = [hook.describe_broken() for hook in hooks if hook.is_broken and not hook.unknown_event]
+        others = [hook for hook in hooks if hook.unknown_event]
+        for source in dict.fromkeys(hook.source for hook in others):
+            events = ", ".join(dict.fromkeys(hook.unknown_event for hook in others if hook.source == source))
+            lines.append(f"hooks of {source} that do not run here: {events} (nexus has no such events)")
         new = [line for line in lines if line not in self._told]
         self._told.update(new)
         return new

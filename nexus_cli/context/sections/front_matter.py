@@ -18,7 +18,9 @@ _OPENED = re.compile(rf"{FENCE}[^\S\n]*\n[A-Za-z][\w-]*[^\S\n]*:")
 """A fence followed by a key: a rule above a text has none."""
 _LINE = re.compile(r"([A-Za-z][\w-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([A-Za-z(](?:(?! #).)*?))[ \t]*")
 """A line whose value YAML would read as the same text; one with an unquoted colon is no YAML."""
-_UNQUOTED = re.compile(r"^([A-Za-z][\w-]*:)[ \t]+([^\s\"'|>\[{&*!#%@`].*:(?:\s.*)?)$", re.MULTILINE)
+_KEYED = re.compile(r"([A-Za-z][\w-]*:)[ \t]+([^\s|>].*?)[ \t]*")
+_AS_WRITTEN = ("argument-hint",)
+"""Keys whose brackets mean no list."""
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 
 
@@ -68,13 +70,12 @@ def _read_yaml(inner: str, rest: str) -> FrontMatter:
     import yaml  # noqa: PLC0415  (slow, and few files need it)
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    quoted = _UNQUOTED.sub(lambda found: f"{found[1]} '{found[2].replace(chr(39), chr(39) * 2)}'", inner)
     problem = ""
-    for attempt in dict.fromkeys((inner, quoted)):
-        if len(attempt) > 2 * LIMIT:
+    for made in (str, _quote_broken):
+        if len(inner) > 2 * LIMIT:
             return FrontMatter({}, rest, f"has front matter of more than {LIMIT // 1024} KiB")
         try:
-            table = yaml.load(attempt, loader)
+            table = yaml.load(made(inner), loader)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             mark = getattr(error, "problem_mark", None)
             where = f" (line {mark.line + 2})" if mark else ""
@@ -83,9 +84,26 @@ def _read_yaml(inner: str, rest: str) -> FrontMatter:
         if table is None:
             return FrontMatter({}, rest)
         if isinstance(table, dict):
-            return FrontMatter({str(key).lower(): _as_text(value) for key, value in table.items()}, rest)
+            found = {str(key).lower(): _as_text(value) for key, value in table.items()}
+            written = {one[1][:-1].lower(): one[2] for one in map(_KEYED.fullmatch, inner.splitlines()) if one}
+            kept = {key: written[key] for key in _AS_WRITTEN if key in found and written.get(key, "").startswith("[")}
+            return FrontMatter({**found, **kept}, rest)
         problem = "has front matter without keys"
     return FrontMatter({}, rest, problem)
+
+
+def _quote_broken(inner: str) -> str:
+    """Return front matter with quotes around each value that is no YAML by itself: `[file] [line]`, `*.py`, `a: b`."""
+    import yaml  # noqa: PLC0415  (as above)
+
+    lines = inner.splitlines()
+    for place, line in enumerate(lines):
+        if found := _KEYED.fullmatch(line):
+            try:
+                yaml.load(line, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            except (yaml.YAMLError, ValueError, RecursionError):
+                lines[place] = f"{found[1]} '{found[2].replace(chr(39), chr(39) * 2)}'"
+    return "\n".join(lines)
 
 
 def _as_text(value: Any) -> str:

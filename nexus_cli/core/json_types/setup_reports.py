@@ -398,7 +398,7 @@ class TrustItemObject(TypedDict):
     kind: str
     name: str
     what: str
-    """Of a server: its entry on one line, cut; else ""."""
+    """Of a server its entry on one line, of a command or skill the commands that it runs, cut; else ""."""
     state: TrustItemState
     diff: str
 
@@ -416,6 +416,7 @@ class TrustReport(TypedDict):
     items: list[TrustItemObject]
     active: list[str]
     unsupported: list[str]
+    """What the project has for other programs and is not applied, `FILE: WHAT` each."""
     problems: list[str]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,8 @@ class LocalSession:
         self.session = session
         self.desk: CommandContext
         """The `CommandContext` of the commands; set once after construction."""
+        self.after_turn: Callable[[], Awaitable[None]] | None = None
+        """Awaited when the next turn has ended."""
         self._status: Status | None = None
         self._branch = ""
         self._own_commands: Mapping[str, Command] = {}
@@ -133,6 +135,9 @@ class LocalSession:
             if isinstance(event, e.TurnEnd) and (event.outcome.changed or self.repl.renderer.commands_run):
                 self.repl.renderer.counted = await asyncio.to_thread(self._count_changes)
             self.repl.feed(event)
+        if (after := self.after_turn) is not None:
+            self.after_turn = None
+            await after()
 
     def _count_changes(self) -> str:
         """Return the files and lines that the newest turn changed and /undo would take back; "" if unknown. Blocks."""
