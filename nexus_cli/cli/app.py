@@ -77,6 +77,7 @@ GROUPS = {
         "schedule": "Work at a time, or again and again: add, list, remove, pause, resume and run it.",
         "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
         "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
+        "plugin": "Skills, commands, hooks and servers that others made: add, list, remove, update.",
         "mcp": "MCP servers, whose tools the model may use: list, add, remove, login, test.",
         "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
         "acp": "The agent for editors: Agent Client Protocol on stdin and stdout.",

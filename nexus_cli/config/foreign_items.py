@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
+"""The variable with a plugin's folder, in its hooks, servers and guides."""
 ABOVE = "../"
 """Before the path of a file beside `.nexus`."""
 SKILLS = (".agents/skills", ".claude/skills")

@@ -1,4 +1,4 @@
-"""List the hooks of a folder: the person's own, and those of its project with their state of trust."""
+"""List the hooks of a folder: the person's own, those of plugins, and those of its project with their state."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.foreign_items import ABOVE, HOOKS
+from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.trust import Configuration, read_configuration, trusted_keys, trusted_texts
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
 
 PERSONAL = "config.toml"
 """Source of the person's own hooks."""
@@ -37,14 +38,16 @@ class Hook:
 
     table: HookTable
     source: str
-    """The file that names it, relative to the project; `PERSONAL` for the person's own."""
+    """The file that names it, relative to the project; `PERSONAL` for the person's own, `plugin NAME` of a plugin."""
     folder: Path | None = None
-    """Real path of the project's folder; None for the person's own."""
+    """Real path of the project's folder, or of the plugin's; None for the person's own."""
     state: str = ACTIVE
     why: str = ""
     """Why it does not run; "" for an active one."""
     scripts: Mapping[str, bytes] = field(default_factory=dict)
-    """The trusted content of the files that its command names, by path in `folder`."""
+    """The trusted content of the files that its command names, by path in `folder`; for a plugin all of its files."""
+    is_plugin: bool = False
+    """True for a hook of a plugin. It runs in the project."""
 
     @property
     def is_personal(self) -> bool:
@@ -54,12 +57,13 @@ class Hook:
     @property
     def is_foreign(self) -> bool:
         """True if it was written for another program, whose names of tools and arguments it knows."""
-        return self.source in HOOKS
+        return self.is_plugin or self.source in HOOKS
 
     @property
     def name(self) -> str:
         """Its command on one line, shortened; a path in the project loses what is before the name of the file."""
         words = one_line(self.table.command).replace("$CLAUDE_PROJECT_DIR/", "").replace("${CLAUDE_PROJECT_DIR}/", "")
+        words = words.replace(f"${{{PLUGIN_ROOT}}}/", "").replace(f"${PLUGIN_ROOT}/", "")
         return cut_at_word(words.replace('"', ""), LONGEST)
 
     def matches(self, names: Iterable[str]) -> bool:
@@ -76,7 +80,8 @@ class Hook:
         for path, trusted in self.scripts.items():
             try:
                 if (Path(self.folder or ".") / path).read_bytes() != trusted:
-                    return f"{path} has changed since you trusted it: nexus trust"
+                    how = "nexus plugin update" if self.is_plugin else "nexus trust"
+                    return f"{path} has changed since you trusted it: {how}"
             except OSError:
                 return f"{path} is gone"
         return ""
@@ -97,14 +102,28 @@ class Hook:
 
 
 def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
-    """Return all hooks that count in `cwd`: the `personal` ones, then those of the project from its root down, each in
-    the order of its file. Blocks; never raises."""
+    """Return all hooks that count in `cwd`: the `personal` ones, those of plugins, then those of the project from its
+    root down, each in the order of its file. Blocks; never raises."""
     hooks = [_checked(Hook(table, PERSONAL)) for table in personal]
+    for plugin in installed_plugins():
+        hooks += _plugin_hooks(plugin)
     for folder in project_folders(cwd):
         found = read_configuration(folder, beside=True)
         if found.files:
             hooks += _project_hooks(folder, found)
     return hooks
+
+
+def _plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
+    """Yield the accepted hooks of a plugin, and those that were and have changed."""
+    source, files = f"plugin {plugin.name}", plugin.folder.files if plugin.folder else {}
+    for item, state in plugin.items("hook"):
+        if state not in (ACTIVE, CHANGED):
+            continue
+        why = "" if state == ACTIVE else f"it has changed since you accepted it: nexus plugin update {plugin.name}"
+        text = item.parts[item.file].decode("utf-8", "replace")
+        hook = _read_hook(text, source, Path(os.path.realpath(plugin.root)), state, why, item)
+        yield replace(hook, scripts=files, is_plugin=True)
 
 
 def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
@@ -169,4 +188,4 @@ def _checked(hook: Hook) -> Hook:
             re.compile(matcher)
         except (re.error, RecursionError, OverflowError):
             why = f"its matcher {one_line(matcher)} is no regular expression"
-    return Hook(hook.table, hook.source, hook.folder, UNSUPPORTED, why) if why else hook
+    return replace(hook, state=UNSUPPORTED, why=why) if why else hook

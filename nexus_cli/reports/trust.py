@@ -94,7 +94,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
     for key, item in found.items.items():
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
         now = {name: part_text(data) for name, data in item.parts.items()}
-        diff = _diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
+        diff = diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
         what = " ".join(b" ".join(item.parts.values()).decode("utf-8", "replace").split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
         yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
@@ -105,11 +105,11 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
             "name": one_line(name),
             "what": "",
             "state": "removed",
-            "diff": _diff_parts(before[key], {}),
+            "diff": diff_parts(before[key], {}),
         }
 
 
-def _diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:
+def diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:
     """Return the diff of an item's parts; for a part that is not text, only a line that it differs."""
     diffs = []
     for name in sorted({*before, *now}):

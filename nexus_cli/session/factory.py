@@ -52,6 +52,7 @@ from nexus_cli.lane.tool_selection import Schemas, describe_left_out, leave_out_
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
@@ -431,9 +432,9 @@ class SessionFactory:
         return dispatcher
 
     def _make_hooks(self, dispatcher: Dispatcher) -> SessionHooks | None:
-        """Make the hooks of the session; None if no settings and no file of the project can have any."""
+        """Make the hooks of the session; None if no settings, plugin or file of the project can have any."""
         folder, personal = self.options.cwd, self.settings.hook
-        found = bool(personal)
+        found = bool(personal) or has_plugins()
         while not found:
             for name in HOOK_FILES:
                 found = found or os.path.lexists(folder / name)
