@@ -30,6 +30,7 @@ from nexus_cli.cli.command_options import (
     Directory,
     Effort,
     Model,
+    NoPlugins,
     NoSave,
     NoTools,
     Quiet,
@@ -90,7 +91,7 @@ is the twin of a slash command."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 FORMER = {"plan": "schedule"}
 """Former names of commands: still accepted, not listed."""
-MORE = {"recipe", "no_tools", "no_save", "verbose", "quiet", "connect", "token_file"}
+MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
@@ -163,6 +164,7 @@ def root(
     worktree: WorktreeName = "",
     add_dir: AddDir = None,
     no_save: NoSave = False,
+    no_plugins: NoPlugins = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
     connect: Annotated[

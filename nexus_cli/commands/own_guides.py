@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.context.sections.skills import COMMAND, SKILL, Skill, find_guides
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.plugins.python_plugins import admit_objects, describe_error
 from nexus_cli.session.skill_guides import find_callable
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 
 def own_commands(cwd: Path, built_in: Collection[str]) -> dict[str, Command]:
     """Return a command for each guide that the person may call in `cwd` and whose name is not built in; that of a
     plugin is `PLUGIN:NAME` then. Blocks."""
+    own = plugin_commands(built_in)
+    built_in = {*built_in, *own}
     found = find_callable(cwd)
     second = {one.whole_name for one in found.values() if one.whole_name != one.name and one.name not in built_in}
-    return {
+    return own | {
         name: _make_command(guide, name)
         for name, guide in found.items()
         if name not in built_in and not (name in second and name != guide.name)
     }
+
+
+def plugin_commands(built_in: Collection[str]) -> dict[str, Command]:
+    """Return the commands of Python plugins; none has a name or alias that is `built_in`."""
+    found = admit_objects("commands", _is_valid, lambda one: (one.name, *one.aliases), built_in)
+    return {name: _guard_command(command, plugin.entry.name) for name, (command, plugin) in found.items()}
+
+
+def _is_valid(one: Any) -> bool:
+    if not isinstance(one, Command) or not inspect.iscoroutinefunction(one.run):
+        return False
+    return bool(one.summary) and all(_NAME.fullmatch(name) for name in (one.name, *one.aliases))
+
+
+def _guard_command(command: Command, plugin: str) -> Command:
+    """Return a command of a plugin that names it in its help, and in the error if it fails."""
+
+    async def call(context: CommandContext, rest: str) -> None:
+        try:
+            await command.run(context, rest)
+        except NexusError:
+            raise
+        except Exception as error:  # foreign code may raise anything
+            why = f"plugin {plugin} {describe_error(error)}"
+            raise NexusError("internal", f"/{command.name}", why, "nexus --no-plugins starts without it") from error
+
+    text, _, more = command.help.partition("\n")
+    call.__doc__ = f"{text.removesuffix('.')} (plugin {plugin}).\n{more}"
+    return replace(command, run=call, group=OWN, complete=None, served=None, is_former=False)
 
 
 def describe_taken(cwd: Path, built_in: Collection[str]) -> list[str]:

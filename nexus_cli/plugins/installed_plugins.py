@@ -78,19 +78,20 @@ def plugins_root() -> Path:
     return places().data / "plugins"
 
 
+switched_off: list[bool] = []
+"""Not empty: no plugin takes effect in this process (`--no-plugins`)."""
+
+
 def has_plugins() -> bool:
-    """Return True if there is a record of plugins."""
-    return os.path.exists(places().data / "plugins.json")
+    """Return True if there is a record of plugin folders, and it is in effect."""
+    return not switched_off and os.path.exists(places().data / "plugins.json")
 
 
 def installed_plugins() -> list[InstalledPlugin]:
-    """Read the installed plugins, by name. Never raises."""
+    """Read the installed plugins, by name; none with `--no-plugins`. Never raises."""
+    if not has_plugins():
+        return []
     return [_read_installed(name, known) for name, known in sorted(read_record().items())]
-
-
-def describe_changes() -> list[str]:
-    """Return a line for each plugin of which something is off because it was changed."""
-    return [line for plugin in installed_plugins() if (line := plugin.describe_change())]
 
 
 def find_plugin(name: str) -> InstalledPlugin:

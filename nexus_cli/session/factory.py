@@ -64,7 +64,7 @@ from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.settle_projects import settle_projects
-from nexus_cli.tools.registry import ToolRegistry, discover_tools
+from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 from nexus_cli.turn.call_changes import CallChanges
 from nexus_cli.turn.dispatch import Dispatcher
 
@@ -366,10 +366,10 @@ class SessionFactory:
         )
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
-        """Return the built-in tools, and those that services add; of two with one name the first stays."""
+        """Return the built-in tools, and those that services and plugins add; of two with one name the first stays."""
         if self.options.no_tools and not self.resumed:
             return ToolRegistry((), services)
-        added = added_tools(self.services, services, self.options)
+        added = [*added_tools(self.services, services, self.options), *plugin_tools().values()]
         if not added:
             return ToolRegistry(None, services)
         found = discover_tools()
