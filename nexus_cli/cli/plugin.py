@@ -12,6 +12,7 @@ import typer
 
 from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report, print_text, text_width
+from nexus_cli.commands.own_guides import admit_plugins
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
@@ -23,8 +24,9 @@ from nexus_cli.plugins.installed_plugins import (
 )
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.plugins.plugin_source import PluginSource, open_source, parse_source
+from nexus_cli.plugins.python_plugins import python_plugins
 from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
-from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text
+from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text, python_object
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 
@@ -40,8 +42,13 @@ Yes = Annotated[
 
 @app.command("list")
 def list_plugins(json: Json = False) -> int:
-    """List the plugins with their items, and what of them is in effect."""
-    value = {"version": 1, "plugins": [installed_object(one) for one in installed_plugins()]}
+    """List plugin folders with their items and what of them is in effect, and Python plugins."""
+    admit_plugins()
+    value = {
+        "version": 1,
+        "plugins": [installed_object(one) for one in installed_plugins()],
+        "python": [python_object(one) for one in python_plugins()],
+    }
     return print_report(value, plugins_text, json=json)
 
 

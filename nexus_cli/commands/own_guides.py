@@ -9,12 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.commands import discover as list_commands
 from nexus_cli.commands.command import OWN, Command, CommandContext
+from nexus_cli.context.sections.contributor import discover as list_contributors
 from nexus_cli.context.sections.skills import COMMAND, SKILL, Skill, find_guides
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.plugins.python_plugins import admit_objects, describe_error
 from nexus_cli.session.skill_guides import find_callable
+from nexus_cli.tools.registry import plugin_tools
+from nexus_cli.turn.edit_checks import plugin_checks
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
@@ -37,6 +41,14 @@ def plugin_commands(built_in: Collection[str]) -> dict[str, Command]:
     """Return the commands of Python plugins; none has a name or alias that is `built_in`."""
     found = admit_objects("commands", _is_valid, lambda one: (one.name, *one.aliases), built_in)
     return {name: _guard_command(command, plugin.entry.name) for name, (command, plugin) in found.items()}
+
+
+def admit_plugins() -> None:
+    """Compare the names of all objects of Python plugins with ours, so that it is known what is left out."""
+    list_contributors()
+    plugin_tools()
+    plugin_checks()
+    plugin_commands({name for one in list_commands().values() for name in (one.name, *one.aliases)})
 
 
 def _is_valid(one: Any) -> bool:

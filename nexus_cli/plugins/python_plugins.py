@@ -124,17 +124,21 @@ def _parse_entry_points(data: bytes, package: str) -> Iterator[EntryPoint]:
 
 
 def _load(entry: EntryPoint) -> PythonPlugin:
-    """Import a plugin and call the hooks that return objects."""
+    """Return a plugin with its objects, or with the reason that it has none."""
     try:
         with redirect_stdout(io.StringIO()):  # stdout is for the answer alone
-            manager, objects = call_bounded(lambda: _import(entry), SECONDS)
+            manager, objects = call_bounded(lambda: import_plugin(entry), SECONDS)
     except BaseException as error:  # foreign code may raise anything
         line = f"plugin {entry.name} ({entry.package}) {describe_error(error)}; it is left out"
         return PythonPlugin(entry, problems=[line])
     return PythonPlugin(entry, manager, objects)
 
 
-def _import(entry: EntryPoint) -> tuple[Any, dict[str, tuple[Any, ...]]]:
+def import_plugin(entry: EntryPoint) -> tuple[Any, dict[str, tuple[Any, ...]]]:
+    """Import a plugin and call the hooks that return objects; return pluggy's manager with it, and the objects by kind.
+
+    Raises what the plugin raises.
+    """
     import importlib  # noqa: PLC0415  (only with plugins)
 
     import pluggy  # noqa: PLC0415  (only with plugins)
@@ -168,6 +172,7 @@ def admit_objects(
     found: dict[str, tuple[Any, PythonPlugin]] = {}
     known = set(taken)
     for plugin in python_plugins():
+        kept: list[Any] = []
         for one in plugin.objects.get(kind, ()):
             if not is_valid(one):
                 why = f"{one_line(repr(one))[:80]} is not valid"
@@ -176,8 +181,10 @@ def admit_objects(
             else:
                 known.update(name_of(one))
                 found[next(iter(name_of(one)))] = one, plugin
+                kept.append(one)
                 continue
             plugin.problems.append(f"plugin {plugin.entry.name}: one of its {kind} is left out: {why}")
+        plugin.objects = {**plugin.objects, kind: tuple(kept)}
     _admitted[kind] = found
     return found
 

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import ABOVE
 from nexus_cli.config.trust import part_text
+from nexus_cli.core.elide import one_line
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
 from nexus_cli.plugins.plugin_folder import PluginFolder, describe_item
 from nexus_cli.plugins.plugin_source import PluginSource
+from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.reports.trust import diff_parts
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import PluginItem, PluginObject
+    from nexus_cli.core.json_types.setup_reports import PluginItem, PluginObject, PythonPluginObject
 
 NONE = "No plugins. Add one: nexus plugin add PATH, or nexus plugin add REPOSITORY@COMMIT"
 STATES: Mapping[str, str] = {
@@ -57,6 +59,22 @@ def plugin_object(
     }
 
 
+def python_object(plugin: PythonPlugin) -> PythonPluginObject:
+    """Return a Python plugin with what it adds."""
+    adds = [f"{kind[:-1]} {_name(one)}" for kind, found in plugin.objects.items() for one in found]
+    adds += [hook for hook in ("nexus_recall", "nexus_tool_line") if plugin.has(hook)]
+    return {
+        "name": plugin.entry.name,
+        "package": plugin.entry.package,
+        "adds": list(map(one_line, adds)),
+        "problems": list(plugin.problems),
+    }
+
+
+def _name(one: object) -> str:
+    return str(next((getattr(one, key) for key in ("name", "id") if hasattr(one, key)), type(one).__name__))
+
+
 def compare_files(before: PluginFolder | None, now: PluginFolder) -> str:
     """Return the difference of all files as a unified diff; of binary and large files a line."""
     old = {ABOVE + name: part_text(data) for name, data in before.files.items()} if before else {}
@@ -65,7 +83,7 @@ def compare_files(before: PluginFolder | None, now: PluginFolder) -> str:
 
 def plugins_text(value: Value, width: int) -> str:
     """List each plugin with its items."""
-    if not value["plugins"]:
+    if not value["plugins"] and not value.get("python"):
         return "\n".join(filled(NONE, width))
     lines: list[str] = []
     for plugin in value["plugins"]:
@@ -82,4 +100,8 @@ def plugins_text(value: Value, width: int) -> str:
             lines += filled(f"left out: {one}", width, " " * 6, "  ")
         if plugin["problem"]:
             lines += filled(plugin["problem"], width, "  ", "  ")
+    for plugin in value.get("python", ()):
+        lines += [*([""] if lines else []), *filled(f"{plugin['name']} (Python, {plugin['package']})", width, "  ")]
+        for one in (*plugin["adds"], *plugin["problems"]):
+            lines += filled(one, width, " " * 6, "  ")
     return "\n".join([*lines, *folded(value.get("diff", ""), width, "  ")])

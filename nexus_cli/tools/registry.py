@@ -52,8 +52,13 @@ def plugin_line(name: str, arguments: Mapping[str, Any]) -> str:
     plugins = [one for one in python_plugins() if one.has("nexus_tool_line")]
     if not plugins or name in discover_tools() or find_foreign_tool(name):
         return ""
-    made = (one.call("nexus_tool_line", tool=name, arguments=arguments) for one in plugins)
-    return next((one_line(text)[:400] for text in made if isinstance(text, str) and text.strip()), "")
+    for plugin in plugins:
+        made = plugin.call("nexus_tool_line", tool=name, arguments=arguments)
+        if plugin.manager is None:  # it has failed just now, which is said once
+            return one_line(f"{name} [{plugin.problems[-1]}]")
+        if isinstance(made, str) and made.strip():
+            return one_line(made)[:400]
+    return ""
 
 
 def rule_tools() -> dict[str, Tool]:

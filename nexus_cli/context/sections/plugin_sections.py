@@ -38,6 +38,8 @@ def _is_valid(one: Any) -> bool:
 def _recall(plugin: PythonPlugin, sources: Sources) -> Value:
     about = sources.about()
     found = plugin.call("nexus_recall", project=str(sources.cwd), about=about) if about and plugin.manager else None
+    if plugin.manager is None:
+        raise RuntimeError(plugin.problems[-1])  # the reader names it once
     lines = [one for given in found or () for one in given]
     return [one_line(str(line))[:LONGEST_LINE] for line in lines[:MOST_LINES]]
 

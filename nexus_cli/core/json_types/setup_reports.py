@@ -99,11 +99,25 @@ class PluginObject(TypedDict):
     """What nexus does not have or cannot read."""
 
 
+class PythonPluginObject(TypedDict):
+    """A Python plugin."""
+
+    name: str
+    package: str
+    """Name and version of its package."""
+    adds: list[str]
+    """Kind and name of what it adds."""
+    problems: list[str]
+    """What of it is left out, and why."""
+
+
 class PluginsReport(TypedDict):
-    """`nexus plugin list --json`, and `add`, `update`, `remove`."""
+    """`nexus plugin list --json`, and `add` and `update`."""
 
     version: Literal[1]
     plugins: list[PluginObject]
+    python: NotRequired[list[PythonPluginObject]]
+    """Of `list`: the packages with an entry point `nexus.plugins`."""
     diff: NotRequired[str]
     """Of `update`: the changes of files since the installed copy."""
 
