@@ -181,9 +181,12 @@ def test_a_repository_is_added_at_a_commit_and_follows_no_branch(place: Stage) -
     repository = place.home.parent / "market"
     make_hookify(repository / "plugins" / "hookify")
     first = commit(repository)
-    for bad in (f"{repository}@main", f"file://{repository}", f"{repository}@{first[:12]}"):
-        done = place.run("plugin", "add", "--all", bad)
+    for bad in (f"{repository}@main", f"file://{repository}", f"{repository}@{first[:12]}", f"-x@{first}"):
+        done = place.run("plugin", "add", "--all", "--", bad)
         assert done.status == 2 and b"Traceback" not in done.stderr, done
+    canary = place.home / "canary"
+    done = place.run("plugin", "add", "--all", f"ext::sh -c touch% {canary}@{first}")
+    assert done.status == 1 and not canary.exists(), "a repository's address runs nothing"
     assert place.run("plugin", "add", "--all", f"{repository}@{'0' * 40}").status == 1
     assert "no folder nowhere" in place.run("plugin", "add", "--all", f"{repository}@{first}:nowhere").told[-1]
 
