@@ -30,6 +30,7 @@ from nexus_cli.cli.command_options import (
     Directory,
     Effort,
     Model,
+    NoPlugins,
     NoSave,
     NoTools,
     Quiet,
@@ -77,6 +78,7 @@ GROUPS = {
         "schedule": "Work at a time, or again and again: add, list, remove, pause, resume and run it.",
         "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
         "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
+        "plugin": "Skills, commands, hooks and servers that others made: add, list, remove, update.",
         "mcp": "MCP servers, whose tools the model may use: list, add, remove, login, test.",
         "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
         "acp": "The agent for editors: Agent Client Protocol on stdin and stdout.",
@@ -89,7 +91,7 @@ is the twin of a slash command."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 FORMER = {"plan": "schedule"}
 """Former names of commands: still accepted, not listed."""
-MORE = {"recipe", "no_tools", "no_save", "verbose", "quiet", "connect", "token_file"}
+MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
@@ -162,6 +164,7 @@ def root(
     worktree: WorktreeName = "",
     add_dir: AddDir = None,
     no_save: NoSave = False,
+    no_plugins: NoPlugins = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
     connect: Annotated[

@@ -30,6 +30,7 @@ TOPICS: Mapping[str, str] = {
     "mcp": "servers of the Model Context Protocol: add them, what they cost, who may call them",
     "checks": "checks of what was edited, and work until a command passes",
     "plugins": "what can be added without changing nexus",
+    "python-plugins": "packages that add tools, commands, sections, checks",
     "runs": "scheduled and waiting work, spaces, the server",
     "services": "webhooks that start work, and what a run may wait for",
     "team": "a ledger that a team shares, and its projects",

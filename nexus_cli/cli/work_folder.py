@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree
+from nexus_cli.plugins.python_plugins import describe_problems, python_plugins
 from nexus_cli.ui.print.stream import write_stderr_line
 
 if TYPE_CHECKING:
@@ -38,8 +39,12 @@ class WorkFolder:
 
     @property
     def notices(self) -> list[str]:
-        """Notices for the person about the worktree."""
-        return self.stay.notices if self.stay else []
+        """Notices for the person about the worktree, and about plugins that were changed."""
+        if python_plugins():
+            from nexus_cli.commands.own_guides import admit_plugins  # noqa: PLC0415  (few people have plugins)
+
+            admit_plugins()
+        return [*(self.stay.notices if self.stay else ()), *describe_problems()]
 
     def leave(self) -> None:
         """End the stay in a worktree, and print its content in a line on stderr. May be called more than once."""

@@ -10,6 +10,8 @@ from typing import Any
 
 from nexus_cli.core.elide import one_line
 
+PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
+"""The variable with a plugin's folder, in its hooks, servers and guides."""
 ABOVE = "../"
 """Before the path of a file beside `.nexus`."""
 SKILLS = (".agents/skills", ".claude/skills")

@@ -1,4 +1,4 @@
-"""List the hooks of a folder: the person's own, and those of its project with their state of trust."""
+"""List the hooks of a folder: the person's own, those of plugins, and those of its project with their state."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.foreign_items import ABOVE, HOOKS
+from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.trust import (
@@ -26,6 +27,7 @@ from nexus_cli.config.trust_beside import UNREAD, read_scripts
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins, plugin_record_path
 
 PERSONAL = "config.toml"
 """Source of the person's own hooks."""
@@ -45,16 +47,18 @@ class Hook:
 
     table: HookTable
     source: str
-    """The file that names it, relative to the project; `PERSONAL` for the person's own."""
+    """The file that names it, relative to the project; `PERSONAL` for the person's own, `plugin NAME` of a plugin."""
     folder: Path | None = None
-    """Real path of the project's folder; None for the person's own."""
+    """Real path of the project's folder, or of the plugin's; None for the person's own."""
     state: str = ACTIVE
     why: str = ""
     """Why it does not run; "" for an active one."""
     scripts: Mapping[str, bytes] = field(default_factory=dict)
-    """The trusted content of the files that its command names, by path in `folder`."""
+    """The trusted content of the files that its command names, by path in `folder`; for a plugin all of its files."""
     unknown_event: str = ""
     """The event of another program that it belongs to, if nexus has none of this name."""
+    is_plugin: bool = False
+    """True for a hook of a plugin. It runs in the project."""
 
     @property
     def is_personal(self) -> bool:
@@ -64,12 +68,13 @@ class Hook:
     @property
     def is_foreign(self) -> bool:
         """True if it was written for another program, whose names of tools and arguments it knows."""
-        return self.source in HOOKS
+        return self.is_plugin or self.source in HOOKS
 
     @property
     def name(self) -> str:
         """Its command on one line, shortened; a path in the project loses what is before the name of the file."""
         words = one_line(self.table.command).replace("$CLAUDE_PROJECT_DIR/", "").replace("${CLAUDE_PROJECT_DIR}/", "")
+        words = words.replace(f"${{{PLUGIN_ROOT}}}/", "").replace(f"${PLUGIN_ROOT}/", "")
         return cut_at_word(words.replace('"', ""), LONGEST)
 
     @property
@@ -95,13 +100,25 @@ class Hook:
         """Return the reason that it may not run any more: a file that its command names has changed; "" if none has."""
         if self.folder is None:
             return ""
-        now = read_scripts([{"command": self.table.command}], self.folder)
-        for path in sorted({*self.scripts, *(name.removeprefix(ABOVE) for name in now)}):
-            if (data := now.get(ABOVE + path)) is None:
+        how = "nexus plugin update" if self.is_plugin else "nexus trust"
+        now = self._read_files(self.folder)
+        for path in sorted({*self.scripts, *now}):
+            if (data := now.get(path)) is None:
                 return f"{path} is gone"
             if data != self.scripts.get(path) or data.startswith(UNREAD):
-                return f"{path} has changed since you trusted it: nexus trust"
+                return f"{path} has changed since you trusted it: {how}"
         return ""
+
+    def _read_files(self, folder: Path) -> dict[str, bytes]:
+        """Return the content of the files that its trust depends on, by path in `folder`."""
+        if not self.is_plugin:
+            named = read_scripts([{"command": self.table.command}], folder)
+            return {name.removeprefix(ABOVE): data for name, data in named.items()}
+        found: dict[str, bytes] = {}
+        for path in self.scripts:
+            with suppress(OSError):
+                found[path] = (folder / path).read_bytes()
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of `/hooks` and `nexus status --json`."""
@@ -119,11 +136,15 @@ class Hook:
 
 
 def read_stamp(cwd: Path) -> list[tuple[int, ...]]:
-    """Return the state of the files that decide which hooks count in `cwd`, to notice a change: the record of trust,
-    and the files that may name hooks."""
+    """Return the state of the files that decide which hooks count in `cwd`, to notice a change: the records of
+    trust and of plugins, and the files that may name hooks."""
     names = (f"{FOLDER}/{SETTINGS}", *HOOKS)
     found: list[tuple[int, ...]] = []
-    for path in (record_path(), *(folder / name for folder in project_folders(cwd) for name in names)):
+    for path in (
+        record_path(),
+        plugin_record_path(),
+        *(folder / name for folder in project_folders(cwd) for name in names),
+    ):
         try:
             about = os.stat(path)
             found.append((about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
@@ -133,12 +154,26 @@ def read_stamp(cwd: Path) -> list[tuple[int, ...]]:
 
 
 def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
-    """Return all hooks that count in `cwd`: the `personal` ones, then those of the project from its root down, each in
-    the order of its file. Blocks; never raises."""
+    """Return all hooks that count in `cwd`: the `personal` ones, those of plugins, then those of the project from its
+    root down, each in the order of its file. Blocks; never raises."""
     hooks = [_check_matcher(Hook(table, PERSONAL)) for table in personal]
+    for plugin in installed_plugins():
+        hooks += _plugin_hooks(plugin)
     for folder in project_folders(cwd):
         hooks += _project_hooks(folder, read_configuration(folder, ("hook",)))
     return hooks
+
+
+def _plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
+    """Yield the accepted hooks of a plugin, and those that were and have changed."""
+    source, files = f"plugin {plugin.name}", plugin.folder.files if plugin.folder else {}
+    for item, state in plugin.items("hook"):
+        if state not in (ACTIVE, CHANGED):
+            continue
+        why = "" if state == ACTIVE else f"it has changed since you accepted it: nexus plugin update {plugin.name}"
+        text = item.parts[item.file].decode("utf-8", "replace")
+        hook = _read_hook(text, plugin.root, state, why, item, source)
+        yield replace(hook, scripts=files, is_plugin=True)
 
 
 def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
@@ -177,9 +212,9 @@ def _source(name: str) -> str:
     return name.removeprefix(ABOVE) if name.startswith(ABOVE) else f"{FOLDER}/{name}"
 
 
-def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem) -> Hook:
+def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, source: str = "") -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
-    source, place = _source(item.file), Path(os.path.realpath(folder))
+    source, place = source or _source(item.file), Path(os.path.realpath(folder))
     table, problem = None, "it is no valid [[hook]]"
     try:
         value = json.loads(text)
@@ -228,4 +263,4 @@ def _check_matcher(hook: Hook) -> Hook:
             re.compile(matcher)
         except (re.error, RecursionError, OverflowError):
             why = f"its matcher {one_line(matcher)} is no regular expression"
-    return Hook(hook.table, hook.source, hook.folder, UNSUPPORTED, why) if why else hook
+    return replace(hook, state=UNSUPPORTED, why=why) if why else hook

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.config.foreign_items import PLUGIN_ROOT
+from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.hooks.hook_answer import BLOCKS, HookAnswer, read_answer
 from nexus_cli.hooks.hook_list import CHANGED, Hook
@@ -55,7 +57,8 @@ class HookRun:
 def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag) -> HookRun:
     """Run `hook` with `given` on stdin. Blocks; never raises, except `ThreadStopped`.
 
-    A project's hook runs in its folder, in the sandbox profile `write`; if its files have changed it does not run.
+    A project's hook runs in its folder, a plugin's in the project, both in the sandbox profile `write`; if its
+    files have changed it does not run.
     """
     changed = hook.why if hook.state == CHANGED else hook.find_change()
     if changed:
@@ -92,7 +95,7 @@ def _start(
     hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag
 ) -> tuple[ProcessResult, str]:
     """Run the command; return its result with stdout, and its stderr."""
-    folder, confinement = hook.folder or cwd, None
+    folder, confinement = project_root(cwd) if hook.is_plugin else hook.folder or cwd, None
     env: Mapping[str, str] = os.environ
     if not hook.is_personal:
         probe = permission.load("read")
@@ -101,6 +104,8 @@ def _start(
         sandbox = permission.make_sandbox("write", asks=False)
         env, confinement = sandbox.env, sandbox.confinement
     env = {**env, "CLAUDE_PROJECT_DIR": str(folder), "NEXUS_PROJECT_DIR": str(folder)}
+    if hook.is_plugin:  # a compiled file in its folder would be a change of the plugin
+        env |= {PLUGIN_ROOT: str(hook.folder), "PYTHONDONTWRITEBYTECODE": "1"}
     read_end, write_end = os.pipe()
     stderr = BoundedOutput(MOST_BYTES)
     drain = threading.Thread(target=_drain, args=(read_end, stderr), daemon=True)

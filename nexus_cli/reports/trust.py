@@ -101,7 +101,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
     for key, item in found.items.items():
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
         now = {name: part_text(data) for name, data in item.parts.items()}
-        diff = _diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
+        diff = diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
         what = " ".join(b" ".join(item.parts.values()).decode("utf-8", "replace").split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
         if item.kind in ("command", "skill") and (lines := _find_commands(now.values())):
@@ -114,7 +114,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
             "name": one_line(name),
             "what": "",
             "state": "removed",
-            "diff": _diff_parts(before[key], {}),
+            "diff": diff_parts(before[key], {}),
         }
 
 
@@ -123,7 +123,7 @@ def _find_commands(texts: Iterable[str | None]) -> list[str]:
     return [one_line(found) for text in texts for found in COMMAND_TEXT.findall(text or "")]
 
 
-def _diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:
+def diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:
     """Return the diff of an item's parts; for a part that is not text, only a line that it differs."""
     diffs = []
     for name in sorted({*before, *now}):

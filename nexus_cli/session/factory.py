@@ -52,6 +52,7 @@ from nexus_cli.lane.tool_selection import Schemas, describe_left_out, leave_out_
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
@@ -63,7 +64,7 @@ from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.settle_projects import settle_projects
-from nexus_cli.tools.registry import ToolRegistry, discover_tools
+from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 from nexus_cli.turn.call_changes import CallChanges
 from nexus_cli.turn.dispatch import Dispatcher
 
@@ -371,10 +372,10 @@ class SessionFactory:
         )
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
-        """Return the built-in tools, and those that services add; of two with one name the first stays."""
+        """Return the built-in tools, and those that services and plugins add; of two with one name the first stays."""
         if self.options.no_tools and not self.resumed:
             return ToolRegistry((), services)
-        added = added_tools(self.services, services, self.options)
+        added = [*added_tools(self.services, services, self.options), *plugin_tools().values()]
         if not added:
             return ToolRegistry(None, services)
         found = discover_tools()
@@ -437,9 +438,9 @@ class SessionFactory:
         return dispatcher
 
     def _make_hooks(self, dispatcher: Dispatcher) -> SessionHooks | None:
-        """Make the hooks of the session; None if no settings and no file of the project can have any."""
+        """Make the hooks of the session; None if no settings, plugin or file of the project can have any."""
         folder, personal = self.options.cwd, self.settings.hook
-        found = bool(personal)
+        found = bool(personal) or has_plugins()
         while not found:
             for name in HOOK_FILES:
                 found = found or os.path.lexists(folder / name)

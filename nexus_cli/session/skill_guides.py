@@ -45,7 +45,9 @@ CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
 MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")
 COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
 FILE = re.compile(r"(?<![\w.@+/\\`-])@(~?[\w./-]*[\w/-])")
-VALUE = re.compile(r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))|\$\{(CLAUDE_SKILL_DIR|CLAUDE_PROJECT_DIR)\}")
+VALUE = re.compile(
+    r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))|\$\{(CLAUDE_(?:SKILL_DIR|PROJECT_DIR|PLUGIN_ROOT))\}"
+)
 BLOCK_END = re.compile(r"<\s*/\s*(skill|command)\b", re.IGNORECASE)
 MOST_RUN = 20
 """Most commands, and most files, of one guide."""
@@ -76,8 +78,10 @@ class SessionSkillGuides:
 
 
 def find_callable(cwd: Path) -> dict[str, Skill]:
-    """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Blocks."""
-    return {one.name: one for kind in (COMMAND, SKILL) for one in find_guides(cwd, kind)[0] if one.is_callable}
+    """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Those of
+    plugins are there by `PLUGIN:NAME` too. Blocks."""
+    found = [one for kind in (COMMAND, SKILL) for one in find_guides(cwd, kind)[0] if one.is_callable]
+    return {one.whole_name: one for one in found} | {one.name: one for one in found}
 
 
 async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
@@ -161,6 +165,8 @@ class _Expansion:
 
         def value(found: re.Match[str]) -> str:
             if found[3]:
+                if found[3] == "CLAUDE_PLUGIN_ROOT":
+                    return self._guide.plugin_root or found[0]
                 root = project_root(self._state.dispatcher.cwd)
                 return str(Path(self._guide.path).parent if found[3] == "CLAUDE_SKILL_DIR" else root)
             is_lone = quote and _quotes_at(text, found.start()) == '"'  # `"$1"`: its quotes are closed and opened again

@@ -3,7 +3,8 @@
 A skill is a folder with a SKILL.md below `skills`, a command a file NAME.md below `commands`. Both are found in the
 person's folders (`config`, `~/.nexus`, `~/.agents`, `~/.claude`), and among the trusted items of the folders of a
 project, whose bytes are those that were judged. Of two with one name the first counts: the person's before the
-project's, those of an inner folder before those of an outer one, then by the order of `FOLDERS`.
+project's, those of an inner folder before those of an outer one, then by the order of `FOLDERS`. A plugin's guide whose
+name another one has is `PLUGIN:NAME`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from nexus_cli.context.text_file import FileText, decode_head, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
+from nexus_cli.plugins.installed_plugins import installed_plugins
 
 FILE = "SKILL.md"
 SKILL, COMMAND = "skill", "command"
@@ -58,7 +60,7 @@ class Skill:
     source: Path | bytes = field(repr=False)
     """The file itself; for a project, its content when trust in the project was judged."""
     origin: str = "personal"
-    """`personal` or `project`."""
+    """`personal`, `project` or `plugin`."""
     shadowed: bool = False
     """True if another one of the same name and kind comes before it."""
     problem: str = ""
@@ -68,7 +70,21 @@ class Skill:
     fields: Mapping[str, str] = field(default_factory=dict)
     """The front matter."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """The other trusted files of a project's skill, by their path in its folder."""
+    """The other trusted files of a project's or plugin's skill, by their path in its folder."""
+    plugin: str = ""
+    """The plugin that it is of."""
+    plugin_root: str = ""
+    """The folder of that plugin."""
+
+    @property
+    def whole_name(self) -> str:
+        """Return `PLUGIN:NAME` for one of a plugin, else its name."""
+        return self.name if self.name.startswith(f"{self.plugin}:") or not self.plugin else f"{self.plugin}:{self.name}"
+
+    @property
+    def shown_origin(self) -> str:
+        """Return `personal`, `project` or `plugin NAME`."""
+        return f"{self.origin} {self.plugin}".rstrip()
 
     @property
     def is_usable(self) -> bool:
@@ -97,7 +113,8 @@ def may_have_skills(cwd: Path) -> bool:
     home = os.path.expanduser("~")
     own = [str(places().config), *(f"{home}/{name}" for name in FOLDERS)]
     theirs = [f"{folder}/{name}" for folder in project_folders(cwd) for name in FOLDERS]
-    return any(map(os.path.isdir, [f"{folder}/skills" for folder in (*own, *theirs)]))
+    there = any(map(os.path.isdir, [f"{folder}/skills" for folder in (*own, *theirs)]))
+    return there or any(plugin.items(SKILL) for plugin in installed_plugins())
 
 
 def find_skills(cwd: Path) -> tuple[Skill, ...]:
@@ -123,6 +140,10 @@ def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
             there = [*_in_project(folder, trusted, kind)]
             inactive += sum(1 for _ in _names(configuration, kind)) - len(there)
             found += [one for one in there if one.path not in mine]  # the home folder may be a project
+    taken = {one.name for one in found if not one.problem}
+    for guide in _in_plugins(kind):
+        found.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
+        taken.add(guide.name)
     listed: list[Skill] = []
     names: set[str] = set()
     for guide in sorted(found, key=lambda one: one.name.casefold()):
@@ -232,6 +253,19 @@ def _in_project(root: Path, trusted: Configuration, kind: str) -> Iterator[Skill
         made = _find_guide(name, trusted.files[key], one_line(str(path)), "project", kind)
         files = others.get(key.removesuffix(FILE))
         yield replace(made, files=files) if files else made
+
+
+def _in_plugins(kind: str) -> Iterator[Skill]:
+    """Yield the accepted ones of the installed plugins, from the bytes that were compared with the record."""
+    for plugin in installed_plugins():
+        for item, state in plugin.items(kind):
+            if state != "active" or plugin.folder is None:
+                continue
+            path, _ = plugin.folder.guides[item.key]
+            above = f"{path.rpartition('/')[0]}/"
+            made = _make_guide(item.name, item.parts[path], one_line(str(plugin.root / path)), "plugin", kind)
+            files = {name.removeprefix(above): data for name, data in item.parts.items() if name not in ("", path)}
+            yield replace(made, files=files, plugin=plugin.name, plugin_root=str(plugin.root))
 
 
 def _other_files(trusted: Configuration) -> dict[str, dict[str, bytes]]:

@@ -501,7 +501,7 @@ class ServerRow(TypedDict):
     """An MCP server in a list."""
 
     name: str
-    source: Literal["personal", "project"]
+    source: Literal["personal", "plugin", "project"]
     file: str
     """The file that names it."""
     transport: Literal["stdio", "http"]

@@ -39,7 +39,9 @@ class SkillObject(TypedDict):
     name: str
     description: str
     path: str
-    origin: Literal["personal", "project"]
+    origin: Literal["personal", "plugin", "project"]
+    plugin: str
+    """The plugin that it is of, else ""."""
     shadowed: bool
     """True if another skill with this name takes precedence."""
     problem: str
@@ -67,6 +69,57 @@ class SkillsReport(TypedDict):
     commands: list[CommandObject]
     untrusted: int
     """Skills of a project that is not trusted."""
+
+
+class PluginItem(TypedDict):
+    """A skill, command, hook or server of a plugin."""
+
+    kind: Literal["skill", "command", "hook", "server"]
+    name: str
+    what: str
+    """The commands that a guide runs, or the entry of a server; the name of a hook has its command."""
+    state: Literal["active", "off", "changed", "new", "removed"]
+    """`off`: not accepted. `changed`, `new`, `removed`: different from what was accepted; not in effect."""
+
+
+class PluginObject(TypedDict):
+    """A plugin folder."""
+
+    name: str
+    version: str
+    description: str
+    source: str
+    """PATH, or REPOSITORY@COMMIT[:FOLDER]."""
+    path: str
+    """The folder of the installed copy."""
+    problem: str
+    """Why nothing of it is in effect, or what of it is off because it was changed; else ""."""
+    items: list[PluginItem]
+    left_out: list[str]
+    """What nexus does not have or cannot read."""
+
+
+class PythonPluginObject(TypedDict):
+    """A Python plugin."""
+
+    name: str
+    package: str
+    """Name and version of its package."""
+    adds: list[str]
+    """Kind and name of what it adds."""
+    problems: list[str]
+    """What of it is left out, and why."""
+
+
+class PluginsReport(TypedDict):
+    """`nexus plugin list --json`, and `add` and `update`."""
+
+    version: Literal[1]
+    plugins: list[PluginObject]
+    python: NotRequired[list[PythonPluginObject]]
+    """Of `list`: the packages with an entry point `nexus.plugins`."""
+    diff: NotRequired[str]
+    """Of `update`: the changes of files since the installed copy."""
 
 
 class StoredFact(TypedDict):
