@@ -76,7 +76,7 @@ LAZY = {
     "config/protected_places.py": {"nexus_cli"},  # redaction, where there are settings of a build tool
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/trust_items.py": {"tomllib", "tomlkit"},
-    "plugins/python_plugins.py": {"configparser", "importlib", "pluggy", "nexus_cli"},  # where there is a plugin
+    "plugins/python_plugins.py": {"configparser", "pluggy", "nexus_cli"},  # where there is a plugin
     "plugins/installed_plugins.py": {"nexus_cli"},  # the files of plugins, which few people have
     "mcp/server_entries.py": {"tomllib"},  # where the settings name servers
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key

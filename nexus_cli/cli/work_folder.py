@@ -40,11 +40,7 @@ class WorkFolder:
     @property
     def notices(self) -> list[str]:
         """Notices for the person about the worktree, and about plugins that were changed."""
-        if python_plugins():
-            from nexus_cli.commands.own_guides import admit_plugins  # noqa: PLC0415  (few people have plugins)
-
-            admit_plugins()
-        return [*(self.stay.notices if self.stay else ()), *describe_problems()]
+        return [*(self.stay.notices if self.stay else ()), *load_plugins()]
 
     def leave(self) -> None:
         """End the stay in a worktree, and print its content in a line on stderr. May be called more than once."""
@@ -64,11 +60,23 @@ class WorkFolder:
         return f"worktree {self.worktree} of {place}"
 
 
+def load_plugins() -> list[str]:
+    """Load the plugins, which may take seconds and should not happen in a loop; return a line for each thing of them
+    that is left out."""
+    if python_plugins():
+        from nexus_cli.commands.own_guides import admit_plugins  # noqa: PLC0415  (few people have plugins)
+
+        admit_plugins()
+    return describe_problems()
+
+
 def open_work_folder(folder: Path, worktree: str, *, quiet: bool = False) -> WorkFolder:
     """Return `folder`, or the same path in the worktree of this name, which is created if it does not exist.
 
-    With "", a folder in a worktree stays in that one. Raises `NexusError` if the worktree cannot be created.
+    With "", a folder in a worktree stays in that one. Raises `NexusError` if the worktree cannot be created. Loads the
+    plugins.
     """
+    python_plugins()
     here = find_worktree(folder)
     if not worktree and here is None:
         return WorkFolder(folder)

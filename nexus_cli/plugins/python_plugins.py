@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 from nexus_cli.core.elide import one_line
@@ -125,6 +126,7 @@ def _parse_entry_points(data: bytes, package: str) -> Iterator[EntryPoint]:
 
 def _load(entry: EntryPoint) -> PythonPlugin:
     """Return a plugin with its objects, or with the reason that it has none."""
+    import_module("nexus_cli.plugins.hook_specs")  # with pluggy: it is not the plugin that takes this time
     try:
         with redirect_stdout(io.StringIO()):  # stdout is for the answer alone
             manager, objects = call_bounded(lambda: import_plugin(entry), SECONDS)
@@ -139,14 +141,12 @@ def import_plugin(entry: EntryPoint) -> tuple[Any, dict[str, tuple[Any, ...]]]:
 
     Raises what the plugin raises.
     """
-    import importlib  # noqa: PLC0415  (only with plugins)
-
     import pluggy  # noqa: PLC0415  (only with plugins)
 
     from nexus_cli.plugins.hook_specs import HookSpecs  # noqa: PLC0415  (only with plugins)
 
     module, _, names = entry.target.partition(":")
-    plugin: Any = importlib.import_module(module)
+    plugin: Any = import_module(module)
     for name in filter(None, names.split(".")):
         plugin = getattr(plugin, name)
     manager = pluggy.PluginManager("nexus")
