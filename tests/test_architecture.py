@@ -41,6 +41,7 @@ FLOOR = {
     "spaces": 7,
     "mcp": 7,
     "runs": 8,
+    "imports": 8,
     "commands": 9,
     "client": 9,
     "rpc": 10,

@@ -1,0 +1,178 @@
+"""Write sessions of other programs into the ledger, each in one transaction; a second time only what is new in them.
+
+The epoch of such a session has the name of the other program's model, so that the first request begins one of ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.entry import Epoch, Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import WireRules
+from nexus_cli.imports.claude_sessions import find_claude_sessions, read_claude_session
+from nexus_cli.imports.codex_sessions import find_codex_sessions, read_codex_session
+from nexus_cli.imports.foreign_session import ForeignSession
+from nexus_cli.lane.options import CHAT
+from nexus_cli.ledger import Ledger, TransactionLog, sessions
+from nexus_cli.provider.model_table import encoding_of
+
+IMPORTED = "imported"
+"""Kind of the memo of an imported session: `from`, `id`, `file`, `stamp`, `entries`, `digest`, `usage`, `left_out`."""
+READERS: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path], ForeignSession]]] = {
+    "claude": (find_claude_sessions, read_claude_session),
+    "codex": (find_codex_sessions, read_codex_session),
+}
+PROVIDERS = {"claude": "anthropic", "codex": "openai"}
+
+
+@dataclass
+class SessionsImport:
+    """The result of an import of sessions."""
+
+    program: str
+    new: int = 0
+    grown: int = 0
+    same: int = 0
+    entries: int = 0
+    """Number of entries written."""
+    empty: int = 0
+    """Number of files without a message."""
+    problems: list[str] = field(default_factory=list)
+    """One line for each session that is left as it is, and each file that cannot be read."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    usage: dict[str, Usage] = field(default_factory=dict)
+    """Tokens that the other program used, by its model."""
+
+
+def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry_run: bool = False) -> SessionsImport:
+    """Import the sessions below `home`, oldest first; with `dry_run` write nothing.
+
+    `model` continues them; "" is the one that they had. Raises `NexusError("ledger", ...)` if the ledger fails.
+    """
+    find, read = READERS[program]
+    done = SessionsImport(program)
+    known = {
+        (memo.get("from"), memo.get("file")): (session, memo)
+        for session, memo in sessions.list_memos(ledger.db, IMPORTED)
+    }
+    for path in sorted(find(home), key=lambda path: _stamp(path)[1:]):
+        session, memo = known.get((program, str(path)), ("", {}))
+        stamp = _stamp(path)
+        if memo.get("stamp") == stamp:
+            done.same += 1
+            continue
+        try:
+            foreign = read(path)
+        except OSError as error:
+            done.problems.append(f"{path}: cannot be read ({error.strerror})")
+            continue
+        if stamp != _stamp(path):
+            done.problems.append(f"{path}: was written meanwhile; import again for what is new")
+        _store(ledger, foreign, _Known(session, memo), stamp, model, done, dry_run)
+    return done
+
+
+def _stamp(path: Path) -> list[int]:
+    """Return size and modification time of a file; [] if there is none."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return []
+    return [about.st_size, about.st_mtime_ns]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The session that an earlier import made of the same file; "" and {} if there is none."""
+
+    session: str
+    memo: Mapping[str, Any]
+
+
+def _store(
+    ledger: Ledger,
+    foreign: ForeignSession,
+    known: _Known,
+    stamp: list[int],
+    model: str,
+    done: SessionsImport,
+    dry: bool,
+) -> None:
+    """Write what is new in a session, and count it in `done`."""
+    if not foreign.entries:
+        done.empty += 1
+        done.left_out += foreign.left_out
+        return
+    before = int(known.memo.get("entries", 0))
+    if known.session:
+        if len(foreign.entries) < before or foreign.digest(before) != known.memo.get("digest"):
+            done.problems.append(
+                f"{foreign.path}: was changed since its import; session {known.session} stays as it is"
+            )
+            return
+        if len(foreign.entries) > before and ledger.session(known.session).entries != before:
+            line = f"{foreign.path}: has grown, but session {known.session} was continued here; it stays as it is"
+            done.problems.append(line)
+            return
+    done.left_out += foreign.left_out
+    for name, usage in foreign.usage.items():
+        done.usage[name] = done.usage.get(name, Usage()) + usage
+    added = len(foreign.entries) - before
+    done.new += not known.session
+    done.grown += bool(known.session and added)
+    done.same += bool(known.session and not added)
+    done.entries += added
+    if not dry:
+        named = model or f"{PROVIDERS[foreign.program]}/{foreign.model}".rstrip("/")
+        _write(ledger, foreign, known, stamp, named)
+
+
+def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[int], model: str) -> None:
+    counter = _counter(encoding_of(model))
+    before = int(known.memo.get("entries", 0))
+    fresh = [replace(one, tokens=counter.count_message(one.message)) for one in foreign.entries[before:]]
+    folder = foreign.folder or os.path.expanduser("~")
+    project = ledger.project_of(Path(folder))
+    if known.session and not ledger.lock(known.session):
+        raise NexusError("usage", f"session {known.session}", "it is open in another process", "End that one first")
+    with ledger.db.write():
+        session = known.session
+        if not session:
+            at = foreign.entries[0].at
+            key, session = sessions.create(
+                ledger.db, folder=folder, project=project, model=model, recipe="chat", name="", at=at, front=CHAT
+            )
+            sessions.open_main(ledger.db, key, "chat")
+        log = TransactionLog(ledger.db, session)
+        if not known.session:
+            log.begin_epoch(Epoch(0, None, IMPORTED, f"{foreign.program}:{foreign.model}", "", (), _RULES, (), 0), ())
+        for entry in fresh:
+            log.append(entry)
+        for call in {call.id: call for call in foreign.open_calls()}.values():
+            if not log.was_started(call.id):
+                log.record_start(call.id, call.name)
+        value = {
+            "from": foreign.program,
+            "id": foreign.id,
+            "file": str(foreign.path),
+            "stamp": stamp,
+            "entries": len(foreign.entries),
+            "digest": foreign.digest(len(foreign.entries)),
+            "usage": {name: asdict(usage) for name, usage in foreign.usage.items()},
+            "left_out": dict(+foreign.left_out),
+        }
+        log.record_memo(Memo(IMPORTED, format_utc(local_now()), len(foreign.entries), value))
+
+
+_RULES = WireRules().dumps()
+_counter = cache(TiktokenCounter)
