@@ -16,7 +16,7 @@ from nexus_cli.config.settings import own_settings
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS, program_folder
-from nexus_cli.imports.personal_changes import MINE, FileChange, plan_import, refuse_without_terminal
+from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import, refuse_without_terminal
 from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions
 from nexus_cli.ledger import Ledger
 from nexus_cli.tools.edit_preview import unified_diff
@@ -97,7 +97,7 @@ def _left_out(done: SessionsImport) -> list[str]:
 def _describe(done: SessionsImport, dry_run: bool) -> str:
     verb, empty = "would be" if dry_run else "were", f" {plural(done.empty, 'file')} without a message."
     lines = [
-        f"{plural(done.new, 'session')} of {done.program} {verb} imported, {done.grown} continued, {done.same} as before:"
+        f"{plural(done.new, 'session')} {verb} imported, {done.grown} continued, {done.same} unchanged:"
         f" {plural(done.entries, 'entry', 'entries')}.{empty if done.empty else ''}"
     ]
     for model, usage in sorted(done.usage.items()):
@@ -124,6 +124,6 @@ def _choose(what: str, answers: Sequence[str]) -> str:
     return next((one for one in answers if one[0] == typed), MINE)
 
 
-def _confirm(change: FileChange) -> bool:
+def _confirm(change: PersonalChange) -> bool:
     QuietStream(Stream(2)).write(f"Write {change.shown}? [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

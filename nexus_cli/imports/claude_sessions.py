@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,15 @@ from nexus_cli.core.attachment import Part
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.usage import Usage
-from nexus_cli.imports.foreign_session import ForeignSession, clean_text, count, image_part, make_call, read_records
+from nexus_cli.imports.foreign_session import (
+    ForeignSession,
+    clean_text,
+    count,
+    image_part,
+    make_call,
+    read_name,
+    read_records,
+)
 
 SPOKEN = ("user", "assistant")
 BOUNDARY = "compact_boundary"
@@ -47,12 +54,12 @@ def _keep_records(session: ForeignSession) -> list[Record]:
     seen: set[str] = set()
     for record in read_records(session.path, session.left_out):
         kind = record.get("type")
-        session.folder = session.folder or str(record.get("cwd") or "")
+        session.folder = session.folder or read_name(record, "cwd")
         if record.get("isSidechain") is True:
             session.left_out["records of subagents"] += 1
             continue
-        uuid = record.get("uuid")
-        if isinstance(uuid, str):
+        uuid = read_name(record, "uuid")
+        if uuid:
             if uuid in seen:
                 session.left_out["repeated records"] += 1
                 continue
@@ -62,7 +69,7 @@ def _keep_records(session: ForeignSession) -> list[Record]:
             continue
         what = "compaction boundaries" if record.get("subtype") == BOUNDARY else f"records of type {str(kind)[:40]}"
         session.left_out[what] += 1
-        if isinstance(uuid, str):
+        if uuid:
             kept.append({"type": "", **{key: record[key] for key in _LINKS[1:] if key in record}})
     return kept
 
@@ -72,14 +79,14 @@ def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
 
     Results and parts of a message that stand beside the way, as parallel calls do, are on it too.
     """
-    places = {record["uuid"]: place for place, record in enumerate(records) if isinstance(record.get("uuid"), str)}
+    places = {read_name(record, "uuid"): place for place, record in enumerate(records)}
     at = next((place for place in reversed(range(len(records))) if records[place]["type"] in SPOKEN), -1)
     way: dict[int, Record] = {}
     while at >= 0 and at not in way:
         record = way[at] = records[at]
-        parent = record.get("parentUuid") or record.get("logicalParentUuid")
+        parent = read_name(record, "parentUuid") or read_name(record, "logicalParentUuid")
         is_root = "uuid" in record and not parent and not _is_compaction(record)
-        if parent in places:
+        if parent and parent in places:
             at = places[parent]
         elif is_root:
             break
@@ -87,9 +94,10 @@ def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
             session.left_out["links to a record that is missing"] += bool(parent)
             at -= 1
     spoken = [record for record in way.values() if record["type"] in SPOKEN]
-    messages = {record["message"].get("id") for record in spoken if record["type"] == "assistant"} - {None}
-    parts = [one for one in records if one["type"] == "assistant" and one["message"].get("id") in messages]
-    calls = {block.get("id") for one in (*spoken, *parts) for block in _blocks(one) if block.get("type") == "tool_use"}
+    messages = {read_name(record["message"], "id") for record in spoken if record["type"] == "assistant"} - {""}
+    parts = [one for one in records if one["type"] == "assistant" and read_name(one["message"], "id") in messages]
+    blocks = (block for one in (*spoken, *parts) for block in _blocks(one))
+    calls = {read_name(block, "id") for block in blocks if block.get("type") == "tool_use"}
     results = [one for one in records if one["type"] == "user" and _answers(one, calls)]
     return {id(one) for one in (*spoken, *parts, *results)}
 
@@ -98,9 +106,11 @@ def _is_compaction(record: Record) -> bool:
     return record.get("subtype") == BOUNDARY or record.get("isCompactSummary") is True
 
 
-def _answers(record: Record, calls: Iterable[object]) -> bool:
+def _answers(record: Record, calls: set[str]) -> bool:
     found = _blocks(record)
-    return bool(found) and all(one.get("type") == "tool_result" and one.get("tool_use_id") in calls for one in found)
+    return bool(found) and all(
+        one.get("type") == "tool_result" and read_name(one, "tool_use_id") in calls for one in found
+    )
 
 
 def _blocks(record: Record) -> list[Record]:
@@ -113,10 +123,10 @@ class _Talk:
 
     def __init__(self, session: ForeignSession) -> None:
         self.session = session
-        self._messages: dict[object, int] = {}
+        self._messages: dict[str, int] = {}
         """By id of an assistant's message: its place in the entries."""
         self._names: dict[str, str] = {}
-        self._answered: set[object] = set()
+        self._answered: set[str] = set()
         self._counted: dict[str, Usage] = {}
 
     def add(self, record: Record) -> None:
@@ -151,7 +161,7 @@ class _Talk:
         session.add_text(text, images, typed=not own)
 
     def _add_result(self, block: Record) -> None:
-        call, content = block.get("tool_use_id"), block.get("content")
+        call, content = read_name(block, "tool_use_id"), block.get("content")
         if call in self._answered:
             self.session.left_out["repeated results"] += 1
             return
@@ -171,7 +181,7 @@ class _Talk:
 
     def _add_reply(self, record: Record) -> None:
         session, message = self.session, record["message"]
-        model = str(message.get("model") or "")
+        model = read_name(message, "model")
         if record.get("isApiErrorMessage") is True or model == "<synthetic>":
             session.left_out["messages about errors of the service"] += 1
             return
@@ -184,14 +194,14 @@ class _Talk:
                 case "text":
                     texts.append(str(block.get("text", "")))
                 case "tool_use":
-                    calls.append(make_call(block.get("id"), block.get("name"), block.get("input")))
+                    calls.append(make_call(read_name(block, "id"), read_name(block, "name"), block.get("input")))
                 case "thinking" | "redacted_thinking":
                     session.left_out["thinking, which only its own service can read"] += 1
                 case kind:
                     session.left_out[f"blocks of type {str(kind)[:40]}"] += 1
         self._names |= {call.id: call.name for call in calls}
-        key = message.get("id") or record.get("uuid") or len(session.entries)
-        self._count_usage(str(key), model, message.get("usage"))
+        key = read_name(message, "id") or read_name(record, "uuid") or str(len(session.entries))
+        self._count_usage(key, model, message.get("usage"))
         text = clean_text("\n\n".join(filter(None, texts)))
         if (place := self._messages.get(key)) is not None:
             old = session.entries[place]

@@ -12,7 +12,15 @@ from nexus_cli.core.attachment import Part
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
-from nexus_cli.imports.foreign_session import ForeignSession, clean_text, count, image_part, make_call, read_records
+from nexus_cli.imports.foreign_session import (
+    ForeignSession,
+    clean_text,
+    count,
+    image_part,
+    make_call,
+    read_name,
+    read_records,
+)
 
 _DATA_URL = re.compile(r"data:([\w/+.-]+);base64,(.*)", re.DOTALL)
 OWN_TEXTS = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>")
@@ -60,8 +68,8 @@ class _Talk:
             case "session_meta", dict():
                 self._add_head(payload)
             case "turn_context", dict():
-                self.session.model = str(payload.get("model") or self.session.model)
-                self.session.folder = self.session.folder or str(payload.get("cwd") or "")
+                self.session.model = read_name(payload, "model") or self.session.model
+                self.session.folder = self.session.folder or read_name(payload, "cwd")
             case "event_msg", dict():
                 self._add_event(payload)
             case "compacted", dict():
@@ -74,8 +82,8 @@ class _Talk:
                 self.session.left_out[f"records of type {str(kind or record.get('record_type'))[:40]}"] += 1
 
     def _add_head(self, payload: dict[str, Any]) -> None:
-        self.session.id = str(payload.get("id") or self.session.id)
-        self.session.folder = self.session.folder or str(payload.get("cwd") or "")
+        self.session.id = read_name(payload, "id") or self.session.id
+        self.session.folder = self.session.folder or read_name(payload, "cwd")
         self.session.note_time(payload.get("timestamp"))
 
     def _add_event(self, payload: dict[str, Any]) -> None:
@@ -96,7 +104,7 @@ class _Talk:
             self._add_call(item)
         elif kind in RESULTS:
             self._reply = -1
-            self.session.add_result(item.get("call_id"), self._output(item.get("output")), self._names)
+            self.session.add_result(read_name(item, "call_id"), self._output(item.get("output")), self._names)
         elif kind == "reasoning":
             self.session.left_out["thinking, which only its own service can read"] += 1
         else:
@@ -130,7 +138,7 @@ class _Talk:
         return image_part(found[1], found[2]) if found else None
 
     def _add_call(self, item: dict[str, Any]) -> None:
-        name, arguments = item.get("name"), item.get("arguments", item.get("input"))
+        name, arguments = read_name(item, "name"), item.get("arguments", item.get("input"))
         if item.get("type") == "local_shell_call":
             name, arguments = "local_shell", item.get("action")
         if isinstance(arguments, str):
@@ -139,7 +147,7 @@ class _Talk:
                 arguments = found if isinstance(found, dict) else arguments
             except (ValueError, RecursionError):
                 pass  # kept as raw text
-        call = make_call(item.get("call_id") or item.get("id"), name, arguments)
+        call = make_call(read_name(item, "call_id") or read_name(item, "id"), name, arguments)
         self._names[call.id] = call.name
         self._grow("", call)
 

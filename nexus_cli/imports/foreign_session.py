@@ -50,6 +50,8 @@ class ForeignSession:
         if isinstance(at, str):
             try:
                 moment = datetime.fromisoformat(at)
+                if not 2000 <= moment.year < 2100:
+                    raise ValueError(at)
                 self._at = format_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
             except (ValueError, OverflowError):
                 self.left_out["times that cannot be read"] += 1
@@ -66,10 +68,10 @@ class ForeignSession:
             message = Message(Role.USER, clean_text(text), parts=tuple(parts))
             self.add(*((Kind.USER, message, "person") if typed else (Kind.STEER, message, NOTE)))
 
-    def add_result(self, call: object, text: str, names: Mapping[str, str]) -> None:
+    def add_result(self, call: str, text: str, names: Mapping[str, str]) -> None:
         """Append the result of a call; `names` are the tools by call id."""
-        message = Message(Role.TOOL, clean_text(text), tool_call_id=str(call or ""))
-        self.add(Kind.TOOL, message, f"tool:{names.get(str(call), 'unknown')}")
+        message = Message(Role.TOOL, clean_text(text), tool_call_id=call)
+        self.add(Kind.TOOL, message, f"tool:{names.get(call, 'unknown')}")
 
     def close_calls(self) -> None:
         """Give every call before the last step that has no result one that says so, and number the entries.
@@ -101,24 +103,30 @@ class ForeignSession:
         return found.hexdigest()
 
 
+def read_name(record: Mapping[str, Any], key: str) -> str:
+    """Return the text in a field of a record, "" for anything else."""
+    value = record.get(key)
+    return value if isinstance(value, str) else ""
+
+
 def clean_text(text: str) -> str:
     """Return `text` without NUL, which no provider accepts."""
     return text.replace("\x00", "\ufffd")
 
 
-def make_call(call: object, name: object, arguments: object) -> ToolCall:
+def make_call(call: str, name: str, arguments: object) -> ToolCall:
     """Return a call whose arguments are an object, or else are kept as raw text."""
     fit = arguments if isinstance(arguments, dict) else {}
     raw = "" if isinstance(arguments, dict) else arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return ToolCall(str(call or ""), str(name or "unknown"), fit, raw)
+    return ToolCall(call, name or "unknown", fit, raw)
 
 
 def image_part(media_type: object, data: object) -> Part | None:
     """Return an image from base64; None if it has no data or another type."""
-    if media_type not in IMAGE_NAMES or not isinstance(data, str):
+    if not isinstance(media_type, str) or media_type not in IMAGE_NAMES or not isinstance(data, str):
         return None
     try:
-        return Part(str(media_type), base64.b64decode(data, validate=True)) if data else None
+        return Part(media_type, base64.b64decode(data, validate=True)) if data else None
     except (binascii.Error, ValueError):
         return None
 

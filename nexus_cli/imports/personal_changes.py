@@ -34,7 +34,7 @@ Choose = Callable[[str, Sequence[str]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
+class PersonalChange:
     """The new text of one personal file."""
 
     path: Path
@@ -64,7 +64,7 @@ class FileChange:
 class ImportPlan:
     """What an import would change."""
 
-    changes: list[FileChange] = field(default_factory=list)
+    changes: list[PersonalChange] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     """Where the person has something else and keeps it."""
 
@@ -89,13 +89,13 @@ def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPl
         mine = _plain(document.get("mcp", {}).get(name))
         if mine is None or (mine != entry and asked.choose(f"server {name}", (MINE, THEIRS)) == THEIRS):
             set_server(document, name, entry)
-    _add_change(plan, FileChange(path, before, tomlkit.dumps(document), is_settings=True))
+    _add_change(plan, PersonalChange(path, before, tomlkit.dumps(document), is_settings=True))
     _plan_instructions(setup, places, asked)
     for name, text in setup.commands.items():
         file = places.config / "commands" / f"{name}.md"
         mine = read_settings_text(file)
         if not mine or (mine != text and asked.choose(f"command {name}", (MINE, THEIRS)) == THEIRS):
-            _add_change(plan, FileChange(file, mine, text))
+            _add_change(plan, PersonalChange(file, mine, text))
     return plan
 
 
@@ -117,7 +117,7 @@ def _plain(value: Any) -> Any:
     return value.unwrap() if hasattr(value, "unwrap") else value
 
 
-def _add_change(plan: ImportPlan, change: FileChange) -> None:
+def _add_change(plan: ImportPlan, change: PersonalChange) -> None:
     if change.before != change.after:
         plan.changes.append(change)
 
@@ -157,7 +157,7 @@ def _plan_instructions(setup: ForeignSetup, places: Places, asked: _Asked) -> No
     if answer == MINE:
         return
     head = f"{mine.rstrip()}\n\n" if answer == BOTH else ""
-    _add_change(asked.plan, FileChange(path, mine, f"{head}{theirs}\n"))
+    _add_change(asked.plan, PersonalChange(path, mine, f"{head}{theirs}\n"))
 
 
 def refuse_without_terminal() -> NexusError:

@@ -141,7 +141,8 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
     counter = _counter(encoding_of(model))
     before = int(known.memo.get("entries", 0))
     fresh = [replace(one, tokens=counter.count_message(one.message)) for one in foreign.entries[before:]]
-    folder = foreign.folder or os.path.expanduser("~")
+    is_folder = os.path.isabs(foreign.folder) and "\0" not in foreign.folder
+    folder = foreign.folder if is_folder else os.path.expanduser("~")
     project = ledger.project_of(Path(folder))
     if known.session and not ledger.lock(known.session):
         raise NexusError("usage", f"session {known.session}", "it is open in another process", "End that one first")
