@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.print_report import print_text
+from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.config.settings import own_settings
@@ -20,6 +21,7 @@ from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import
 from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions
 from nexus_cli.ledger import Ledger
 from nexus_cli.tools.edit_preview import unified_diff
+from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -76,9 +78,10 @@ def _import_sessions(program: str, dry_run: bool) -> int:
         why = f"only those of {' and '.join(READERS)} can be"
         raise NexusError("usage", f"sessions of {program} cannot be imported", why, "Omit --sessions")
     home = program_folder(program)
-    ledger = Ledger.open(ledger_place())
+    ledger = open_ledger() if dry_run else Ledger.open(ledger_place())
     try:
-        done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
+        with progress_bar("importing"):
+            done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
     finally:
         ledger.close()
     if not (done.new or done.grown or done.same or done.empty or done.problems):
@@ -102,7 +105,7 @@ def _describe(done: SessionsImport, dry_run: bool) -> str:
     ]
     for model, usage in sorted(done.usage.items()):
         counted = f"{usage.input:,} tokens in ({usage.cache_read:,} from the cache), {usage.output:,} out"
-        lines.append(f"Used there, not counted in nexus usage: {model or 'unknown model'}: {counted}")
+        lines.append(f"Used there, not in the sums of nexus usage: {model or 'unknown model'}: {counted}")
     if done.new and not dry_run:
         lines.append("nexus sessions list --all shows them, nexus -r ID continues one.")
     return "\n".join(lines)

@@ -29,8 +29,8 @@ Record = dict[str, Any]
 
 
 def find_claude_sessions(home: Path) -> list[Path]:
-    """Return the session files below Claude's folder, without those of subagents."""
-    return sorted(path for path in home.glob("projects/*/*.jsonl") if not path.name.startswith("agent-"))
+    """Return the session files below Claude's folder."""
+    return sorted(home.glob("projects/*/*.jsonl"))
 
 
 def read_claude_session(path: Path) -> ForeignSession:

@@ -16,7 +16,7 @@ from typing import Any
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Epoch, Memo
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.progress import track
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 from nexus_cli.imports.claude_sessions import find_claude_sessions, read_claude_session
@@ -24,10 +24,9 @@ from nexus_cli.imports.codex_sessions import find_codex_sessions, read_codex_ses
 from nexus_cli.imports.foreign_session import ForeignSession
 from nexus_cli.lane.options import CHAT
 from nexus_cli.ledger import Ledger, TransactionLog, sessions
+from nexus_cli.ledger.sessions import IMPORTED
 from nexus_cli.provider.model_table import encoding_of
 
-IMPORTED = "imported"
-"""Kind of the memo of an imported session: `from`, `id`, `file`, `stamp`, `entries`, `digest`, `usage`, `left_out`."""
 READERS: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path], ForeignSession]]] = {
     "claude": (find_claude_sessions, read_claude_session),
     "codex": (find_codex_sessions, read_codex_session),
@@ -61,14 +60,12 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
     """
     find, read = READERS[program]
     done = SessionsImport(program)
-    known = {
-        (memo.get("from"), memo.get("file")): (session, memo)
-        for session, memo in sessions.list_memos(ledger.db, IMPORTED)
-    }
-    for path in sorted(find(home), key=lambda path: _stamp(path)[1:]):
-        session, memo = known.get((program, str(path)), ("", {}))
-        stamp = _stamp(path)
-        if memo.get("stamp") == stamp:
+    memos = [_Known(*one) for one in sessions.list_memos(ledger.db, IMPORTED) if one[1].get("from") == program]
+    by_file = {str(one.memo.get("file")): one for one in memos}
+    moved = {str(one.memo.get("id")): one for one in memos if not os.path.exists(str(one.memo.get("file")))}
+    for path in track(sorted(find(home), key=lambda path: _stamp(path)[1:])):
+        known, stamp = by_file.get(str(path)), _stamp(path)
+        if known and known.memo.get("stamp") == stamp:
             done.same += 1
             continue
         try:
@@ -78,7 +75,8 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
             continue
         if stamp != _stamp(path):
             done.problems.append(f"{path}: was written meanwhile; import again for what is new")
-        _store(ledger, foreign, _Known(session, memo), stamp, model, done, dry_run)
+        known = known or moved.get(foreign.id) or _Known("", {})
+        _store(ledger, foreign, known, stamp, model, done, dry_run)
     return done
 
 
@@ -124,6 +122,9 @@ def _store(
             line = f"{foreign.path}: has grown, but session {known.session} was continued here; it stays as it is"
             done.problems.append(line)
             return
+        if not ledger.lock(known.session):
+            done.problems.append(f"{foreign.path}: session {known.session} is open in another process")
+            return
     done.left_out += foreign.left_out
     for name, usage in foreign.usage.items():
         done.usage[name] = done.usage.get(name, Usage()) + usage
@@ -135,6 +136,8 @@ def _store(
     if not dry:
         named = model or f"{PROVIDERS[foreign.program]}/{foreign.model}".rstrip("/")
         _write(ledger, foreign, known, stamp, named)
+    if known.session:
+        ledger.release(known.session)
 
 
 def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[int], model: str) -> None:
@@ -144,8 +147,6 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
     is_folder = os.path.isabs(foreign.folder) and "\0" not in foreign.folder
     folder = foreign.folder if is_folder else os.path.expanduser("~")
     project = ledger.project_of(Path(folder))
-    if known.session and not ledger.lock(known.session):
-        raise NexusError("usage", f"session {known.session}", "it is open in another process", "End that one first")
     with ledger.db.write():
         session = known.session
         if not session:
@@ -172,6 +173,8 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
             "usage": {name: asdict(usage) for name, usage in foreign.usage.items()},
             "left_out": dict(+foreign.left_out),
         }
+        if fresh:
+            sessions.put_behind_used(ledger.db, session)
         log.record_memo(Memo(IMPORTED, format_utc(local_now()), len(foreign.entries), value))
 
 

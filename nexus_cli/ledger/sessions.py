@@ -39,6 +39,9 @@ WAIT = "wait"
 a run `type`, `title`, `trigger`, `options`, `entity` (if any) of its new run."""
 TAKEN = "run"
 """Memo of the first entry after a claim: `run`, and `signals`, the keys of the signals that this entry shows."""
+IMPORTED = "imported"
+"""Memo of a session that another program made: `from`, `id`, `file`, `stamp`, `entries`, `digest`, `usage` by model,
+`left_out`."""
 _ID_LENGTH = 26
 SHOWN_ID = 6
 """Characters at the end of an id that people are shown: its beginning is the time, the same for a quarter of an hour.
@@ -405,6 +408,11 @@ def list_memos(db: Database, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
         "SELECT s.id, m.blob FROM sessions s JOIN memos m ON m.lane = s.main AND m.kind = ? ORDER BY m.key", kind
     )
     return [(str(session), dict(blobs.get_json(db, blob))) for session, blob in rows]
+
+
+def put_behind_used(db: Database, session: str) -> None:
+    """List a session behind those that were used here, by its time; inside a transaction."""
+    db.run("UPDATE sessions SET used = 0 WHERE id = ?", session)
 
 
 def makers_of(db: Database, wanted: Sequence[str]) -> dict[str, str]:

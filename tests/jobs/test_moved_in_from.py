@@ -72,9 +72,12 @@ def test_an_old_session_is_found_continued_and_taken_out_again(place: Stage, tmp
         return {"text": "The harbour is deployed."}
 
     place.script(model)
+    assert place.ask("Hello").status == 0
     assert "3 sessions would be" in place.run("import", "claude", "--sessions", "--dry-run").text
-    assert "No sessions" in place.run("sessions", "list").text
+    assert len(json.loads(place.run("sessions", "list", "--json", "--all").text)["sessions"]) == 1
     done = place.run("import", "claude", "--sessions")
+    newest = json.loads(place.run("sessions", "list", "--json", "--all").text)["sessions"][0]
+    assert newest["first_text"] == "Hello", "what was used here comes first"
     assert done.status == 0 and "3 sessions were imported" in done.text and "2,750 tokens in" in done.text, done
     again = place.run("import", "claude", "--sessions")
     assert "0 sessions were imported, 0 continued, 3 unchanged" in again.text
@@ -87,6 +90,8 @@ def test_an_old_session_is_found_continued_and_taken_out_again(place: Stage, tmp
         ("What is in the pantry?", 1),
     ]
     cut = listed[0]["id"]
+    assert "imported from claude: " in place.run("sessions", "show", cut).text
+    assert "3 sessions imported from claude, which used 2,750 tokens in, 35 out there" in " ".join(place.run("usage").text.split())
     done = place.ask("-r", cut, "Did it work?")
     assert (done.status, done.text) == (0, "The harbour is deployed.\n"), done
     talk = [one for one in seen[-1]["messages"] if one["role"] != "system"]
@@ -116,7 +121,7 @@ def test_what_grew_there_is_added_unless_it_was_continued_here(place: Stage) -> 
     done = place.run("import", "claude", "--sessions")
     assert "0 sessions were imported, 1 continued, 2 unchanged: 2 entries" in done.text, done
     listed = json.loads(place.run("sessions", "list", "--json").text)["sessions"]
-    assert listed[0]["first_text"] == "What is in the pantry?" and listed[0]["turns"] == 2
+    assert (listed[-1]["first_text"], listed[-1]["turns"]) == ("What is in the pantry?", 2)
 
     (mine,) = (one["id"] for one in listed if one["first_text"] == "Fix the discount")
     assert place.ask("-r", mine, "Go on").status == 0
