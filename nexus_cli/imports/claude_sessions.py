@@ -52,7 +52,7 @@ def _keep_records(session: ForeignSession) -> list[Record]:
     """Return the records of the conversation, and of the others what links them."""
     kept: list[Record] = []
     seen: set[str] = set()
-    for record in read_records(session.path, session.left_out):
+    for record in read_records(session.path, session.bad_lines):
         kind = record.get("type")
         session.folder = session.folder or read_name(record, "cwd")
         if record.get("isSidechain") is True:

@@ -40,7 +40,7 @@ def read_codex_session(path: Path) -> ForeignSession:
     """Return the session in a file. Raises `OSError`."""
     session = ForeignSession("codex", path.stem, path)
     talk = _Talk(session)
-    for record in read_records(path, session.left_out):
+    for record in read_records(path, session.bad_lines):
         session.note_time(record.get("timestamp"))
         talk.add(record)
     if talk.total is not None:

@@ -43,6 +43,8 @@ class ForeignSession:
     """By model. Dollars are unknown."""
     left_out: Counter[str] = field(default_factory=Counter)
     """What could not be taken over, by kind."""
+    bad_lines: list[str] = field(default_factory=list)
+    """Lines of the file that could not be read."""
     _at: str = ""
 
     def note_time(self, at: object) -> None:
@@ -136,8 +138,8 @@ def count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else 0
 
 
-def read_records(path: Path, left_out: Counter[str]) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a file, one a line; count in `left_out` what is none. Raises `OSError`."""
+def read_records(path: Path, bad_lines: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a file, one a line; add to `bad_lines` what is none. Raises `OSError`."""
     with path.open("rb") as file:
         number = 0
         while line := file.readline(MOST_LINE + 1):
@@ -145,7 +147,7 @@ def read_records(path: Path, left_out: Counter[str]) -> Iterator[dict[str, Any]]
             if len(line) > MOST_LINE and not line.endswith(b"\n"):
                 while (more := file.readline(MOST_LINE)) and not more.endswith(b"\n"):
                     pass
-                left_out[f"line {number}: over {MOST_LINE >> 20} MB"] += 1
+                bad_lines.append(f"line {number} has over {MOST_LINE >> 20} MB")
                 continue
             is_last = not line.endswith(b"\n")
             line = line.removeprefix(b"\xef\xbb\xbf").strip(b"\0 \t\r\n")
@@ -158,4 +160,4 @@ def read_records(path: Path, left_out: Counter[str]) -> Iterator[dict[str, Any]]
             if isinstance(value, dict):
                 yield value
             else:
-                left_out[f"line {number}: {'cut off' if is_last else 'no JSON object'}"] += 1
+                bad_lines.append(f"line {number} is {'cut off' if is_last else 'no JSON object'}")

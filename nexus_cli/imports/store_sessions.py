@@ -31,6 +31,8 @@ READERS: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path], Forei
     "claude": (find_claude_sessions, read_claude_session),
     "codex": (find_codex_sessions, read_codex_session),
 }
+MOST_NAMED = 5
+"""Most bad lines of a file that are named."""
 PROVIDERS = {"claude": "anthropic", "codex": "openai"}
 
 
@@ -107,6 +109,9 @@ def _store(
     dry: bool,
 ) -> None:
     """Write what is new in a session, and count it in `done`."""
+    if bad := foreign.bad_lines:
+        more = f", and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
+        done.problems.append(f"{foreign.path}: {', '.join(bad[:MOST_NAMED])}{more}")
     if not foreign.entries:
         done.empty += 1
         done.left_out += foreign.left_out
@@ -171,7 +176,7 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
             "entries": len(foreign.entries),
             "digest": foreign.digest(len(foreign.entries)),
             "usage": {name: asdict(usage) for name, usage in foreign.usage.items()},
-            "left_out": dict(+foreign.left_out),
+            "left_out": {**+foreign.left_out, "lines": len(foreign.bad_lines)},
         }
         if fresh:
             sessions.put_behind_used(ledger.db, session)

@@ -139,8 +139,12 @@ def test_broken_lines_are_named_and_the_rest_is_there(tmp_path: Path, monkeypatc
     path.write_bytes(b"".join(data))
     found = read_claude_session(path)
     assert texts(found.entries) == ["Hi\ufffdthere", "\ufffd", "B", "C"]
-    assert found.left_out["line 5: no JSON object"] == 1 and found.left_out["line 7: over 0 MB"] == 1
-    assert found.left_out["line 9: no JSON object"] == 1 and found.left_out["line 10: cut off"] == 1
+    assert found.bad_lines == [
+        "line 5 is no JSON object",
+        "line 7 has over 0 MB",
+        "line 9 is no JSON object",
+        "line 10 is cut off",
+    ]
     assert found.left_out["links to a record that is missing"] == 2
 
 

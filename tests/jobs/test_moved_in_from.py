@@ -5,13 +5,18 @@ takes it back out.
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from imports.claude_home import INSTRUCTIONS, KEY, Session, make_home, make_sessions
-from program.stage import PRICED, QUICK, Stage, clean, stage
+from program.stage import PRICED, QUICK, Stage, clean, end, stage
 
 
 @pytest.fixture
@@ -91,7 +96,9 @@ def test_an_old_session_is_found_continued_and_taken_out_again(place: Stage, tmp
     ]
     cut = listed[0]["id"]
     assert "imported from claude: " in place.run("sessions", "show", cut).text
-    assert "3 sessions imported from claude, which used 2,750 tokens in, 35 out there" in " ".join(place.run("usage").text.split())
+    assert "3 sessions imported from claude, which used 2,750 tokens in, 35 out there" in " ".join(
+        place.run("usage").text.split()
+    )
     done = place.ask("-r", cut, "Did it work?")
     assert (done.status, done.text) == (0, "The harbour is deployed.\n"), done
     talk = [one for one in seen[-1]["messages"] if one["role"] != "system"]
@@ -132,3 +139,34 @@ def test_what_grew_there_is_added_unless_it_was_continued_here(place: Stage) -> 
     other.write(place.home / ".claude")
     done = place.run("import", "claude", "--sessions")
     assert "was changed since its import" in done.text and "Something else" not in place.run("sessions", "list").text
+
+
+def answer(place: Stage, typed: bytes) -> tuple[int, str]:
+    """`nexus import claude` at a terminal, with all answers typed ahead; its status and what it showed."""
+    controller, terminal = pty.openpty()
+    child = place.begin("import", "claude", stdin=terminal, stderr=terminal, stdout=subprocess.PIPE)
+    os.close(terminal)
+    try:
+        os.write(controller, typed)
+        out = child.communicate(timeout=120)[0].decode()
+        shown = b""
+        with suppress(OSError):  # the terminal has closed
+            while select.select([controller], [], [], 5)[0]:
+                shown += os.read(controller, 65536)
+    finally:
+        end(child)
+        os.close(controller)
+    return child.returncode, out + shown.decode()
+
+
+def test_each_file_is_asked_about_at_a_terminal(place: Stage) -> None:
+    place.settings(f'model = "openai/mine"\n{QUICK}{PRICED}')
+    before = personal_files(place)
+    status, shown = answer(place, b"m\nn\n\n")
+    assert status == 0 and personal_files(place) == before
+    assert "[m]ine, [t]heirs" in shown and "Write " in shown and "yours differs and stays" in shown
+    status, shown = answer(place, b"theirs\nn\nyes\n")
+    made = personal_files(place)
+    assert status == 0 and made == {**before, "NEXUS.md": INSTRUCTIONS}, shown
+    status, shown = answer(place, b"t\ny\n")
+    assert status == 0 and "anthropic/claude-sonnet-4-5" in personal_files(place)["config.toml"]
