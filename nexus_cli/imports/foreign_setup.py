@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ class ForeignSetup:
 
     def lose(self, decision: str, line: str) -> None:
         """Report a rule that has no counterpart."""
-        line = one_line(line)[:300]
+        line = one_line(redact(line, environ={}))[:300]
         if decision == "allow":
             self.notes.append(f"allow {line}")
         else:
@@ -109,6 +109,8 @@ class ForeignSetup:
     def add_rules(self, decision: Decision, written: str, convert: Callable[[], Iterable[str]]) -> None:
         """Add the rules that `convert` returns for one of the other program, if all of them are rules of ours."""
         try:
+            if redact(written, environ={}) != written:
+                raise UnmappedError("there is a key in it")
             rules = list(convert())
             for text in rules:
                 parse_rule(decision, text, self.tools)
@@ -116,20 +118,20 @@ class ForeignSetup:
             self.lose(decision, f"{written}: {error}")
             if decision != "allow":
                 self._lost_rules.append(written)
-            rules = []
+                self._leave_out_widened([*self._allowed], [written])
+            return
         self.rules |= dict.fromkeys((decision, text) for text in rules)
-        if decision == "allow" and rules:
+        if decision == "allow":
             self._allowed[written] = rules
-        self._leave_out_widened()
+            self._leave_out_widened([written], self._lost_rules)
 
-    def _leave_out_widened(self) -> None:
+    def _leave_out_widened(self, allowed: Sequence[str], lost: Sequence[str]) -> None:
         """Leave out allow rules that a lost rule of the same tool may have limited."""
-        for written in list(self._allowed):
-            lost = next((one for one in self._lost_rules if may_overlap(written, one)), "")
-            if lost:
+        for written in allowed:
+            if limit := next((one for one in lost if may_overlap(written, one)), ""):
                 for text in self._allowed.pop(written):
                     self.rules.pop(("allow", text), None)
-                self.lose("allow", f"{written}: would allow more than there, without the rule {lost}")
+                self.lose("allow", f"{written}: would allow more than there, without the rule {limit}")
 
     def add_server(self, name: str, entry: dict[str, Any]) -> None:
         """Add a server without the keys in its entry: `command` (a list) or `url`, `env` and `headers` (objects)."""

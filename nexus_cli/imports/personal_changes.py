@@ -124,7 +124,11 @@ def _add_change(plan: ImportPlan, change: PersonalChange) -> None:
 
 def _plan_settings(setup: ForeignSetup, document: Any, mine: Mapping[str, Any], asked: _Asked) -> None:
     for key, text in setup.settings.items():
-        value = parse_value(key, text)
+        try:
+            value = parse_value(key, text)
+        except NexusError as error:
+            asked.plan.kept.append(f"{key}: {error.why}")
+            continue
         if key in mine and mine[key] == value:
             continue
         if key not in mine or asked.choose(f"{key} ({mine[key]}; there {text})", (MINE, THEIRS)) == THEIRS:

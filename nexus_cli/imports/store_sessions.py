@@ -15,7 +15,8 @@ from typing import Any
 
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.entry import Epoch, Memo
+from nexus_cli.core.elide import drop_marker, elide_text
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
 from nexus_cli.core.progress import track
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
@@ -23,7 +24,7 @@ from nexus_cli.imports.claude_sessions import find_claude_sessions, read_claude_
 from nexus_cli.imports.codex_sessions import find_codex_sessions, read_codex_session
 from nexus_cli.imports.foreign_session import ForeignSession
 from nexus_cli.lane.options import CHAT
-from nexus_cli.ledger import Ledger, TransactionLog, sessions
+from nexus_cli.ledger import LaneLog, Ledger, TransactionLog, sessions
 from nexus_cli.ledger.sessions import IMPORTED
 from nexus_cli.provider.model_table import encoding_of
 
@@ -31,6 +32,8 @@ READERS: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path], Forei
     "claude": (find_claude_sessions, read_claude_session),
     "codex": (find_codex_sessions, read_codex_session),
 }
+MOST_TOKENS = 25_000
+"""Tokens of one message that go into the window; the rest is a drop."""
 MOST_NAMED = 5
 """Most bad lines of a file that are named."""
 PROVIDERS = {"claude": "anthropic", "codex": "openai"}
@@ -164,7 +167,7 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
         if not known.session:
             log.begin_epoch(Epoch(0, None, IMPORTED, f"{foreign.program}:{foreign.model}", "", (), _RULES, (), 0), ())
         for entry in fresh:
-            log.append(entry)
+            log.append(_shorten(log, entry, counter))
         for call in {call.id: call for call in foreign.open_calls()}.values():
             if not log.was_started(call.id):
                 log.record_start(call.id, call.name)
@@ -181,6 +184,23 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
         if fresh:
             sessions.put_behind_used(ledger.db, session)
         log.record_memo(Memo(IMPORTED, format_utc(local_now()), len(foreign.entries), value))
+
+
+def _shorten(log: LaneLog, entry: Entry, counter: TiktokenCounter) -> Entry:
+    """Return the entry with at most `MOST_TOKENS` of its text; the whole one is recorded as a drop."""
+    if entry.tokens <= MOST_TOKENS:
+        return entry
+    text, name = entry.message.content, log.next_drop()
+    cut = elide_text(text, MOST_TOKENS, counter.count, drop_marker(name))
+    if cut.is_whole:
+        return entry
+    what = (
+        f"result of {entry.actor.removeprefix('tool:')}" if entry.kind is Kind.TOOL else f"imported message {entry.id}"
+    )
+    cause = Cause.OUTPUT_CAP if entry.kind is Kind.TOOL else Cause.INPUT_CAP
+    log.record_drop(Drop(name, what, cut.tokens, cause, entry.at, text=text))
+    message = replace(entry.message, content=cut.text)
+    return replace(entry, message=message, tokens=counter.count_message(message))
 
 
 _RULES = WireRules().dumps()

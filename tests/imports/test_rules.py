@@ -83,6 +83,13 @@ def test_an_allow_rule_goes_with_the_rule_that_limited_it(order: int) -> None:
     assert any("Bash(git push:*)" in line and "without the rule" in line for line in setup.notes)
 
 
+def test_a_rule_with_a_key_in_it_is_left_out_and_the_key_is_not_shown() -> None:
+    setup = ForeignSetup("claude")
+    written = 'Bash(curl -H "Authorization: Bearer sk-' + "a1b2c3" * 6 + '":*)'
+    setup.add_rules("allow", written, lambda: map_claude_rule("allow", written))
+    assert not setup.rules and "key in it" in setup.notes[0] and "a1b2c3" not in str(setup.notes)
+
+
 def test_what_may_overlap() -> None:
     assert (
         may_overlap("Bash(git:*)", "Bash(git * main)")

@@ -323,3 +323,18 @@ def test_a_session_in_which_the_ledger_fails_is_not_there_by_half(
             import_sessions(ledger, "claude", tmp_path, "")
     assert not ledger.sessions() and import_sessions(ledger, "claude", tmp_path, "").new == 1
     ledger.close()
+
+
+def test_a_huge_message_is_shortened_and_the_rest_can_be_recalled(tmp_path: Path) -> None:
+    text = "".join(f"line {number} of a long output\n" for number in range(30_000))
+    talk = Session("s", "/srv/a").user("Look").reply("", ("t1", "Bash", {"command": "cat a"})).result("t1", text)
+    talk.reply("Long.").write(tmp_path)
+    ledger = Ledger.open(None)
+    import_sessions(ledger, "claude", tmp_path, "openai/gpt-5")
+    log = ledger.log(ledger.sessions()[0].id)
+    entries = log.read(1, 4)
+    assert entries[2].tokens <= 25_010 and 'recall("d1"' in entries[2].message.content
+    assert log.original("d1") == text and entries[2].message.content.startswith("line 0 of")
+    talk.user("More").write(tmp_path)
+    assert import_sessions(ledger, "claude", tmp_path, "").grown == 1
+    ledger.close()
