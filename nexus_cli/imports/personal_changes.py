@@ -26,7 +26,7 @@ from nexus_cli.config.settings_file import (
 )
 from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.foreign_setup import ForeignSetup
-from nexus_cli.rules.rule_set import DECISIONS
+from nexus_cli.rules.rule_set import DECISIONS, Decision
 
 MINE, THEIRS, BOTH = "mine", "theirs", "both"
 Choose = Callable[[str, Sequence[str]], str]
@@ -138,7 +138,8 @@ def _plan_settings(setup: ForeignSetup, document: Any, mine: Mapping[str, Any], 
 def _plan_rules(setup: ForeignSetup, document: Any, asked: _Asked) -> None:
     """Add rules; of one that stands under another decision both may stay, where the strictest counts."""
     table = document.get("rules", {})
-    mine = {decision: list(table.get(decision, ())) for decision in DECISIONS}
+    mine = {decision: set(table.get(decision, ())) for decision in DECISIONS}
+    added: dict[Decision, list[str]] = {decision: [] for decision in DECISIONS}
     for decision, text in setup.rules:
         other = next((one for one in DECISIONS if one != decision and text in mine[one]), None)
         if text in mine[decision]:
@@ -147,9 +148,15 @@ def _plan_rules(setup: ForeignSetup, document: Any, asked: _Asked) -> None:
         if other is not None:
             answer = asked.choose(f"rule {other} {text} (there {decision})", (MINE, THEIRS, BOTH))
         if answer != MINE:
-            set_listed(document, ["rules", decision], text, add=True)
+            added[decision].append(text)
         if answer == THEIRS and other is not None:
             set_listed(document, ["rules", other], text, add=False)
+    for name, texts in added.items():
+        if texts and not mine[name]:  # at once: adding to a list one by one is slow
+            set_value(document, ["rules", name], tuple(texts))
+            continue
+        for text in texts:
+            set_listed(document, ["rules", name], text, add=True)
 
 
 def _plan_instructions(setup: ForeignSetup, places: Places, asked: _Asked) -> None:
