@@ -27,6 +27,7 @@ from nexus_cli.tools.registry import rule_tools
 
 FROM_ENVIRONMENT = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^{}]*)?\}")
 COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "ShellTool")
+_SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|passw")
 _ODD_IN_PATHS = re.compile(r"[\[\]{}\\]|^!")
 
 
@@ -147,28 +148,26 @@ class ForeignSetup:
         line = " ".join(map(str, [*entry.get("command", ()), entry.get("url", "")]))
         if is_key(line) or any(is_key(word) for word in line.replace("=", " ").split()):
             raise UnmappedError("a key is in its command or address. Store it by nexus login, then nexus mcp add")
-        kept = [f"{one}={value}" for one, value in env.items() if not self._is_secret(name, str(one), str(value))]
-        named = [one for one, value in env.items() if is_key(str(value), str(one))]
-        sent = [f"{one}: {value}" for one, value in headers.items() if not self._is_secret(name, str(one), str(value))]
-        if kept or named:
-            entry["env"] = [*(one for one in kept), *map(str, named)]
-        if sent:
+        secret = [str(one) for one, value in env.items() if is_key(str(value), str(one))]
+        unsent = [str(one) for one, value in headers.items() if is_secret_header(str(one), str(value))]
+        for one in (*secret, *unsent):
+            self._note_secret(name, one)
+        if env:
+            entry["env"] = [*(f"{one}={value}" for one, value in env.items() if str(one) not in secret), *secret]
+        if sent := [f"{one}: {value}" for one, value in headers.items() if str(one) not in unsent]:
             entry["headers"] = sent
         names = FROM_ENVIRONMENT.findall(json.dumps(entry, default=str))
         parse_entry(name, entry, dict.fromkeys(names, "x"))
         self.servers[name] = entry
 
-    def _is_secret(self, server: str, name: str, value: str) -> bool:
-        """Return True for a key, which is reported."""
-        if not is_key(value, name):
-            return False
+    def _note_secret(self, server: str, name: str) -> None:
+        """Report a key in the environment or the headers of a server."""
         where, name = f"server {one_line(server)}", one_line(name)
         if re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() == name:
             self.notes.append(f"{where}: the value of {name} is a key and is not copied: nexus login {name}")
         else:
             hint = f'"{name}: Bearer ${{NAME}}" in its headers, and nexus login NAME'
             self.notes.append(f"{where}: {name} has a key, which is not copied: write {hint}")
-        return True
 
     def note_key(self, name: str, where: str) -> None:
         """Report a key that is not copied, with the command that stores it."""
@@ -193,13 +192,16 @@ class ForeignSetup:
 
 def is_key(value: str, name: str = "") -> bool:
     """Return True if a value, of that name, is a secret. A reference to a variable is none."""
-    if not value or FROM_ENVIRONMENT.search(value):
-        return False
-    return (
-        bool(NAMED_SECRET.search(name.upper()))
-        or looks_like_key(value)
-        or redact(f"{name}: {value}") != (f"{name}: {value}")
-    )
+    rest = FROM_ENVIRONMENT.sub("", value).strip()
+    if not rest or looks_like_key(rest) or redact(rest) != rest:
+        return bool(rest)
+    text = f"{name}: {rest}"
+    return rest == value.strip() and (bool(NAMED_SECRET.search(name.upper())) or redact(text) != text)
+
+
+def is_secret_header(name: str, value: str) -> bool:
+    """Return True if a header has a secret: by its name any plain value is one, which no form may show."""
+    return is_key(value, name) or bool(_SECRET_HEADER.search(name) and not FROM_ENVIRONMENT.search(value))
 
 
 def may_overlap(one: str, other: str) -> bool:

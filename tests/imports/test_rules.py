@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nexus_cli.imports.claude_setup import map_claude_rule
-from nexus_cli.imports.foreign_setup import ForeignSetup, UnmappedError, is_key, may_overlap
+from nexus_cli.imports.foreign_setup import ForeignSetup, UnmappedError, is_key, is_secret_header, may_overlap
 from nexus_cli.rules.rule_set import Decision, parse_rule
 
 MAPPED = {
@@ -100,13 +100,14 @@ def test_what_may_overlap() -> None:
 
 
 def test_keys_are_recognized_by_name_and_by_form_and_references_are_none() -> None:
-    assert (
-        is_key("abc", "GITHUB_TOKEN")
-        and is_key("ghp_" + "A1b2" * 9, "X")
-        and is_key("Bearer " + "x1" * 20, "Authorization")
-    )
+    key = "ghp_" + "A1b2" * 9
+    assert is_key("abc", "GITHUB_TOKEN") and is_key(key, "X") and is_key("Bearer " + "x1" * 20, "Authorization")
+    assert is_key(f"${{A}} {key}") and not is_key("Bearer ${A}", "Authorization")
     assert (
         not is_key("${GITHUB_TOKEN}", "GITHUB_TOKEN") and not is_key("test", "NODE_ENV") and not is_key("", "A_TOKEN")
+    )
+    assert (
+        is_secret_header("Cookie", "a=b") and not is_secret_header("X-Key", "${A}") and not is_secret_header("X-A", "b")
     )
 
 
