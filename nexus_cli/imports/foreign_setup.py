@@ -83,7 +83,10 @@ class ForeignSetup:
     def skip_file(self, path: Path, why: str, *, guards: bool) -> None:
         """Report a file that cannot be read."""
         line = f"{with_tilde(str(path))}: {one_line(why)[:160]}"
-        (self.lost if guards else self.notes).append(line + (". Its rules are unknown" if guards else ""))
+        if guards:
+            self.lose_unknown(f"{line}. Its rules are unknown")
+        else:
+            self.notes.append(line)
 
     def read_table(self, path: Path, text: str | None = None, *, guards: bool = True) -> dict[str, Any]:
         """Return the object in a JSON file (`text` if it is given), {} if there is none or it is invalid."""
@@ -107,6 +110,12 @@ class ForeignSetup:
         else:
             self.lost.append(f"{decision} {line}")
 
+    def lose_unknown(self, line: str) -> None:
+        """Report rules that cannot be read. What they limit is not known, so that no allow rule is taken."""
+        self.lost.append(one_line(redact(line, environ={}))[:300])
+        self._lost_rules.append("")
+        self._leave_out_widened([*self._allowed], [""])
+
     def add_rules(self, decision: Decision, written: str, convert: Callable[[], Iterable[str]]) -> None:
         """Add the rules that `convert` returns for one of the other program, if all of them are rules of ours."""
         try:
@@ -129,7 +138,8 @@ class ForeignSetup:
     def _leave_out_widened(self, allowed: Sequence[str], lost: Sequence[str]) -> None:
         """Leave out allow rules that a lost rule of the same tool may have limited."""
         for written in allowed:
-            if limit := next((one for one in lost if may_overlap(written, one)), ""):
+            limit = next((one or "that cannot be read" for one in lost if may_overlap(written, one)), "")
+            if limit:
                 for text in self._allowed.pop(written):
                     self.rules.pop(("allow", text), None)
                 self.lose("allow", f"{written}: would allow more than there, without the rule {limit}")
@@ -205,7 +215,12 @@ def is_secret_header(name: str, value: str) -> bool:
 
 
 def may_overlap(one: str, other: str) -> bool:
-    """Return True if two rules of another program may name the same call: same tool, and for commands the same word."""
+    """Return True if two rules of another program may name the same call: same tool, and for commands the same word.
+
+    "" is a rule that is not known.
+    """
+    if not other:
+        return True
     (name, _, pattern), (other_name, _, other_pattern) = one.partition("("), other.partition("(")
     if name != other_name or name not in COMMAND_TOOLS:
         return name == other_name

@@ -151,7 +151,7 @@ def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
             decision = CODEX_DECISIONS[ast.literal_eval(given["decision"]) if "decision" in given else "allow"]
             found = [f"bash({' '.join(map(_quote, words))} *)" for words in product(*choices)]
         except (UnmappedError, ValueError, KeyError, TypeError, SyntaxError) as error:
-            setup.lose("deny", f"or ask, {with_tilde(str(path))} line {line.lineno}: {error}")
+            setup.lose_unknown(f"{with_tilde(str(path))} line {line.lineno}: {error}")
             continue
         for text in found:
             setup.add_rules(decision, text, partial(list, [text]))
@@ -215,7 +215,7 @@ def _add_opencode_rule(setup: ForeignSetup, tool: str, pattern: str, action: obj
         decision: Decision = action
         setup.add_rules(decision, f"{tool}({pattern})", convert)
     else:
-        setup.lose("deny", f"or ask, {tool}({pattern}): {action} is not known")
+        setup.lose_unknown(f"{tool}({pattern}): {action} is not known")
 
 
 def _add_opencode_server(setup: ForeignSetup, name: str, table: dict[str, Any], where: str) -> None:
@@ -259,7 +259,7 @@ def read_gemini(home: Path) -> ForeignSetup:
     setup.note_unused(settings, ("$schema", "model", "tools", "mcpServers", *old), where)
     setup.note_unused(tools, ("allowed", "exclude", "core"), f"tools in {where}")
     for path in sorted((home / "policies").glob("*.toml")):
-        setup.lose("deny", f"or ask rules in {with_tilde(str(path))}: they are not read")
+        setup.lose_unknown(f"{with_tilde(str(path))}: policies are not read")
     _read_texts(setup, home / "GEMINI.md")
     for path in sorted((home / "commands").rglob("*.toml"))[:500]:
         _read_gemini_command(setup, path, home / "commands")

@@ -33,12 +33,13 @@ bearer_token_env_var = "WEB_TOKEN"
 [projects."/srv/a"]
 trust_level = "trusted"
 """
+UNREADABLE = """prefix_rule(pattern=[x for x in y], decision="forbidden")
+__import__("os").system("touch /tmp/ran")
+"""
 RULES = """
 prefix_rule(pattern=["git", ["push", "fetch"]], decision="prompt")
 prefix_rule(pattern=["rm", "-rf"], decision="forbidden", justification="no")
 prefix_rule(pattern=["ls"])
-prefix_rule(pattern=[x for x in y], decision="forbidden")
-__import__("os").system("touch /tmp/ran")
 """
 OPENCODE = """\ufeff{
   // comments and trailing commas
@@ -82,6 +83,8 @@ def apply(setup: object, answer: str = MINE) -> str:
 def test_codex(tmp_path: Path) -> None:
     write(tmp_path / "config.toml", CODEX)
     write(tmp_path / "rules/default.rules", RULES)
+    assert ("allow", "bash(ls *)") in SETUPS["codex"](tmp_path).rules
+    write(tmp_path / "rules/more.rules", UNREADABLE)
     write(tmp_path / "AGENTS.md", f"Be brief. The key is {KEY}\n")
     write(tmp_path / "prompts/review.md", "Review $1.\n")
     setup = SETUPS["codex"](tmp_path)
@@ -90,10 +93,10 @@ def test_codex(tmp_path: Path) -> None:
         ("ask", "bash(git push *)"),
         ("ask", "bash(git fetch *)"),
         ("deny", "bash(rm -rf *)"),
-        ("allow", "bash(ls *)"),
         ("deny", "mcp__docs__delete"),
     }
     assert setup.lost[0].startswith("deny server docs:") and len(setup.lost) == 3
+    assert any("allow bash(ls *): would allow more" in line for line in setup.notes), "what denies there is not known"
     made = apply(setup)
     assert KEY not in made and "DOCS_API_KEY" in made and "MODE=ro" in made and "Bearer ${WEB_TOKEN}" in made
     assert (places().config / "NEXUS.md").read_text() == "Be brief. The key is [redacted]\n"
