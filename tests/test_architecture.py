@@ -42,6 +42,7 @@ FLOOR = {
     "spaces": 8,
     "mcp": 8,
     "runs": 9,
+    "imports": 9,
     "commands": 10,
     "client": 10,
     "rpc": 11,

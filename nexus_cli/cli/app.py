@@ -60,6 +60,8 @@ GROUPS = {
         "diff": "Show what a turn changed in files.",
         "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
         "doctor": "Check what works here, what does not, and how to fix it.",
+        "import": "Take over settings, rules, servers and sessions of another coding agent.",
+        "export": "Write a whole session as Markdown, as JSON Lines, or in Claude Code's form.",
         "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
         "docs": "Print a page of the documentation: settings, commands, json, exit-status, ...",
     },
@@ -89,6 +91,8 @@ GROUPS = {
 """Every command and its help line, in the order of the help. `nexus_cli.cli.NAME` holds the command's `app`, unless it
 is the twin of a slash command."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+MODULES = {"import": "move_in"}
+"""Modules of commands whose name is no name in Python."""
 FORMER = {"plan": "schedule"}
 """Former names of commands: still accepted, not listed."""
 MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
@@ -105,7 +109,7 @@ _SHORTEST_KEY = 6
 @cache
 def load_command(name: str) -> Any:
     """Return the click command of this name, from its module in this package or from the twins of a slash command."""
-    module = f"nexus_cli.cli.{name}"
+    module = f"nexus_cli.cli.{MODULES.get(name, name)}"
     if find_spec(module):
         app = import_module(module).app
     else:

@@ -95,6 +95,12 @@ class UsageByName(UsageSumObject):
     """"" for the sessions of no agent or plan."""
 
 
+ImportedUsage = TypedDict(
+    "ImportedUsage", {"from": str, "sessions": int, "input": int, "output": int, "cache_read": int, "cache_write": int}
+)
+"""What sessions of another program had used before they were imported; in no sum."""
+
+
 class UsageReport(TypedDict):
     """`nexus usage --json`."""
 
@@ -108,6 +114,8 @@ class UsageReport(TypedDict):
     by: NotRequired[Literal["person", "agent", "plan"]]
     """With `--by`: whose usage `named` has."""
     named: NotRequired[list[UsageByName]]
+    imported: NotRequired[list[ImportedUsage]]
+    """Without `--since`, where sessions were imported."""
 
 
 CommandPartObject = TypedDict(

@@ -347,12 +347,17 @@ class WorkerObject(TypedDict):
     error: str
 
 
+ImportOrigin = TypedDict("ImportOrigin", {"from": str, "id": str, "file": str})
+"""The program, its id of the session, and the file that an imported session comes from."""
+
+
 class SessionReport(SessionObject):
     """`nexus sessions show ID --json`."""
 
     version: Literal[1]
     workers: list[WorkerObject]
     entries: list[EntryObject]
+    imported: NotRequired[ImportOrigin]
 
 
 class SearchHit(TypedDict):
