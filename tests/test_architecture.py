@@ -47,6 +47,7 @@ FLOOR = {
     "ui": 11,
     "warm": 11,
     "acp": 11,
+    "adapters": 12,
     "cli": 12,
     "__main__": 13,
 }
