@@ -110,7 +110,7 @@ def fresh_tokens(where: Endpoint, library: Any) -> Tokens:
 
 def _read(where: Endpoint, *, anew: bool = False) -> Login:
     text = stored_key(where.login, anew=anew)
-    if text in (kept := _unsaved.get(where.login, ("", {}))):
+    if (kept := _unsaved.get(where.login)) and kept[0] == text:
         return kept[1]
     with suppress(ValueError):
         login = json.loads(text)
@@ -200,8 +200,10 @@ def _renew_copilot(library: Any, login: Login) -> Login:
     answer = library._get_httpx_client().get(address, headers=headers)
     answer.raise_for_status()
     found = answer.json()
-    base = (found.get("endpoints") or {}).get("api")
-    return {**login, "token": found["token"], "expires_at": found["expires_at"], "base": base}
+    base, left = (found.get("endpoints") or {}).get("api"), found.get("refresh_in")
+    # The clock of this machine may be wrong: seconds from now are preferred to a time.
+    ends = time.time() + SKEW + left if isinstance(left, int | float) else found["expires_at"]
+    return {**login, "token": found["token"], "expires_at": ends, "base": base}
 
 
 def _begin_chatgpt(library: Any) -> tuple[str, str, Mapping[str, Any]]:
