@@ -69,8 +69,8 @@ class NexusAgent(BaseInstalledAgent):  # type: ignore[misc]
     def _model_env(self) -> dict[str, str]:
         """Return key and address of the model's provider, from the environment of Harbor; `--ae` overrides them."""
         provider = (self.model_name or "").partition("/")[0].upper()
-        names = [f"{provider}_{name}" for name in ("API_KEY", "API_BASE", "BASE_URL")]
-        return {name: os.environ[name] for name in names if name in os.environ and name not in self.extra_env}
+        names = [f"{provider}_{part}" for part in ("API_KEY", "API_BASE", "BASE_URL")]
+        return {name: value for name, value in os.environ.items() if name in names and name not in self.extra_env}
 
     def populate_context_post_run(self, context: Any) -> None:
         """Fill in tokens and dollars of the run, those of the finished steps if it was killed."""
