@@ -49,6 +49,7 @@ FLOOR = {
     "ui": 12,
     "warm": 12,
     "acp": 12,
+    "adapters": 13,
     "cli": 13,
     "testing": 13,
     "__main__": 14,

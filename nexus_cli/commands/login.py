@@ -44,8 +44,9 @@ async def log_in(context: CommandContext, rest: str) -> None:
 
 def _named_provider(words: str) -> str:
     """Return the provider that `words` name. The `NexusError("usage", ...)` quotes nothing that may be a key."""
-    if find_subscription(words):
-        raise NexusError("usage", "/login", f"it stores keys; run {login_command(find_subscription(words))} in a shell")
+    if subscription := find_subscription(words):
+        hint = f"Run `{login_command(subscription)}` in another terminal; this session then uses it"
+        raise NexusError("usage", "/login", "a subscription is signed in to outside of a session", hint)
     try:
         return find_provider(words)
     except NexusError:

@@ -83,7 +83,7 @@ def log_in(provider: str, library: Any, show: Show) -> str:
     except NexusError:
         raise
     except Exception as error:  # the seam: litellm's classes, the network's, and answers of another form
-        raise _failure(error, what, provider) from error
+        raise _failure(error, what, "it was refused", (provider, "")) from error
 
 
 def fresh_tokens(where: Endpoint, library: Any) -> Tokens:
@@ -110,7 +110,7 @@ def fresh_tokens(where: Endpoint, library: Any) -> Tokens:
 
 def _read(where: Endpoint, *, anew: bool = False) -> Login:
     text = stored_key(where.login, anew=anew)
-    if text in (kept := _unsaved.get(where.login, ("", {}))):
+    if (kept := _unsaved.get(where.login)) and kept[0] == text:
         return kept[1]
     with suppress(ValueError):
         login = json.loads(text)
@@ -123,11 +123,11 @@ def _read(where: Endpoint, *, anew: bool = False) -> Login:
 
 
 def _renew(where: Endpoint, library: Any, login: Login) -> Login:
-    key_name = where.login.partition("@")[2]
     try:
         renewed = _PROVIDERS[where.provider][2](library, login)
     except Exception as error:  # the seam, as in `log_in`
-        raise _failure(error, f"the {SUBSCRIPTIONS[where.provider]} login", where.provider, key_name) from error
+        what, named = f"the {SUBSCRIPTIONS[where.provider]} login", where.login.partition("@")[2]
+        raise _failure(error, what, "it has expired or was revoked", (where.provider, named)) from error
     for name in SECRETS:
         protect_secret(str(renewed.get(name, "")))
     former = stored_key(where.login)
@@ -138,14 +138,17 @@ def _renew(where: Endpoint, library: Any, login: Login) -> Login:
     return renewed
 
 
-def _failure(error: Exception, what: str, provider: str, key_name: str = "") -> ProviderError:
-    """Return the error for a person, without the text of an answer: it may have tokens."""
-    status, found = read_facts(error).status, to_provider_error(error, model=f"{provider}/")
+def _failure(error: Exception, what: str, refused: str, where: tuple[str, str]) -> ProviderError:
+    """Return the error for a person, without the text of an answer: it may have tokens. `where` is the provider and
+    the name of one of several logins; `refused` is the reason if the provider does not know the login."""
+    status, found = read_facts(error).status, to_provider_error(error, model=f"{where[0]}/")
     if found.kind == "network" or status not in (400, 401, 403, 404):
-        found.what = what
+        found.what, found.why = what, found.why.partition(" for url")[0]
         return found
-    why = "it has expired or was revoked" if status < 402 else "the account has no such plan, or may not use it here"
-    return ProviderError("auth", f"{why} (HTTP {status})", set_key_hint(provider, key_name), what=what)
+    has_plan = status in (400, 401)
+    why = refused if has_plan else "the account has no such plan, or may not use it here"
+    hint = set_key_hint(*where) if has_plan else f"Check the plan of the account, then: {login_command(*where)}"
+    return ProviderError("auth", f"{why} (HTTP {status})", hint, what=what)
 
 
 def _is_fresh(login: Login) -> bool:
@@ -200,8 +203,10 @@ def _renew_copilot(library: Any, login: Login) -> Login:
     answer = library._get_httpx_client().get(address, headers=headers)
     answer.raise_for_status()
     found = answer.json()
-    base = (found.get("endpoints") or {}).get("api")
-    return {**login, "token": found["token"], "expires_at": found["expires_at"], "base": base}
+    base, left = (found.get("endpoints") or {}).get("api"), found.get("refresh_in")
+    # The clock of this machine may be wrong: seconds from now are preferred to a time.
+    ends = time.time() + SKEW + left if isinstance(left, int | float) else found["expires_at"]
+    return {**login, "token": found["token"], "expires_at": ends, "base": base}
 
 
 def _begin_chatgpt(library: Any) -> tuple[str, str, Mapping[str, Any]]:
