@@ -96,10 +96,11 @@ def _read_own(project: Path) -> Configuration:
         return Configuration(files, str(unfit))
     except OSError as error:
         return Configuration(files, f"{FOLDER} cannot be read ({error.strerror})")
-    if b"hook" in files.get(SINGLE[0], b""):
+    settings = files.get(SINGLE[0], b"")
+    if b"hook" in settings or b"mcp" in settings or SINGLE[1] in files:
         from nexus_cli.config import trust_beside, trust_items  # noqa: PLC0415  (as above)
 
-        files = {**trust_beside.read_scripts(trust_items.own_hooks(files[SINGLE[0]]), project), **files}
+        files = {**trust_beside.read_scripts(trust_items.command_lines(files), project), **files}
     return Configuration(dict(sorted(files.items())))
 
 

@@ -7,9 +7,8 @@ out by itself, because such folders are not ours: it makes nothing else invalid.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.foreign_items import (
     ABOVE,
@@ -17,11 +16,10 @@ from nexus_cli.config.foreign_items import (
     HOOKS,
     SERVERS,
     SKILLS,
-    command_line,
     find_scripts,
-    read_hooks,
 )
 from nexus_cli.config.trust_files import MOST_IN_ALL, UnfitError, find_below, read_part, shown_path
+from nexus_cli.config.trust_items import command_lines
 from nexus_cli.core.elide import one_line
 
 MOST_ENTRIES = 2500
@@ -49,8 +47,7 @@ def read_beside(project: Path) -> tuple[dict[str, bytes], list[str]]:
             left_out.append(one_line(f"{shown_path(name)} cannot be read ({error.strerror})"))
         else:
             files |= item
-    hooks = [hook for name in HOOKS for _, _, hook in read_hooks(files.get(ABOVE + name, b""))]
-    return {**read_scripts(hooks, project), **files}, left_out
+    return {**read_scripts(command_lines(files), project), **files}, left_out
 
 
 def _find_items(project: Path, left_out: list[str]) -> Iterator[tuple[str, str]]:
@@ -86,11 +83,12 @@ def _read_item(name: str, path: str, root: str) -> dict[str, bytes]:
     return item
 
 
-def read_scripts(hooks: Iterable[Mapping[str, Any]], project: Path) -> dict[str, bytes]:
-    """Return the files in the project that the commands of `hooks` name, by path: they are parts of these items."""
+def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:
+    """Return the files in the project that the commands of hooks and servers name, by path: they are parts of these
+    items."""
     root, found = os.path.realpath(project), dict[str, bytes]()
-    for hook in hooks:
-        for path in find_scripts(command_line(hook)):
+    for line in lines:
+        for path in find_scripts(line):
             try:
                 if os.path.isfile(project / path):
                     found[ABOVE + path] = read_part(ABOVE + path, str(project / path), root)

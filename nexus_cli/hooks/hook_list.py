@@ -76,7 +76,7 @@ class Hook:
         """Return why it may not run any more, because a file that its command names has changed; "" if none has."""
         if self.folder is None:
             return ""
-        now = read_scripts([{"command": self.table.command}], self.folder)
+        now = read_scripts([self.table.command], self.folder)
         for path in sorted({*self.scripts, *(name.removeprefix(ABOVE) for name in now)}):
             if (data := now.get(ABOVE + path)) is None:
                 return f"{path} is gone"

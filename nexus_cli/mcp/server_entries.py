@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.foreign_items import ABOVE, SERVERS
+from nexus_cli.config.foreign_items import ABOVE, SERVERS, find_scripts, server_line
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_items import trusted_folders
+from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.mcp.server_values import ServerEntry
@@ -32,6 +33,7 @@ _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 """What no name of a tool may have."""
+UNCHECKED = "is left out: a file that its command names is too large, or cannot be read, to see that it is unchanged"
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -252,7 +254,15 @@ def _find_tables(cwd: Path, problems: list[str]) -> Iterator[tuple[str, Mapping[
             if (theirs := trusted.files.get(name)) is not None:
                 path = folder / name.removeprefix(ABOVE) if name.startswith(ABOVE) else folder / FOLDER / name
                 shown = os.path.relpath(path, root)
-                yield shown, _parse_table(name, theirs, shown, problems), folder
+                table = _parse_table(name, theirs, shown, problems) or {}
+                unread = [one for one, value in table.items() if _names_unread(value, trusted.files)]
+                problems += [f"MCP server {one_line(one)[:64]} ({shown}) {UNCHECKED}" for one in unread]
+                yield shown, {one: value for one, value in table.items() if one not in unread}, folder
+
+
+def _names_unread(entry: Any, files: Mapping[str, bytes]) -> bool:
+    """Return True if the command of a project's entry names a file that could not be read, so not be compared."""
+    return any(files.get(ABOVE + path, b"").startswith(UNREAD) for path in find_scripts(server_line(entry)))
 
 
 def _parse_table(name: str, data: bytes, shown: str, problems: list[str]) -> Mapping[str, Any] | None:

@@ -97,7 +97,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
         now = {name: part_text(data) for name, data in item.parts.items()}
         diff = _diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
-        what = " ".join(b" ".join(item.parts.values()).decode("utf-8", "replace").split())[:MOST_SHOWN]
+        what = " ".join(item.parts.get(item.file, b"").decode("utf-8", "replace").split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
         yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
     for key in before.keys() - found.items.keys():
