@@ -61,7 +61,7 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ) -> ServerFi
             continue
         for name, value in list(table.items())[:MOST_SERVERS]:
             where = f"MCP server {one_line(str(name))[:64]} ({file})"
-            if (known := taken.setdefault(name_server(str(name)), source)) != source or str(name) in entries:
+            if (known := taken.setdefault(fit_name(str(name)), source)) != source or str(name) in entries:
                 if known != source:
                     problems.append(f"{where} is left out: you have a server of this name")
                 continue
@@ -75,8 +75,8 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ) -> ServerFi
     return ServerFiles(dict(sorted(entries.items())), tuple(problems))
 
 
-def name_server(name: str) -> str:
-    """Return the name of a server as tools and rules have it."""
+def fit_name(name: str) -> str:
+    """Return the name of a server or a tool as the names of tools and rules have it."""
     return _UNSENDABLE.sub("_", name)
 
 
@@ -96,7 +96,7 @@ def parse_entry(
         return None
     if not _NAME.fullmatch(name):
         raise ValueError("a name has letters, digits, `-`, `_` and `.` only, at most 50")
-    if "__" in name_server(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
+    if "__" in fit_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
         raise ValueError("a name has no two of `_` and `.` side by side, and none at its end")
 
     def expand(text: object, what: str) -> str:

@@ -21,7 +21,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
 from nexus_cli.core.wire import canonical
-from nexus_cli.mcp.server_entries import ServerFiles, read_servers
+from nexus_cli.mcp.server_entries import ServerFiles, fit_name, read_servers
 from nexus_cli.mcp.server_values import ServerEntry, ServerTool
 from nexus_cli.mcp.tool_cache import ToolList, read_list
 
@@ -40,7 +40,6 @@ _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A name of an argument that every provider takes."""
 _REFUSED_KEYS = ("oneOf", "anyOf", "allOf", "enum", "not")
 """Keys that providers refuse at the top of a schema."""
-_UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 _WORD = re.compile(r"[a-z0-9]+")
 
 
@@ -173,7 +172,7 @@ def read_tools(cwd: Path) -> list[Tool]:
 
 def name_tool(server: str, tool: str) -> str:
     """Return the name of a tool for the model and for rules, at most `LONGEST_NAME` characters."""
-    name = PREFIX + _UNSENDABLE.sub("_", server) + "__" + _UNSENDABLE.sub("_", tool)
+    name = f"{PREFIX}{fit_name(server)}__{fit_name(tool)}"
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[: LONGEST_NAME - 7]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
