@@ -94,6 +94,16 @@ def command_line(hook: Mapping[str, Any]) -> str:
     return " ".join(map(str, words))
 
 
+def server_line(entry: Any) -> str:
+    """Return what starts a server in one line, with its folder and the values of its environment."""
+    if not isinstance(entry, Mapping):
+        return ""
+    named = [entry.get("command"), entry.get("args"), entry.get("cwd"), entry.get("env")]
+    values = [value.values() if isinstance(value, Mapping) else value for value in named]
+    lists = [[value] if isinstance(value, str) else value for value in values]
+    return " ".join(str(one) for value in lists if isinstance(value, Iterable) for one in value)
+
+
 def find_scripts(command: str) -> list[str]:
     """Return possible paths in the project in a line of the shell, relative to it, whatever quotes and signs are
     around it. A name in a folder that the line names (`cd .claude && sh ./check.sh`) is there too."""

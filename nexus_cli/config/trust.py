@@ -109,12 +109,12 @@ def _read_own(project: Path) -> Configuration:
         return Configuration(files, str(unfit))
     except OSError as error:
         return Configuration(files, f"{FOLDER} cannot be read ({error.strerror})")
-    left_out: list[str] = []
-    if b"hook" in files.get(SINGLE[0], b""):
+    settings, left_out = files.get(SINGLE[0], b""), list[str]()
+    if b"hook" in settings or b"mcp" in settings or SINGLE[1] in files:
         from nexus_cli.config import trust_beside, trust_items  # noqa: PLC0415  (as above)
 
-        hooks, left_out = trust_items.own_hooks(files[SINGLE[0]])
-        files = {**trust_beside.read_scripts(hooks, project), **files}
+        left_out = trust_items.check_hooks(settings) if b"hook" in settings else []
+        files = {**trust_beside.read_scripts(trust_items.command_lines(files), project), **files}
     return Configuration(dict(sorted(files.items())), left_out=tuple(LeftOut(SINGLE[0], why) for why in left_out))
 
 

@@ -7,9 +7,8 @@ out by itself, because such folders are not ours: it makes nothing else invalid.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.foreign_items import (
     ABOVE,
@@ -17,7 +16,6 @@ from nexus_cli.config.foreign_items import (
     HOOKS,
     PATHS,
     SKILLS,
-    command_line,
     find_scripts,
     read_hooks,
 )
@@ -30,6 +28,7 @@ from nexus_cli.config.trust_files import (
     read_part,
     resolve_inside,
 )
+from nexus_cli.config.trust_items import command_lines
 
 MOST_ENTRIES = 2500
 """Most skills and commands of one folder."""
@@ -58,12 +57,9 @@ def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes]
             left_out.append(LeftOut(name, f"cannot be read ({error.strerror})"))
         else:
             files |= item
-    hooks: list[Mapping[str, Any]] = []
     for name in [ABOVE + path for path in HOOKS if ABOVE + path in files]:
-        listed, problems = read_hooks(files[name])
-        hooks += [hook for _, _, hook in listed]
-        left_out += [LeftOut(name, why) for why in problems]
-    return {**read_scripts(hooks, project), **files}, left_out
+        left_out += [LeftOut(name, why) for why in read_hooks(files[name])[1]]
+    return {**read_scripts(command_lines(files), project), **files}, left_out
 
 
 def _find_items(
@@ -105,11 +101,12 @@ def _read_item(name: str, parts: Iterable[tuple[str, str]]) -> dict[str, bytes]:
     return item
 
 
-def read_scripts(hooks: Iterable[Mapping[str, Any]], project: Path) -> dict[str, bytes]:
-    """Return the files in the project that the commands of `hooks` name, by path: they are parts of these items."""
+def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:
+    """Return the files in the project that the commands of hooks and servers name, by path: they are parts of these
+    items."""
     root, found = os.path.realpath(project), dict[str, bytes]()
-    for hook in hooks:
-        for path in find_scripts(command_line(hook)):
+    for line in lines:
+        for path in find_scripts(line):
             try:
                 if os.path.isfile(project / path):
                     found[ABOVE + path] = read_part(

@@ -1,7 +1,7 @@
 """Split a project's configuration into items that are trusted separately, each with its own hash.
 
-A change revokes the trust of that item alone. The settings are one item, and so is each rule, hook (with the files in
-the project that its command names), server, recipe, command, skill (with all its files) and identity file.
+A change revokes the trust of that item alone. The settings are one item, and so is each rule, hook and server (with the
+files in the project that its command names), recipe, command, skill (with all its files) and identity file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TrustItem:
     parts: Mapping[str, bytes]
     """Its content by file name: whole files, or its part of a file in a canonical form."""
     file: str = ""
-    """The one of `parts` that defines a hook; the others are files that its command names."""
+    """The one of `parts` that defines a hook or server; the others are files that its command names."""
 
     @property
     def key(self) -> str:
@@ -55,7 +55,7 @@ def split_items(files: Mapping[str, bytes]) -> dict[str, TrustItem]:
         if name == SETTINGS:
             found = _split_settings(data, files)
         elif name == SERVERS:
-            found = _split_servers(data)
+            found = _split_servers(data, files)
         elif name.startswith(foreign_items.ABOVE):
             found = _split_beside(name, data, files, items)
         else:
@@ -100,7 +100,7 @@ def _split_beside(
             yield _hook_item(f"{path}: {_name_hook(event, matcher, hook)}", name, (event, matcher, hook), files)
     if path in foreign_items.SERVERS:
         for server, entry in (_read_servers(data, foreign_items.SERVERS[path]) or {}).items():
-            yield _server_item(f"{path}: {server}", name, entry)
+            yield _server_item(f"{path}: {server}", name, entry, files)
 
 
 def _keep_beside(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, bytes]:
@@ -128,14 +128,20 @@ def _name_hook(event: str, matcher: str, hook: Mapping[str, Any]) -> str:
 def _hook_item(name: str, file: str, definition: Any, files: Mapping[str, bytes]) -> TrustItem:
     """Return the item of a hook: its definition, and the files in the project that its command names."""
     hook = definition[-1] if isinstance(definition, tuple) else definition
-    scripts = [foreign_items.ABOVE + path for path in foreign_items.find_scripts(foreign_items.command_line(hook))]
-    parts = {script: files[script] for script in scripts if script in files}
-    return TrustItem("hook", name, {**parts, file: f"{_value(definition)}\n".encode("utf-8", "surrogatepass")}, file)
+    scripts = _pick_scripts(foreign_items.command_line(hook), files)
+    return TrustItem("hook", name, {**scripts, file: f"{_value(definition)}\n".encode("utf-8", "surrogatepass")}, file)
 
 
-def _server_item(name: str, file: str, entry: Any) -> TrustItem:
+def _server_item(name: str, file: str, entry: Any, files: Mapping[str, bytes]) -> TrustItem:
+    """Return the item of a server, which runs without a sandbox: its entry, and the files as for a hook."""
     text = json.dumps(entry, indent=2, sort_keys=True, ensure_ascii=False, default=repr) + "\n"
-    return TrustItem("server", name, {file: text.encode("utf-8", "surrogatepass")})
+    scripts = _pick_scripts(foreign_items.server_line(entry), files)
+    return TrustItem("server", name, {**scripts, file: text.encode("utf-8", "surrogatepass")}, file)
+
+
+def _pick_scripts(line: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    names = [foreign_items.ABOVE + path for path in foreign_items.find_scripts(line)]
+    return {name: files[name] for name in names if name in files}
 
 
 def _keep_settings(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, bytes]:
@@ -194,26 +200,41 @@ def _split_settings(data: bytes, files: Mapping[str, bytes]) -> Iterator[TrustIt
     for hook in hooks:
         yield _hook_item(_name_own_hook(hook), SETTINGS, hook, files)
     for name, server in servers.items():
-        yield _server_item(f"{SETTINGS}: {name}", SETTINGS, server)
+        yield _server_item(f"{SETTINGS}: {name}", SETTINGS, server, files)
 
 
-def _split_servers(data: bytes) -> Iterator[TrustItem]:
+def _split_servers(data: bytes, files: Mapping[str, bytes]) -> Iterator[TrustItem]:
     servers = _read_servers(data)
     if servers is None:
         yield TrustItem("servers", "", {SERVERS: data})
         return
     for name, server in servers.items():
-        yield _server_item(name, SERVERS, server)
+        yield _server_item(name, SERVERS, server, files)
 
 
-def own_hooks(data: bytes) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the tables `[[hook]]` of a project's settings, and a reason for what of them is left out."""
+def check_hooks(data: bytes) -> list[str]:
+    """Return a reason for each part of a project's settings that is left out of its hooks."""
     table = _read_toml(data)
     if table is None:
-        return [], ["is no valid TOML: none of its hooks counts"]
+        return ["is no valid TOML: none of its hooks counts"]
     hooks, listed = _take_items(table)[2], table.get("hook", [])
     is_whole = isinstance(listed, list) and len(hooks) == len(listed)
-    return hooks, [] if is_whole else ["has a `hook` that is no table [[hook]]"]
+    return [] if is_whole else ["has a `hook` that is no table [[hook]]"]
+
+
+def command_lines(files: Mapping[str, bytes]) -> list[str]:
+    """Return the commands of all hooks and servers that the files of a project define; none of an invalid file."""
+    table = _read_toml(files.get(SETTINGS, b"")) or {}
+    _, _, own, servers = _take_items(table)
+    hooks = [*own, *(hook for name in foreign_items.HOOKS for _, _, hook in _hooks_of(files, name))]
+    entries = [*servers.values(), *(_read_servers(files.get(SERVERS, b"")) or {}).values()]
+    for name, key in foreign_items.SERVERS.items():
+        entries += (_read_servers(files.get(foreign_items.ABOVE + name, b""), key) or {}).values()
+    return [*map(foreign_items.command_line, hooks), *map(foreign_items.server_line, entries)]
+
+
+def _hooks_of(files: Mapping[str, bytes], name: str) -> list[tuple[str, str, dict[str, Any]]]:
+    return foreign_items.read_hooks(files.get(foreign_items.ABOVE + name, b""))[0]
 
 
 def _take_items(

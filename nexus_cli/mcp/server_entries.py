@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, SERVERS
+from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, SERVERS, find_scripts, server_line
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_items import trusted_folders
+from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.mcp.server_values import ServerEntry
@@ -34,6 +35,7 @@ _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 """Characters that no name of a tool may have."""
+UNCHECKED = "is left out: a file that its command names is too large, or cannot be read, to see that it is unchanged"
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -61,7 +63,7 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ) -> ServerFi
         for name, value in list(table.items())[:MOST_SERVERS]:
             where = f"MCP server {one_line(str(name))[:64]} ({file})"
             owner = file if source == "plugin" else source
-            if (known := taken.setdefault(name_server(str(name)), owner)) != owner or str(name) in entries:
+            if (known := taken.setdefault(fit_name(str(name)), owner)) != owner or str(name) in entries:
                 if known != owner:
                     problems.append(f"{where} is left out: you have a server of this name")
                 continue
@@ -75,8 +77,8 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ) -> ServerFi
     return ServerFiles(dict(sorted(entries.items())), tuple(problems))
 
 
-def name_server(name: str) -> str:
-    """Return the name of a server as tools and rules have it."""
+def fit_name(name: str) -> str:
+    """Return the name of a server or a tool as the names of tools and rules have it."""
     return _UNSENDABLE.sub("_", name)
 
 
@@ -100,7 +102,7 @@ def parse_entry(
         return None
     if not _NAME.fullmatch(name):
         raise ValueError("a name has letters, digits, `-`, `_` and `.` only, at most 50")
-    if "__" in name_server(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
+    if "__" in fit_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
         raise ValueError("a name has no two of `_` and `.` side by side, and none at its end")
 
     def expand(text: object, what: str) -> str:
@@ -264,7 +266,16 @@ def _find_tables(
             if (theirs := trusted.files.get(name)) is not None:
                 path = folder / name.removeprefix(ABOVE) if name.startswith(ABOVE) else folder / FOLDER / name
                 shown = os.path.relpath(path, root)
-                yield "project", shown, _parse_table(name, theirs, shown, problems), folder
+                found = _parse_table(name, theirs, shown, problems) or {}
+                unread = [one for one, value in found.items() if _names_unread(value, trusted.files)]
+                problems += [f"MCP server {one_line(one)[:64]} ({shown}) {UNCHECKED}" for one in unread]
+                kept = {one: value for one, value in found.items() if one not in unread}
+                yield "project", shown, kept, folder
+
+
+def _names_unread(entry: Any, files: Mapping[str, bytes]) -> bool:
+    """Return True if the command of a project's entry names a file that could not be read, so not be compared."""
+    return any(files.get(ABOVE + path, b"").startswith(UNREAD) for path in find_scripts(server_line(entry)))
 
 
 def _parse_table(name: str, data: bytes, shown: str, problems: list[str]) -> Mapping[str, Any] | None:

@@ -9,18 +9,19 @@ import difflib
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.untrusted_text import CONTROLS
+from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
 from nexus_cli.core.wire import canonical
-from nexus_cli.mcp.server_entries import ServerFiles, read_servers
+from nexus_cli.mcp.server_entries import ServerFiles, fit_name, read_servers
 from nexus_cli.mcp.server_values import ServerEntry, ServerTool
 from nexus_cli.mcp.tool_cache import ToolList, read_list
 
@@ -39,7 +40,6 @@ _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A name of an argument that every provider takes."""
 _REFUSED_KEYS = ("oneOf", "anyOf", "allOf", "enum", "not")
 """Keys that providers refuse at the top of a schema."""
-_UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 _WORD = re.compile(r"[a-z0-9]+")
 
 
@@ -172,7 +172,7 @@ def read_tools(cwd: Path) -> list[Tool]:
 
 def name_tool(server: str, tool: str) -> str:
     """Return the name of a tool for the model and for rules, at most `LONGEST_NAME` characters."""
-    name = PREFIX + _UNSENDABLE.sub("_", server) + "__" + _UNSENDABLE.sub("_", tool)
+    name = f"{PREFIX}{fit_name(server)}__{fit_name(tool)}"
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[: LONGEST_NAME - 7]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
@@ -194,7 +194,15 @@ def object_schema(parameters: Any) -> dict[str, Any]:
     properties = {key: value for key, value in named.items() if _ARGUMENT.fullmatch(key)}
     if isinstance(required, list) and all(isinstance(one, str) for one in required):
         kept["required"] = [one for one in required if one in properties or one not in named]
-    return {**kept, "type": "object", "properties": properties}
+    return {**_clean_schema(kept), "type": "object", "properties": _clean_schema(properties)}
+
+
+def _clean_schema(value: Any) -> Any:
+    """Return a part of a schema with its words for the model as those of a description are."""
+    if isinstance(value, Mapping):
+        said = {key: _clean(one) for key, one in value.items() if key in ("description", "title") and type(one) is str}
+        return {key: said[key] if key in said else _clean_schema(one) for key, one in value.items()}
+    return [_clean_schema(one) for one in value] if isinstance(value, list) else value
 
 
 def _describe_rest(parameters: Any) -> str:
@@ -247,7 +255,10 @@ async def _run_one(arguments: Mapping[str, Any], context: ToolContext) -> ToolRe
 
 
 def _clean(text: str) -> str:
-    text = CONTROLS.sub("", text).strip()
+    """Return words of a server without forms of ours and invisible characters, cut to their bound."""
+    text = neutralize(
+        "".join(char for char in text[: 2 * MOST_DESCRIPTION] if unicodedata.category(char) != "Cf")
+    ).strip()
     return text if len(text) <= MOST_DESCRIPTION else f"{text[:MOST_DESCRIPTION]}..."
 
 

@@ -22,7 +22,7 @@ from nexus_cli.core.services import PersonQuestions, ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.tool_selection import select_tools
-from nexus_cli.mcp.server_entries import ServerFiles
+from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue, is_server_tool
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion
 from nexus_cli.mcp.tool_cache import ToolList, make_list, store_list
@@ -101,6 +101,10 @@ class SessionServers(ServerTools):
         entry = self._catalogue.entries.get(server)
         if entry is None:
             return ToolResult(error=f"there is no MCP server {server} any more", ran=False)
+        if entry.source == "project" and await self._is_changed(entry):
+            why = "it, or a file that its command names, has changed since it was trusted: nexus trust"
+            self._tell(f"MCP server {server}: {why}")
+            return ToolResult(error=f"MCP server {server} is not used: {why}", ran=False)
         questions: PersonQuestions | None = context.services.get(PersonQuestions)
         can_ask = questions is not None and questions.can_ask
         ask = AskForServer(server, questions) if questions is not None and can_ask else None
@@ -144,6 +148,12 @@ class SessionServers(ServerTools):
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         with suppress(ServerError):
             await close_host(self)
+
+    async def _is_changed(self, entry: ServerEntry) -> bool:
+        """Return True if a server of the project is not in effect any more: it runs without a sandbox, and a call may
+        start what an earlier call of the same turn wrote."""
+        found = await asyncio.to_thread(read_servers, self._session.folder)
+        return found.entries.get(entry.name) != entry
 
     def _set_folder(self, entry: ServerEntry) -> ServerEntry:
         return entry if entry.cwd or entry.url else replace(entry, cwd=self._project)

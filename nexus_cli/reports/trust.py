@@ -102,7 +102,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
         now = {name: part_text(data) for name, data in item.parts.items()}
         diff = diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
-        what = " ".join(b" ".join(item.parts.values()).decode("utf-8", "replace").split())[:MOST_SHOWN]
+        what = " ".join(item.parts.get(item.file, b"").decode("utf-8", "replace").split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
         if item.kind in ("command", "skill") and (lines := _find_commands(now.values())):
             what = cut_at_word(f"runs {'; '.join(lines)}", MOST_SHOWN)

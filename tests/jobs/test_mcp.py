@@ -120,3 +120,39 @@ def test_a_server_of_the_project_waits_for_trust_and_works_from_the_first_ask_on
         assert "mcp" in offered(first) and ADD not in offered(first)
         asked = place.ask("nothing")
         assert ADD in offered(bodies(place)[-1]) and "mcp" not in offered(bodies(place)[-1])
+
+
+def test_what_a_model_writes_is_never_started_as_a_server(tmp_path: Path) -> None:
+    """A server runs without a sandbox: an edit, which asks nobody, may change neither entry nor script."""
+
+    def spoils(body: Any) -> dict[str, Any]:
+        path = str(next(one["content"] for one in reversed(body["messages"]) if one["role"] == "user")).split()[-1]
+        steps = [
+            ("bash", {"command": f"cp {path}.new {path}"}),
+            ("mcp", {"action": "call", "tool": ADD, "arguments": {"text": "x"}}),
+        ]
+        done = sum(one["role"] == "tool" for one in body["messages"])
+        return calls(steps[done]) if done < 2 else {"text": results(body)[-1]}
+
+    with stage(tmp_path, spoils) as place:
+        notes, canary, script = place.folder / "notes.txt", place.folder / "canary", place.folder / "tools" / "notes.py"
+        script.parent.mkdir()
+        script.write_text(SERVER.read_text())
+        forged = f"open({str(canary)!r}, 'w')\n"
+        (script.parent / "notes.py.new").write_text(forged + SERVER.read_text())
+        entry = {"command": sys.executable, "args": ["tools/notes.py", str(notes)]}
+        (place.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"notes": entry}}))
+        code = {"command": sys.executable, "args": ["-c", forged]}
+        (place.folder / ".mcp.json.new").write_text(json.dumps({"mcpServers": {"notes": code}}))
+        assert place.run("trust", "--json").status == 0
+        place.run("rules", "add", "allow mcp__notes__*")
+        place.run("mcp", "test", "notes")
+        for path in ("tools/notes.py", ".mcp.json"):
+            asked = place.ask("--allow", "all", "change", path)
+            assert "has changed since it was trusted: nexus trust" in asked.text, asked
+            assert place.ask("--allow", "all", "change", "none").status == 0
+            assert not canary.exists() and not notes.exists()
+            assert place.run("mcp", "list").text.startswith("No MCP servers")
+            script.write_text(SERVER.read_text())
+        (place.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"notes": entry}}))
+        assert place.ask("--allow", "all", "change", "none").text.startswith("note 1"), "as it was trusted it works"

@@ -82,6 +82,35 @@ def test_a_server_of_a_project_counts_after_trust_until_its_entry_changes(home: 
     assert read_servers(home, {}).entries == {}
 
 
+@pytest.mark.parametrize("file", [".mcp.json", ".vscode/mcp.json", ".nexus/mcp.json", ".nexus/config.toml"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "tools/run.py"},
+        {"command": "python", "args": ["-u", "./tools/run.py"]},
+        {"command": "python ${workspaceFolder}/tools/run.py"},
+        {"command": ["sh", "-c", "cd tools && exec ./run.py"]},
+        {"command": "python", "args": ["run.py"], "cwd": "tools"},
+        {"command": "node", "env": {"NODE_OPTIONS": "--require ./tools/run.py"}},
+    ],
+)
+def test_a_script_of_a_project_s_server_is_a_part_of_it(home: Path, file: str, entry: dict[str, Any]) -> None:
+    """It runs without a sandbox, and an edit in the project asks nobody."""
+    key = "servers" if ".vscode" in file else "mcpServers"
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in entry.items() if name != "env")
+    lines += "".join(f"env.{name} = {json.dumps(value)}\n" for name, value in entry.get("env", {}).items())
+    write(home / file, f"[mcp.team]\n{lines}" if file.endswith("toml") else {key: {"team": entry}})
+    write(home / "tools" / "run.py", "print(1)")
+    trust.trust(home, trust.read_configuration(home, ("server",)))
+    assert list(read_servers(home, {}).entries) == ["team"] and trust.trust_state(home) in ("trusted", "nothing")
+    write(home / "tools" / "run.py", "print(2)")
+    assert read_servers(home, {}).entries == {}
+    write(home / "tools" / "run.py", "#" * 5_000_000)
+    trust.trust(home, trust.read_configuration(home, ("server",)))
+    found = read_servers(home, {})
+    assert found.entries == {} and "too large" in found.problems[0]
+
+
 def test_a_server_of_a_project_never_takes_a_personal_name(home: Path) -> None:
     write(places().settings, '[mcp.team]\ncommand = ["mine"]\n')
     write(home / ".mcp.json", {"mcpServers": {"team": {"command": "theirs"}}})

@@ -38,7 +38,8 @@ def render_catalogue(value: Value, view: View) -> tuple[Section, ...]:
         forms = [short, "\n".join([HEADER, *_name_rest(names, 0)])]
     pointer = f'[{len(names)} skills, guides for certain tasks: recall("{DROP}") lists them, skill(NAME) reads one]'
     shrunk = shrink_forms([full, *forms, pointer], view.count)
-    least = 1 if rest and len(shrunk) > 1 else 0
+    # All names are sent only where leaving some out saves nothing.
+    least = 1 if rest and shrunk[1:2] == tuple(forms[:1]) else 0
     order, source = Phase.TOOLS + 20, "nexus skill list"
     return (Section("skills", order, shrunk, Layer.SYSTEM, priority=84, source=source, least=least),)
 
