@@ -30,6 +30,7 @@ FLOOR = {
     "ledger": 2,
     "worktrees": 2,
     "undo": 3,
+    "mcp": 3,
     "permission": 3,
     "hooks": 4,
     "lane": 4,
@@ -39,7 +40,6 @@ FLOOR = {
     "service_list": 7,
     "workers": 7,
     "spaces": 7,
-    "mcp": 7,
     "runs": 8,
     "commands": 9,
     "client": 9,
@@ -113,7 +113,7 @@ LAZY = {
     "config/trust.py": {"nexus_cli"},  # the items of a project's files, which few have
     "turn/waiting.py": {"nexus_cli"},  # a session that waits
     "session/start_lane.py": {"nexus_cli"},  # a resumed session
-    "lane/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments of a project
+    "lane/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments of a project; servers
     "session/context_tool_service.py": {"nexus_cli"},  # the list of drops, when the model asks for it
     "tools/files.py": {"nexus_cli"},  # the spelling of a path, once there is one
     "tools/listing.py": {"nexus_cli"},  # ignore files, where git does not list the files

@@ -20,9 +20,9 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.mcp.server_entries import parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerError
-from nexus_cli.mcp.session_servers import close_host, describe_error, describe_servers, open_host, servers_report
 from nexus_cli.mcp.tool_cache import ToolList, make_list, store_list
 from nexus_cli.reports.mcp_servers import mcp_servers_text
+from nexus_cli.session.session_servers import close_host, describe_error, describe_servers, open_host, servers_report
 from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="MCP servers, whose tools the model may use.")

@@ -1,4 +1,4 @@
-"""`/mcp`: the MCP servers of the session. `mcp/session_servers.py` runs them."""
+"""`/mcp`: the MCP servers of the session. `session/session_servers.py` runs them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.services import ServerTools
 from nexus_cli.mcp.server_tools import Catalogue
-from nexus_cli.mcp.session_servers import describe_servers, servers_report
+from nexus_cli.session.session_servers import describe_servers, servers_report
 
 
 async def show_servers(context: CommandContext, rest: str) -> None:

@@ -6,7 +6,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
+
+from nexus_cli.config.paths import places
 
 ABOVE = "../"
 """Before the path of a file beside `.nexus`."""
@@ -23,6 +26,19 @@ _FOLDERS = "(?:CLAUDE_PROJECT_DIR|NEXUS_PROJECT_DIR|PWD)"
 _PROJECT = re.compile(rf"[\"']?\$(?:\{{{_FOLDERS}[^}}]*\}}|{_FOLDERS}\b)[\"']?/?")
 """The project's folder, as hooks name it."""
 _WORD = re.compile(r"[\w@%+=:,.~/-]+")
+
+
+def may_have_servers(cwd: Path) -> bool:
+    """Return True if a file around `cwd` may name MCP servers. Parses none, because most folders have none."""
+    own, names = places().config, (*SERVERS, ".nexus/mcp.json", ".nexus/config.toml")
+    around = (f"{folder}/{name}" for folder in (cwd, *cwd.parents) for name in names)
+    if any(os.path.isfile(path) for path in (f"{own}/mcp.json", *around)):
+        return True
+    try:
+        with open(f"{own}/config.toml", "rb") as file:
+            return b"mcp" in file.read()
+    except OSError:
+        return False
 
 
 def read_hooks(data: bytes) -> list[tuple[str, str, dict[str, Any]]]:

@@ -268,6 +268,8 @@ def _parse_table(name: str, data: bytes, shown: str, problems: list[str]) -> Map
         else:
             value = json.loads(text) if text.strip() else {}
             key = SERVERS.get(name.removeprefix(ABOVE), "mcpServers")
+            if isinstance(value, dict) and name == FILE and key not in value:
+                key = "servers"  # the form of VS Code
             found = value.get(key, {}) if isinstance(value, dict) else None
         if isinstance(found, dict):
             return found
