@@ -45,10 +45,13 @@ def _speaks_as_nexus(ledger: Ledger, options: Options) -> bool:
 
 
 def _may_have_servers(ledger: Ledger, options: Options) -> bool:
-    return may_have_servers(options.cwd)
+    """True if there may be servers, or one may be added while the session is open."""
+    return options.interactive or may_have_servers(options.cwd)
 
 
 def _server_tools(options: Options) -> list[Tool]:
+    if not may_have_servers(options.cwd):
+        return []
     made: list[Tool] = import_module("nexus_cli.mcp.server_tools").read_tools(options.cwd)
     return made
 

@@ -154,15 +154,15 @@ class _User:
 def _ask(entry: ServerEntry) -> tuple[ToolList, float]:
     """Ask a server for its tools and store them; return them with the seconds that it took."""
     began = time.monotonic()
-    tools = _with_host(lambda host: _list_tools(host, entry))
+    offer = _with_host(lambda host: _list_offer(host, entry))
     took = time.monotonic() - began
-    found = make_list(tools)
+    found = make_list(offer)
     store_list(entry, found)
     return found, took
 
 
-async def _list_tools(host: Any, entry: ServerEntry) -> Any:
-    return await host.list_tools(entry)
+async def _list_offer(host: Any, entry: ServerEntry) -> Any:
+    return await host.list_offer(entry)
 
 
 def _describe_list(found: ToolList, seconds: float) -> str:

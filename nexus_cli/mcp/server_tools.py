@@ -20,7 +20,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
-from nexus_cli.mcp.server_values import ServerEntry, ServerTool
+from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt, ServerTool
 from nexus_cli.mcp.tool_cache import ToolList, read_list
 
 MOST_TOKENS = 2000
@@ -75,6 +75,14 @@ class Catalogue:
                 if (name := name_tool(server, tool.name)) not in taken:
                     taken.add(name)
                     yield name, server, tool
+
+    def prompts(self) -> dict[str, tuple[str, ServerPrompt]]:
+        """Return server and prompt by the name of its slash command. Of two with the same name the first stays."""
+        found: dict[str, tuple[str, ServerPrompt]] = {}
+        for server, listed in sorted(self.lists.items()):
+            for prompt in listed.prompts:
+                found.setdefault(name_tool(server, prompt.name), (server, prompt))
+        return found
 
     def tools(self) -> list[Tool]:
         """Return all tools, in an order that depends on nothing but their names; () without servers."""
@@ -158,6 +166,17 @@ class Catalogue:
         names = [name for name, _, _ in self.named()]
         near = difflib.get_close_matches(wanted, names, 1, 0.5) or [one for one in names if wanted and wanted in one]
         return f" Did you mean {near[0]}?" if near else ""
+
+
+def list_resources(cwd: Path) -> list[str]:
+    """Return `SERVER:URI` of each resource whose server has been listed. Blocks; starts no server."""
+    lists = Catalogue.read(cwd).lists.items()
+    return [f"{server}:{uri}" for server, listed in lists for uri, _ in listed.resources]
+
+
+def describe_arguments(prompt: ServerPrompt) -> str:
+    """Return the arguments in the form of `/help`: `FILE [DEPTH]`."""
+    return " ".join(name.upper() if required else f"[{name.upper()}]" for name, required in prompt.arguments)
 
 
 def read_tools(cwd: Path) -> list[Tool]:

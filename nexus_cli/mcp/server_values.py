@@ -58,6 +58,26 @@ class ServerTool:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerPrompt:
+    """A prompt of a server, which the person calls as a slash command."""
+
+    name: str
+    description: str
+    arguments: tuple[tuple[str, bool], ...] = ()
+    """Name of each, and True if the server requires it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOffer:
+    """Everything that a server lists."""
+
+    tools: tuple[ServerTool, ...]
+    prompts: tuple[ServerPrompt, ...] = ()
+    resources: tuple[tuple[str, str], ...] = ()
+    """URI and name of each."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerAnswer:
     """The result of a call, of a resource that was read, or of a prompt."""
 

@@ -26,7 +26,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.limits import PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.services import Jobs, Log, ServerTools, Workers
+from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
@@ -49,7 +49,7 @@ from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
-from nexus_cli.session.start_lane import expand_trigger, find_rounds, start_lane
+from nexus_cli.session.start_lane import expand_trigger, find_rounds, may_expand, prepare_servers, start_lane
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.admit_trigger import admit_trigger
 from nexus_cli.turn.turn import turn
@@ -464,8 +464,7 @@ class Session:
         await self.state.close()
 
     async def _open(self) -> None:
-        if ServerTools in (services := self.state.services):
-            await services[ServerTools].prepare()
+        await prepare_servers(self.state)
         if not self._opened:
             await start_lane(self.state)
             self._opened = True
@@ -480,10 +479,10 @@ class Session:
         rounds: UntilRounds | None = None
         try:
             lane_state.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
-            await run_shielded(self._open()) if dispatcher.hooks or trigger.expands else None
+            await run_shielded(self._open()) if dispatcher.hooks or may_expand(trigger) else None
             if dispatcher.hooks:
                 await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
-            trigger = await expand_trigger(self.state, trigger) if trigger.expands else trigger
+            trigger = await expand_trigger(self.state, trigger) if may_expand(trigger) else trigger
             rounds = await run_shielded(self._begin(lane_state, trigger))
             dispatcher.call_changes.begin_turn()
             if rounds:

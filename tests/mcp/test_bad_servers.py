@@ -49,7 +49,7 @@ def test_a_call_that_may_have_taken_effect_is_not_repeated(play: Play, tmp_path:
 
 def test_a_list_is_asked_for_once_more_on_a_fresh_connection(play: Play, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    tools = play.run(play.host.list_tools(raw("dies_once", notes)))
+    tools = play.run(play.host.list_offer(raw("dies_once", notes))).tools
     assert [tool.name for tool in tools] == ["read_file"]
     assert notes.read_text().split() == ["begin", "list", "begin", "list"]
 
@@ -113,7 +113,7 @@ def test_notifications_without_end_harm_one_call_and_no_other_server(play: Play)
 
 def test_a_schema_that_refers_to_itself_is_handed_on_and_never_followed(play: Play) -> None:
     server = raw("loop")
-    (tool,) = play.run(play.host.list_tools(server))
+    (tool,) = play.run(play.host.list_offer(server)).tools
     assert tool.parameters["$ref"] == "#/$defs/a"
     assert tool.hints == {"readOnlyHint": True}
     assert play.call(server, text="hi") == "hi"
@@ -121,7 +121,7 @@ def test_a_schema_that_refers_to_itself_is_handed_on_and_never_followed(play: Pl
 
 def test_an_answer_that_breaks_its_own_schema_is_still_the_answer(play: Play) -> None:
     server = raw("liar")
-    play.run(play.host.list_tools(server))
+    play.run(play.host.list_offer(server))
     assert play.call(server) == '{"b": 1}'
 
 
@@ -130,11 +130,11 @@ def test_what_is_no_result_names_the_place(play: Play) -> None:
     assert error.fault == "protocol"
     assert "content" in str(error)
     with pytest.raises(ServerError, match="inputSchema"):
-        play.run(play.host.list_tools(raw("bad_tools")))
+        play.run(play.host.list_offer(raw("bad_tools")))
 
 
 def test_a_list_without_end_is_cut(play: Play) -> None:
-    assert len(play.run(play.host.list_tools(raw("endless")))) == 100
+    assert len(play.run(play.host.list_offer(raw("endless"))).tools) == 100
 
 
 def test_a_server_that_does_not_answer_a_call_is_started_afresh_for_the_next(play: Play, tmp_path: Path) -> None:

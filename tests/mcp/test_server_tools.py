@@ -16,7 +16,7 @@ from nexus_cli.core.services import ServerTools
 from nexus_cli.lane.tool_selection import select_tools
 from nexus_cli.mcp.server_entries import ServerFiles
 from nexus_cli.mcp.server_tools import LONGEST_NAME, Catalogue, name_tool, object_schema
-from nexus_cli.mcp.server_values import ServerEntry, ServerTool
+from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerTool
 from nexus_cli.mcp.tool_cache import make_list, read_list, store_list
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def catalogue(count: int, *, unlisted: bool = False) -> Catalogue:
     entries = {"db": ServerEntry("db", ("db",))} | ({"new": ServerEntry("new", ("new",))} if unlisted else {})
     tools = [ServerTool(f"tool{number}", "Do one thing well.", TEXT) for number in reversed(range(count))]
-    return Catalogue(ServerFiles(entries), {"db": make_list(tools)})
+    return Catalogue(ServerFiles(entries), {"db": make_list(ServerOffer(tuple(tools)))})
 
 
 def registry(made: Catalogue) -> ToolRegistry:
@@ -58,7 +58,7 @@ def test_what_is_sent_comes_from_the_cache_in_the_same_bytes(tmp_path: Path) -> 
     made = catalogue(5)
     entry = made.entries["db"]
     assert read_list(entry) is None and store_list(entry, made.lists["db"])
-    shuffled = make_list(reversed(made.lists["db"].tools))
+    shuffled = make_list(ServerOffer(tuple(reversed(made.lists["db"].tools))))
     assert not store_list(entry, shuffled), "the same tools in another order"
     again = Catalogue(made.files, {"db": kept}) if (kept := read_list(entry)) else made
     texts = [json.dumps(registry(one).get_definitions()) for one in (made, again)]
@@ -103,7 +103,9 @@ def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:
     assert name_tool("my.db", "read file") == "mcp__my_db__read_file"
     long = {name_tool("db", "x" * 80 + end) for end in "ab"}
     assert len(long) == 2 and all(len(one) == LONGEST_NAME for one in long)
-    made = Catalogue(ServerFiles({"db": ServerEntry("db")}), {"db": make_list([ServerTool("bash", "", {"type": "x"})])})
+    made = Catalogue(
+        ServerFiles({"db": ServerEntry("db")}), {"db": make_list(ServerOffer((ServerTool("bash", "", {"type": "x"}),)))}
+    )
     assert [tool.name for tool in made.tools()] == ["mcp__db__bash", "mcp"]
 
 
