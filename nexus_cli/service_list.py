@@ -50,9 +50,9 @@ def _may_have_servers(ledger: Ledger, options: Options) -> bool:
 
 
 def _server_tools(options: Options) -> list[Tool]:
-    if not may_have_servers(options.cwd):
+    if not options.servers and not may_have_servers(options.cwd):
         return []
-    made: list[Tool] = import_module("nexus_cli.mcp.server_tools").read_tools(options.cwd)
+    made: list[Tool] = import_module("nexus_cli.mcp.server_tools").read_tools(options.cwd, options.servers)
     return made
 
 

@@ -13,11 +13,10 @@ from nexus_cli.session.session_servers import describe_servers, servers_report
 async def show_servers(context: CommandContext, rest: str) -> None:
     """List MCP servers, their tools and tokens.
 
-    `nexus mcp add`, `login` and `remove` in a shell change them. A server that was added counts from the next message
-    on; the first one from the next session on.
+    `nexus mcp add`, `login` and `remove` in a shell change them, from the next message on.
     """
     folder = context.session.folder
-    catalogue = await asyncio.to_thread(Catalogue.read, folder)
+    catalogue = await asyncio.to_thread(Catalogue.read, folder, context.options.servers)
     running = context.session.state.services.made(ServerTools)
     failed = {row["name"]: row["why"] for row in running.rows() if row["why"]} if running else {}
     by_hash = {entry.sha256: failed[name] for name, entry in catalogue.entries.items() if name in failed}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,16 @@ from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.context.sections.skills import COMMAND, SKILL, Skill, find_guides
 from nexus_cli.core.elide import one_line
 from nexus_cli.mcp.server_tools import Catalogue, describe_arguments
-from nexus_cli.mcp.server_values import ServerPrompt
+from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt
 from nexus_cli.session.skill_guides import find_callable
 
 
-def own_commands(cwd: Path, built_in: Collection[str]) -> dict[str, Command]:
+def own_commands(cwd: Path, built_in: Collection[str], servers: Iterable[ServerEntry] = ()) -> dict[str, Command]:
     """Return a command for each guide that the person may call in `cwd` and whose name is not built in (it may be an
-    alias), and for each prompt that an MCP server has listed. Blocks; starts no server."""
+    alias), and for each prompt that an MCP server has listed, `servers` of an editor too. Blocks; starts no
+    server."""
     found = {name: _make_command(guide) for name, guide in find_callable(cwd).items() if name not in built_in}
-    prompts = Catalogue.read(cwd).prompts() if may_have_servers(cwd) else {}
+    prompts = Catalogue.read(cwd, servers).prompts() if servers or may_have_servers(cwd) else {}
     return {**{name: _make_prompt(name, *prompt) for name, prompt in prompts.items()}, **found}
 
 

@@ -329,4 +329,4 @@ def _fill_in(server: ServerEntry, header: str, text: str) -> str:
             return found
         raise ServerError("start", f"{server.name}: the header {header} needs {match[1]}, which is not set")
 
-    return _VARIABLE.sub(value, text)
+    return text if server.source == "editor" else _VARIABLE.sub(value, text)

@@ -45,8 +45,8 @@ class ServerFiles:
     """One line for each entry that is left out, and each file that cannot be read."""
 
 
-def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ) -> ServerFiles:
-    """Return the servers for work in `cwd`. Never raises."""
+def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iterable[ServerEntry] = ()) -> ServerFiles:
+    """Return the servers for work in `cwd`, with those that an editor has `added`. Never raises."""
     entries: dict[str, ServerEntry] = {}
     problems: list[str] = []
     taken: dict[str, str] = {}
@@ -70,6 +70,12 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ) -> ServerFi
                 continue
             if entry is not None:
                 entries[entry.name] = entry
+    for one in added:  # a rule for one of yours must not allow calls of the editor's
+        if (owner := taken.get(name_server(one.name))) is not None:
+            whose = "you have" if owner == "personal" else "the project has"
+            problems.append(f"MCP server {one.name} ({one.file}) is left out: {whose} a server of this name")
+        else:
+            entries[one.name] = one
     return ServerFiles(dict(sorted(entries.items())), tuple(problems))
 
 

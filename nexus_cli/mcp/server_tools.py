@@ -9,7 +9,7 @@ import difflib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -47,9 +47,9 @@ class Catalogue:
     """By name of the server."""
 
     @classmethod
-    def read(cls, cwd: Path) -> Catalogue:
-        """Read entries and stored lists. Blocks."""
-        files = read_servers(cwd)
+    def read(cls, cwd: Path, added: Iterable[ServerEntry] = ()) -> Catalogue:
+        """Read entries and stored lists, with the servers that an editor has `added`. Blocks."""
+        files = read_servers(cwd, added=added)
         found = {name: read_list(entry) for name, entry in files.entries.items()}
         return cls(files, {name: one for name, one in found.items() if one is not None})
 
@@ -179,9 +179,9 @@ def describe_arguments(prompt: ServerPrompt) -> str:
     return " ".join(name.upper() if required else f"[{name.upper()}]" for name, required in prompt.arguments)
 
 
-def read_tools(cwd: Path) -> list[Tool]:
+def read_tools(cwd: Path, added: Iterable[ServerEntry] = ()) -> list[Tool]:
     """Return the tools for a session in `cwd`. Blocks."""
-    return Catalogue.read(cwd).tools()
+    return Catalogue.read(cwd, added).tools()
 
 
 def name_tool(server: str, tool: str) -> str:

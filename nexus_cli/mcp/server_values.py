@@ -32,7 +32,7 @@ class ServerEntry:
     start_seconds: float = 10.0
     call_seconds: float = 60.0
     """Time limit of a call; progress extends it."""
-    source: Literal["personal", "project"] = "personal"
+    source: Literal["personal", "project", "editor"] = "personal"
     file: str = ""
     """The file that names it, in a form that can be shown."""
     shown: str = ""

@@ -88,7 +88,9 @@ class SessionServers(ServerTools):
 
     async def prepare(self) -> None:
         """See `ServerTools`. Also takes over what has changed in the files since the last turn."""
-        self._catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder)
+        options = self._session.state.options
+        added = options.servers if options is not None else ()
+        self._catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder, added)
         for line in self._catalogue.files.problems:
             self._tell(line)
         for entry in self._catalogue.unlisted:

@@ -43,7 +43,9 @@ def find_rounds(state: SessionState, trigger: Trigger) -> UntilRounds | None:
 async def prepare_servers(state: SessionState) -> None:
     """Read the MCP servers that are in effect now, and ask those whose tools are not known."""
     services = state.services
-    if ServerTools in services and (services.made(ServerTools) is not None or may_have_servers(state.dispatcher.cwd)):
+    added = state.options is not None and state.options.servers
+    is_used = services.made(ServerTools) is not None or added or may_have_servers(state.dispatcher.cwd)
+    if ServerTools in services and is_used:
         await services[ServerTools].prepare()
 
 

@@ -499,7 +499,7 @@ class ServerRow(TypedDict):
     """An MCP server in a list."""
 
     name: str
-    source: Literal["personal", "project"]
+    source: Literal["personal", "project", "editor"]
     file: str
     """The file that names it."""
     transport: Literal["stdio", "http"]
