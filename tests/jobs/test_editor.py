@@ -298,7 +298,7 @@ def test_servers_of_the_editor_are_those_of_its_session_alone(place: Stage) -> N
     assert "mine (the editor) is left out: you have a server of this name" in told and "no transport sse" in told
     words = [str(body["messages"]) for body in seen]
     assert any('<resource server="Team_notes" uri="note://all">' in one for one in words)
-    assert any("Review the note 'bread', be kind." in one for one in words), "a prompt, as a command of the editor"
+    assert any("be kind." in one and "bread" in one for one in words), "a prompt, as a command of the editor"
     assert "Team_notes" not in str(seen[-1]), "the other session has none of them"
     assert "Team_notes" not in place.run("mcp", "list").text
 
