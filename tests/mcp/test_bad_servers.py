@@ -133,6 +133,11 @@ def test_what_is_no_result_names_the_place(play: Play) -> None:
         play.run(play.host.list_offer(raw("bad_tools")))
 
 
+def test_lists_that_a_server_announces_and_refuses_cost_no_tool(play: Play) -> None:
+    offer = play.run(play.host.list_offer(raw("boaster")))
+    assert len(offer.tools) == 1 and not offer.prompts and not offer.resources
+
+
 def test_a_list_without_end_is_cut(play: Play) -> None:
     assert len(play.run(play.host.list_offer(raw("endless"))).tools) == 100
 
