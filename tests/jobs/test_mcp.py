@@ -198,7 +198,7 @@ def test_a_server_that_is_added_while_a_session_is_open_is_told_and_works(tmp_pa
             repl.wait_for(shows("this model takes no images"))
             repl.idle()
             repl.send("/context" + ENTER)
-            repl.wait_for(shows("MCP notes 0 and "))
+            repl.wait_for(shows("notes: schemas 0, results "))
             repl.idle()
             repl.send("/mcp__notes__rev")
             repl.wait_for(shows("Review a note. (MCP server notes)"))
