@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -27,6 +28,8 @@ from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="MCP servers, whose tools the model may use.")
 T = TypeVar("T")
+FIRST_START = 60.0
+"""Most seconds that a start by hand takes: `uvx` and `npx` download a server first."""
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the server.", show_default=False)]
 
 
@@ -154,7 +157,8 @@ class _User:
 def _ask(entry: ServerEntry) -> tuple[ToolList, float]:
     """Ask a server for its tools and store them; return them with the seconds that it took."""
     began = time.monotonic()
-    offer = _with_host(lambda host: _list_offer(host, entry))
+    patient = replace(entry, start_seconds=max(entry.start_seconds, FIRST_START))
+    offer = _with_host(lambda host: _list_offer(host, patient))
     took = time.monotonic() - began
     found = make_list(offer)
     store_list(entry, found)
