@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from os.path import isfile
 from typing import TYPE_CHECKING, TypeVar
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.services import Plans, ServerTools, Spaces
 from nexus_cli.lane.options import Options
@@ -46,29 +45,21 @@ def _speaks_as_nexus(ledger: Ledger, options: Options) -> bool:
 
 
 def _may_have_servers(ledger: Ledger, options: Options) -> bool:
-    """True if a plugin or a file around the working folder may name MCP servers. Parses none: most have none."""
-    own, folder, files = places().config, str(options.cwd), [f"{options.cwd}{name}" for name in PROJECT_FILES]
-    while folder := folder.rpartition("/")[0]:
-        files += [folder + name for name in PROJECT_FILES]
-    if any(map(isfile, [f"{own}/mcp.json", f"{places().data}/plugins.json", *files])):
-        return True
-    try:
-        with open(f"{own}/config.toml", "rb") as file:
-            return b"[mcp." in file.read()
-    except OSError:
-        return False
+    """True if there may be servers, or one may be added while the session is open."""
+    return options.interactive or may_have_servers(options.cwd)
 
 
 def _server_tools(options: Options) -> list[Tool]:
-    made: list[Tool] = import_module("nexus_cli.mcp.server_tools").read_tools(options.cwd)
+    if not options.servers and not may_have_servers(options.cwd):
+        return []
+    made: list[Tool] = import_module("nexus_cli.mcp.server_tools").read_tools(options.cwd, options.servers)
     return made
 
 
-PROJECT_FILES = ("/.mcp.json", "/.vscode/mcp.json", "/.nexus/mcp.json", "/.nexus/config.toml")
 WORKERS = _late(RunningWorkers, "nexus_cli.workers.workers", "SessionWorkers")
 PLANS = _late(Plans, "nexus_cli.runs.plan_service", "PlanService")
 SPACES = _late(Spaces, "nexus_cli.spaces.space_service", "nexus_spaces", _speaks_as_nexus)
 SERVERS = replace(
-    _late(ServerTools, "nexus_cli.mcp.session_servers", "SessionServers", _may_have_servers), tools=_server_tools
+    _late(ServerTools, "nexus_cli.session.session_servers", "SessionServers", _may_have_servers), tools=_server_tools
 )
 SERVICES: ServiceMakers = (WORKERS, PLANS, SPACES, SERVERS)

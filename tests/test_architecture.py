@@ -31,6 +31,7 @@ FLOOR = {
     "ledger": 3,
     "worktrees": 3,
     "undo": 4,
+    "mcp": 4,
     "permission": 4,
     "hooks": 5,
     "lane": 5,
@@ -40,7 +41,6 @@ FLOOR = {
     "service_list": 8,
     "workers": 8,
     "spaces": 8,
-    "mcp": 8,
     "runs": 9,
     "imports": 9,
     "commands": 10,
@@ -119,7 +119,7 @@ LAZY = {
     "config/trust.py": {"nexus_cli"},  # the items of a project's files, which few have
     "turn/waiting.py": {"nexus_cli"},  # a session that waits
     "session/start_lane.py": {"nexus_cli"},  # a resumed session
-    "lane/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments of a project
+    "lane/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments of a project; servers
     "session/context_tool_service.py": {"nexus_cli"},  # the list of drops, when the model asks for it
     "tools/files.py": {"nexus_cli"},  # the spelling of a path, once there is one
     "tools/listing.py": {"nexus_cli"},  # ignore files, where git does not list the files

@@ -19,10 +19,12 @@ from acp.exceptions import RequestError
 from acp.meta import PROTOCOL_VERSION
 
 from nexus_cli import __version__
+from nexus_cli.acp.editor_servers import make_entries
 from nexus_cli.acp.prompt_blocks import Block, make_trigger
 from nexus_cli.acp.questions import AskingApprover, EditorApprover
 from nexus_cli.acp.updates import UpdateStream, message, note, turn_usage, usage_update
 from nexus_cli.commands import discover
+from nexus_cli.commands.own_guides import own_commands
 from nexus_cli.config.added_folders import check_folders
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
@@ -36,6 +38,7 @@ from nexus_cli.lane.available_models import resolve_alias, unnamed_model
 from nexus_cli.lane.open_session import open_ledger
 from nexus_cli.lane.options import CHAT, Options
 from nexus_cli.ledger import Ledger
+from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.reports import models
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.forms import find_form
@@ -73,7 +76,9 @@ class EditorSession:
     told: str = ""
     """The title that the editor was told."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by a turn, a command and a change of the session."""
+    """Held by a turn, a command and a change of the session: another prompt waits for it."""
+    cancels: int = 0
+    """How often the editor has cancelled: a prompt that waited meanwhile is cancelled too."""
 
     def stream(self) -> UpdateStream:
         registry = self.session.state.dispatcher.registry
@@ -129,6 +134,7 @@ class EditorAgent:
             agent_info=schema.Implementation(name="nexus", title="nexus", version=__version__),
             agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
+                mcp_capabilities=schema.McpCapabilities(http=True, sse=False),
                 prompt_capabilities=schema.PromptCapabilities(image=True, audio=False, embedded_context=True),
                 session_capabilities=schema.SessionCapabilities(
                     list=schema.SessionListCapabilities(),
@@ -226,13 +232,17 @@ class EditorAgent:
         if resume in self._open:
             await self.close_session(resume)
         with _as_request_error():
-            one = self._make_session(_find_folder(cwd), added or (), resume)
+            folder = _find_folder(cwd)
+            entries, problems = make_entries(servers or (), folder)
+            one = self._make_session(folder, added or (), resume, entries)
         self._open[one.session.id] = one
         one.session.listen(partial(self._tell_beside, one))
-        asyncio.get_running_loop().call_soon(self._spawn, self._greet(one, bool(servers)))
+        asyncio.get_running_loop().call_soon(self._spawn, self._greet(one, problems))
         return one
 
-    def _make_session(self, folder: Path, added: Sequence[str], resume: str) -> EditorSession:
+    def _make_session(
+        self, folder: Path, added: Sequence[str], resume: str, servers: tuple[ServerEntry, ...]
+    ) -> EditorSession:
         project = project_root(folder)
         settings = load_settings_in(project, places(), defaults_dir(), os.environ).settings
         model = resolve_alias(self._options.model, settings) if self._options.model else ""
@@ -249,6 +259,7 @@ class EditorAgent:
             resume=resume,
             front=CHAT,
             interactive=True,
+            servers=servers,
             add_dirs=check_folders(tuple(added), project) if added else (),
         )
         session = open_session(
@@ -269,8 +280,11 @@ class EditorAgent:
             self._ledger = open_ledger(self._options, [])
         return self._ledger
 
-    async def _greet(self, one: EditorSession, has_servers: bool) -> None:
+    async def _greet(self, one: EditorSession, problems: Sequence[str]) -> None:
         """Send the commands and the notices of a session that was opened."""
+        options, built_in = one.session.state.options, discover()
+        assert options is not None, "sessions of this room have options"
+        own = await asyncio.to_thread(own_commands, one.session.folder, built_in, options.servers)
         commands = [
             schema.AvailableCommand(
                 name=command.name,
@@ -279,15 +293,11 @@ class EditorAgent:
                 if command.usage
                 else None,
             )
-            for command in discover().values()
-            if command.served is not None
+            for command in (*own.values(), *(command for command in built_in.values() if command.served is not None))
         ]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
         await self._client.session_update(one.session.id, update)
-        notices = one.session.take_notices()
-        if has_servers:
-            notices.append("MCP servers of the editor are not used: name them in nexus (`nexus mcp add`)")
-        await self._send(one, map(note, notices))
+        await self._send(one, map(note, [*one.session.take_notices(), *problems]))
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -299,7 +309,10 @@ class EditorAgent:
             if trigger.text.startswith("/") and trigger.text[1:].partition(" ")[0].strip() in discover():
                 async with one.lock:
                     return await self._run_command(one, trigger.text)
+        before = one.cancels
         async with one.lock:
+            if one.cancels != before:
+                return schema.PromptResponse(stop_reason="cancelled")
             outcome: Outcome | None = None
             stream = one.stream()
             try:
@@ -330,8 +343,9 @@ class EditorAgent:
         return schema.PromptResponse(stop_reason=reason, usage=turn_usage(outcome.usage))
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
-        """Stop the running turn; what was done is kept."""
+        """Stop the running turn, and the prompts that wait for it; what was done is kept."""
         if (one := self._open.get(session_id)) is not None:
+            one.cancels += 1
             one.session.cancel()
 
     async def _run_command(self, one: EditorSession, line: str) -> schema.PromptResponse:

@@ -49,7 +49,7 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
                 raise NexusError("usage", f"a {kind} block", "nexus takes text, files and images", "Leave it out")
     text = "\n\n".join(filter(None, ("".join(said).rstrip() if quoted else "".join(said), *quoted)))
     typed = "".join(said)
-    expands = typed.startswith("/") or "$" in typed
+    expands = typed.startswith("/") or "$" in typed or "@" in typed
     return Trigger(replace_surrogates(text), "client", tuple(parts), tuple(files), expands=expands)
 
 

@@ -165,7 +165,7 @@ def kind_of(tool: Tool | None) -> ToolKind:
 
 def title_of(tool: Tool | None, call: ToolCall, subject: str) -> str:
     """Return the line of a call: the command itself, or the tool and its main argument."""
-    is_command = tool is not None and tool.effect is Effect.RUN and subject
+    is_command = tool is not None and tool.effect is Effect.RUN and not tool.server and subject
     return sanitize(subject if is_command else f"{call.name} {subject}".strip())
 
 

@@ -209,5 +209,5 @@ class PromptReader:
                 blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
         text = "\n\n".join(block for block in blocks if block.strip())
         source = "stdin" if self._from_stdin and blocks[0] else "person"
-        calls = not self._from_stdin and ("/" in self._words[:1] or "$" in self._words)
+        calls = not self._from_stdin and ("/" in self._words[:1] or "$" in self._words or "@" in self._words)
         return Trigger(text, source, tuple(parts), tuple(files), uncounted, expands=calls), notices

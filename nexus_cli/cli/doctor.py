@@ -38,6 +38,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.lane.available_models import keys_present
+from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.doctor import doctor_text
@@ -258,6 +259,19 @@ def _rules(look: CheckInput) -> Check:
     return Check("rules", "ok", named or "none; `nexus rules add` adds one")
 
 
+def _mcp(look: CheckInput) -> Check:
+    catalogue = Catalogue.read(working_folder())
+    names, missing = ", ".join(catalogue.entries), find_spec("mcp") is None
+    if catalogue.files.problems:
+        return Check("mcp", "note", "; ".join(catalogue.files.problems), "`nexus docs mcp` has the form of an entry")
+    if names and missing:
+        return Check("mcp", "broken", f"servers are configured: {names}", "pip install 'nexus-cli[mcp]'")
+    unlisted = ", ".join(one.name for one in catalogue.unlisted)
+    hint = f"`nexus mcp test {catalogue.unlisted[0].name}` starts one" if unlisted else ""
+    detail = f"{names}; tools not known yet: {unlisted}" if unlisted else names
+    return Check("mcp", "ok", detail or "no servers; `nexus mcp add` adds one", hint)
+
+
 WALLS = {
     "work inside": "can write in the project",
     "read outside": "can read elsewhere (not in the profile read)",
@@ -332,6 +346,7 @@ CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
     _tiktoken,
     _config,
     _rules,
+    _mcp,
     _ledger,
     _undo,
     _keys,

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -20,13 +21,15 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.mcp.server_entries import parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerError
-from nexus_cli.mcp.session_servers import close_host, describe_error, describe_servers, open_host, servers_report
 from nexus_cli.mcp.tool_cache import ToolList, make_list, store_list
 from nexus_cli.reports.mcp_servers import mcp_servers_text
+from nexus_cli.session.session_servers import close_host, describe_error, describe_servers, open_host, servers_report
 from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="MCP servers, whose tools the model may use.")
 T = TypeVar("T")
+FIRST_START = 60.0
+"""Most seconds that a start by hand takes: `uvx` and `npx` download a server first."""
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the server.", show_default=False)]
 
 
@@ -154,15 +157,16 @@ class _User:
 def _ask(entry: ServerEntry) -> tuple[ToolList, float]:
     """Ask a server for its tools and store them; return them with the seconds that it took."""
     began = time.monotonic()
-    tools = _with_host(lambda host: _list_tools(host, entry))
+    patient = replace(entry, start_seconds=max(entry.start_seconds, FIRST_START))
+    offer = _with_host(lambda host: _list_offer(host, patient))
     took = time.monotonic() - began
-    found = make_list(tools)
+    found = make_list(offer)
     store_list(entry, found)
     return found, took
 
 
-async def _list_tools(host: Any, entry: ServerEntry) -> Any:
-    return await host.list_tools(entry)
+async def _list_offer(host: Any, entry: ServerEntry) -> Any:
+    return await host.list_offer(entry)
 
 
 def _describe_list(found: ToolList, seconds: float) -> str:

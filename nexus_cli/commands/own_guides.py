@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import os
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,14 @@ from nexus_cli.commands import discover as list_commands
 from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.commands.model import describe_cache_miss
+from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.context.sections.contributor import discover as list_contributors
 from nexus_cli.context.sections.skills import COMMAND, SKILL, Skill, find_guides
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.mcp.server_tools import Catalogue, describe_arguments
+from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt
 from nexus_cli.plugins.python_plugins import admit_objects, describe_error
 from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.skill_guides import find_callable
@@ -29,13 +32,16 @@ from nexus_cli.turn.edit_checks import plugin_checks
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 
-def own_commands(cwd: Path, built_in: Collection[str]) -> dict[str, Command]:
-    """Return a command for each guide that the person may call in `cwd` and whose name is not built in; that of a
-    plugin is `PLUGIN:NAME` then. Blocks."""
+def own_commands(cwd: Path, built_in: Collection[str], servers: Iterable[ServerEntry] = ()) -> dict[str, Command]:
+    """Return a command for each guide that the person may call in `cwd` and whose name is not built in (that of a
+    plugin is `PLUGIN:NAME` then), and for each prompt that an MCP server has listed, `servers` of an editor too.
+    Blocks; starts no server."""
+    prompts = Catalogue.read(cwd, servers).prompts() if servers or may_have_servers(cwd) else {}
     own = plugin_commands(built_in)
     built_in = {*built_in, *own}
     found = find_callable(cwd)
     second = {one.whole_name for one in found.values() if one.whole_name != one.name and one.name not in built_in}
+    own |= {name: _make_prompt(name, *prompt) for name, prompt in prompts.items()}
     return own | {
         name: _make_command(guide, name)
         for name, guide in found.items()
@@ -85,6 +91,14 @@ def describe_taken(cwd: Path, built_in: Collection[str]) -> list[str]:
     found = [one for kind in (SKILL, COMMAND) for one in find_guides(cwd, kind)[0] if one.name in built_in]
     calls = {id(one): f"/{one.whole_name}" if one.plugin else f"${one.name} in a message" for one in found}
     return [f"/{one.name} is built in; {calls[id(one)]} calls {one.path}" for one in found if one.is_callable]
+
+
+def _make_prompt(name: str, server: str, prompt: ServerPrompt) -> Command:
+    async def call(context: CommandContext, rest: str) -> None:
+        context.start(f"/{name} {rest}".rstrip(), typed=True)
+
+    call.__doc__ = f"{one_line(prompt.description)[:200] or 'prompt'} (MCP server {server})"
+    return Command(name, OWN, call, describe_arguments(prompt), idle=True)
 
 
 def _make_command(guide: Skill, name: str) -> Command:

@@ -6,8 +6,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.elide import one_line
 
 PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
@@ -35,6 +37,19 @@ _FOLDERS = "(?:CLAUDE_PROJECT_DIR|NEXUS_PROJECT_DIR|PWD)"
 _PROJECT = re.compile(rf"[\"']?\$(?:\{{{_FOLDERS}[^}}]*\}}|{_FOLDERS}\b)[\"']?/?")
 """The project's folder, as hooks name it."""
 _WORD = re.compile(r"[\w@%+=:,.~/-]+")
+
+
+def may_have_servers(cwd: Path) -> bool:
+    """Return True if a plugin or a file around `cwd` may name MCP servers. Parses none: most folders have none."""
+    own, names = places().config, (*SERVERS, ".nexus/mcp.json", ".nexus/config.toml")
+    around = (f"{folder}/{name}" for folder in (cwd, *cwd.parents) for name in names)
+    if any(os.path.isfile(path) for path in (f"{own}/mcp.json", f"{places().data}/plugins.json", *around)):
+        return True
+    try:
+        with open(f"{own}/config.toml", "rb") as file:
+            return b"mcp" in file.read()
+    except OSError:
+        return False
 
 
 def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list[str]]:

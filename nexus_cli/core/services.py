@@ -16,6 +16,7 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.core.usage import Usage
 
 if TYPE_CHECKING:
+    from nexus_cli.core.attachment import Trigger
     from nexus_cli.core.json_types.report_types import ServerRow
 
 
@@ -261,6 +262,10 @@ class ServerTools(Protocol):
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Call a tool of a server, which is started first if it does not run. Never raises."""
+        ...
+
+    async def attach(self, trigger: Trigger) -> Trigger:
+        """Return the trigger with the resources and the prompt that its typed words name. Raises `NexusError`."""
         ...
 
     async def look_up(self, action: str, query: str, tool: str) -> ToolResult:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 LONGEST_TYPED = 4_000
 """Most characters of typed text: a longer one probably contains a paste (a log, a page)."""
-_BLOCKS = ("stdin", "file", "folder", "shell", "recalled", "skill", "command")
+_BLOCKS = ("stdin", "file", "folder", "shell", "recalled", "skill", "command", "resource")
 """Tags of the blocks with attachments, which follow the typed text."""
 _BLOCK = re.compile(rf"^[^\S\n]*<(?:{'|'.join(_BLOCKS)})\b", re.MULTILINE)
 _ATTACHED = re.compile(rf"^<(?:stdin\b|(?:{'|'.join(_BLOCKS)}) \w+=)", re.MULTILINE)

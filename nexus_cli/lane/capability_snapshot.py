@@ -8,19 +8,16 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nexus_cli.config.foreign_items import KINDS
+from nexus_cli.config.foreign_items import KINDS, may_have_servers
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.config.trust import read_configuration, trust_state, trusted_configuration
-from nexus_cli.config.trust_files import FOLDER
-from nexus_cli.context.loader import ContextLoader, parse_servers
+from nexus_cli.config.trust import read_configuration, trust_state
 from nexus_cli.context.sections.contributors.capabilities import BROKEN, READY, SETUP, STATES
 from nexus_cli.context.sections.recipe import recipe_names
 from nexus_cli.context.sections.skills import SKILL, Skill, count_untrusted, find_guides
-from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
@@ -28,6 +25,9 @@ from nexus_cli.lane.available_models import keys_present, keys_to_choose_from, u
 from nexus_cli.lane.recipes import FRONTS, project_recipes
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.endpoint import describe_bad_key
+
+if TYPE_CHECKING:
+    from nexus_cli.mcp.server_entries import ServerFiles
 
 ENVIRONMENTS = frozenset(
     ".venv venv uv.lock poetry.lock .pixi .conda env conda environment.yml environment.yaml node_modules".split()
@@ -62,7 +62,7 @@ def snapshot(
     those of `cwd`."""
     known, inactive = (find() if find else find_guides(cwd, SKILL)) if skills else ((), 0)
     found = [skill for skill in known if not skill.shadowed]
-    servers, problem = _servers(cwd)
+    servers = _servers(cwd)
     # Only keys in the environment: commands of the model never get a stored key.
     keys = {name: environ[name] for name in settings.default_models if environ.get(name)}
     return {
@@ -74,7 +74,7 @@ def snapshot(
             if not skill.problem
         ],
         "environment": _describe_environment(cwd, environ) if runs else "",
-        "servers": servers,
+        "servers": list(servers.entries) if servers else [],
         "credentials": sorted(name for name in keys_present(environ, settings) if environ.get(name)),
         "capabilities": [
             _category("tools", [(name, READY, "") for name in tools]),
@@ -88,7 +88,10 @@ def snapshot(
             ),
             _category(
                 "servers",
-                [*((name, READY, "") for name in servers), *([("mcp.json", BROKEN, "")] if problem else [])],
+                [
+                    *((name, READY, "") for name in (servers.entries if servers else ())),
+                    *(("", BROKEN, line) for line in (servers.problems if servers else ())),
+                ],
             ),
             _category("credentials", map(_credential, sorted(keys), (keys[name] for name in sorted(keys)))),
         ],
@@ -113,7 +116,7 @@ def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Seq
 
     model = unnamed_model(environ, settings)
     root = project_root(cwd)
-    servers, problem = _servers(cwd)
+    servers = _servers(cwd)
     memory, trouble = _facts(root)
     own = project_recipes(cwd)
     return {
@@ -123,7 +126,7 @@ def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Seq
         "model": model or None,
         "host": one_line(os.uname().nodename),
         "model_why": "" if model else _no_model(settings, environ),
-        "servers": [{"name": name, "state": "not started"} for name in servers],
+        "servers": _list_servers(servers),
         "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
         "project": {
             "folder": str(root),
@@ -132,7 +135,7 @@ def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Seq
             "unsupported": [{"path": one.path, "what": one.what} for one in find_unsupported(root)],
         },
         "memory": memory,
-        "notices": [line for line in (problem, trouble) if line],
+        "notices": [*(servers.problems if servers else ()), *([trouble] if trouble else [])],
     }
 
 
@@ -143,26 +146,22 @@ def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
     return "none is configured, and no API key is set"
 
 
-def _servers(cwd: Path) -> tuple[list[str], str]:
-    """Return the names of the MCP servers in trusted files, and a problem with these files, or ""."""
-    root = project_root(cwd)
-    around = [places().config, *(folder / FOLDER for folder in (cwd, *cwd.parents) if folder.is_relative_to(root))]
-    if not any(os.path.lexists(folder / "mcp.json") for folder in around):
-        return [], ""
-    try:
-        loaded = ContextLoader(cwd).load()
-    except NexusError as error:
-        return [], error.message
-    problems = [notice for notice in loaded.notices if "mcp.json" in notice]
-    servers = set(loaded.mcp_servers)
-    # From a project only the trusted bytes: no files of its subfolders, and no second read.
-    trusted = trusted_configuration(root).files.get("mcp.json")
-    if trusted is not None:
-        try:
-            servers |= set(parse_servers(decode(trusted, "mcp.json").text))
-        except (NexusError, ValueError, RecursionError) as error:
-            problems.append(f"{one_line(str(root / FOLDER / 'mcp.json'))}: {error}")
-    return sorted(servers), "; ".join(problems)
+def _servers(cwd: Path) -> ServerFiles | None:
+    """Return the MCP servers in effect in `cwd`, None if no file names any."""
+    if not may_have_servers(cwd):
+        return None
+    from nexus_cli.mcp.server_entries import read_servers  # noqa: PLC0415  (most folders have none)
+
+    return read_servers(cwd)
+
+
+def _list_servers(files: ServerFiles | None) -> list[dict[str, str]]:
+    if files is None:
+        return []
+    from nexus_cli.mcp.tool_cache import read_list  # noqa: PLC0415  (not in requests)
+
+    states = ("not listed", "listed")
+    return [{"name": name, "state": states[read_list(one) is not None]} for name, one in files.entries.items()]
 
 
 def _facts(root: Path) -> tuple[dict[str, int] | None, str]:

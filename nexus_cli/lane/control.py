@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nexus_cli.core.attachment import AttachedFile
+from nexus_cli.core.attachment import AttachedFile, Part
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice
@@ -39,6 +39,8 @@ class Control:
     """Receives the events of workers while no turn runs."""
     steering: deque[SteeringWords] = field(default_factory=deque)
     """Messages to deliver at the end of the current batch of calls."""
+    images: deque[tuple[str, tuple[Part, ...]]] = field(default_factory=deque)
+    """Images in results of the current batch of calls, each group with the line that introduces it."""
     attachment_memos: dict[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Memos of texts that the next message may contain, by text and kind; recorded with that message."""
     task: asyncio.Task[None] | None = None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.limits import Limits
+
+if TYPE_CHECKING:
+    from nexus_cli.mcp.server_values import ServerEntry
 
 REPLACED = ("max_steps", "max_total_tokens", "max_cost", "timeout", "allow")
 """Limits whose value on the command line replaces those of settings and project."""
@@ -56,6 +60,8 @@ class Options:
     """Unattended: the last request of the budget is reserved for a report."""
     add_dirs: tuple[Path, ...] = ()
     """Real paths of the folders of `--add-dir`; a resumed session has its own too."""
+    servers: tuple[ServerEntry, ...] = ()
+    """MCP servers of this session alone, from an editor."""
     answers: bool = False
     """A run started to answer people in their spaces; it sends messages without approval."""
 

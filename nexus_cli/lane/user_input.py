@@ -155,7 +155,10 @@ async def record_user_message(
 
 
 async def deliver_steering(window: LaneWindow, control: Control) -> bool:
-    """Record the steering messages that are waiting; False if there were none."""
+    """Record the images of results, then the steering messages that are waiting; False if there were none."""
+    while control.images:
+        text, parts = control.images.popleft()
+        await run_shielded(record_user_message(window, control, Kind.STEER, text, parts=parts, actor="nexus"))
     waiting = control.steering
     if not waiting:
         return False

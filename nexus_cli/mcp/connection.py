@@ -228,7 +228,7 @@ class ServerConnection:
             raise self._error("silent", f"did not answer within {loop.time() - call.begun:.3g} s{said}") from error
         except Exception as error:  # whatever the SDK makes of a wrong answer
             # The SDK also calls it a drop when one response over HTTP breaks off.
-            if _is_drop(error) and (self.target.command or str(error) == "Connection closed"):
+            if is_drop(error) and (self.target.command or str(error) == "Connection closed"):
                 self._closing.set()
                 assert self._task is not None
                 await asyncio.wait({self._task}, timeout=6)
@@ -281,11 +281,11 @@ class ServerConnection:
         if isinstance(one, OAuthFlowError):
             return self._error("login", f"the login failed: {one}")
         if isinstance(one, MCPError):
-            if not self._ready.is_set() and self.target.command and not _is_drop(one):
+            if not self._ready.is_set() and self.target.command and not is_drop(one):
                 self.refused_handshake = True
             if self._status >= 400 and one.code == types.INTERNAL_ERROR:
                 return self._error("refused", f"answered with HTTP status {self._status}")
-            if _is_drop(one):
+            if is_drop(one):
                 return self._error("died", self._explain_end() if self.target.command else one.message)
             return self._error("refused", one.message or f"error {one.code}")
         if isinstance(one, FileNotFoundError) and self.target.command:
@@ -310,7 +310,8 @@ def _find_leaves(error: BaseException) -> list[BaseException]:
     return [error]
 
 
-def _is_drop(error: BaseException) -> bool:
+def is_drop(error: BaseException) -> bool:
+    """Return True for the end of the connection."""
     return isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
 
 

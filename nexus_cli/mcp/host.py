@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp.client import Client
+from mcp.shared.exceptions import MCPError
 from mcp_types import PaginatedRequestParams
+from pydantic import ValidationError
 
 from nexus_cli.core.private_process import make_process_private
 from nexus_cli.mcp.answers import call_json, prompt_json, resource_json, tool_json
-from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, Target, one_line, silence_logs
+from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, Target, is_drop, one_line, silence_logs
 from nexus_cli.mcp.login import LOGIN_SECONDS
 from nexus_cli.mcp.server_values import ServerError
 from nexus_cli.mcp.stdio_server import end_group
@@ -239,7 +241,7 @@ class ServerHost:
             await connection.open(LOGIN_SECONDS)
             # Some servers want a login only for what they offer.
             call = Call(None, lambda _: None, LOGIN_SECONDS)
-            await connection.run(call, lambda client: _list_tools(client, {}, call))
+            await connection.run(call, lambda client: _list(client, {}, call))
         finally:
             await connection.close()
         await self._stop(target.name)
@@ -269,8 +271,31 @@ def _mark_unsure(error: ServerError) -> ServerError:
 # -- what is asked of a server -----------------------------------------------------------------------------------------
 
 
-async def _list_tools(client: Client, _message: Json, _call: Call) -> list[Json]:
-    return await _pages(client.session.list_tools, "tools", tool_json)
+async def _list(client: Client, _message: Json, _call: Call) -> Json:
+    session, offers = client.session, client.server_capabilities
+    return {
+        "tools": await _pages(session.list_tools, "tools", tool_json),
+        "prompts": await _offered(session.list_prompts, "prompts", _prompt_json) if offers.prompts else [],
+        "resources": await _offered(session.list_resources, "resources", _resource_row) if offers.resources else [],
+    }
+
+
+async def _offered(listing: Callable[..., Awaitable[Any]], kind: str, entry: Callable[[Any], Any]) -> list[Any]:
+    """Return a list, [] if the server refuses it: its tools count all the same."""
+    try:
+        return await _pages(listing, kind, entry)
+    except (MCPError, ValidationError) as error:
+        if is_drop(error):
+            raise
+        return []
+
+
+def _prompt_json(one: Any) -> list[Any]:
+    return [one.name, one.description or "", [[given.name, bool(given.required)] for given in one.arguments or ()]]
+
+
+def _resource_row(one: Any) -> list[str]:
+    return [str(one.uri), one.name]
 
 
 async def _call_tool(client: Client, message: Json, call: Call) -> Json:
@@ -281,19 +306,8 @@ async def _call_tool(client: Client, message: Json, call: Call) -> Json:
     return call_json(await client.call_tool(message["tool"], message["arguments"], progress_callback=show))
 
 
-async def _list_resources(client: Client, _message: Json, _call: Call) -> list[Any]:
-    return await _pages(client.session.list_resources, "resources", lambda one: [one.uri, one.name])
-
-
 async def _read_resource(client: Client, message: Json, _call: Call) -> Json:
     return resource_json(await client.read_resource(message["uri"]))
-
-
-async def _list_prompts(client: Client, _message: Json, _call: Call) -> list[Any]:
-    def entry(one: Any) -> Any:
-        return [one.name, one.description or "", [argument.name for argument in one.arguments or ()]]
-
-    return await _pages(client.session.list_prompts, "prompts", entry)
 
 
 async def _get_prompt(client: Client, message: Json, _call: Call) -> Json:
@@ -301,11 +315,9 @@ async def _get_prompt(client: Client, message: Json, _call: Call) -> Json:
 
 
 _REQUESTS: dict[str, Callable[[Client, Json, Call], Awaitable[Any]]] = {
-    "tools": _list_tools,
+    "list": _list,
     "call": _call_tool,
-    "resources": _list_resources,
     "read": _read_resource,
-    "prompts": _list_prompts,
     "prompt": _get_prompt,
 }
 

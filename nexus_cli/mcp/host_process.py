@@ -26,7 +26,16 @@ from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import start_program_async
 from nexus_cli.config.stored_keys import read_secret
-from nexus_cli.mcp.server_values import AskPerson, ServerAnswer, ServerEntry, ServerError, ServerQuestion, ServerTool
+from nexus_cli.mcp.server_values import (
+    AskPerson,
+    ServerAnswer,
+    ServerEntry,
+    ServerError,
+    ServerOffer,
+    ServerPrompt,
+    ServerQuestion,
+    ServerTool,
+)
 
 Json = dict[str, Any]
 ShowUrl = Callable[[str], Awaitable[None] | None]
@@ -62,10 +71,14 @@ class McpHost:
         self._errors: deque[str] = deque(maxlen=5)
         self._starting = asyncio.Lock()
 
-    async def list_tools(self, server: ServerEntry) -> list[ServerTool]:
-        """Return the tools of a server, in its order."""
-        found = await self._ask("tools", server)
-        return [ServerTool(one["name"], one["description"], one["parameters"], one["hints"]) for one in found]
+    async def list_offer(self, server: ServerEntry) -> ServerOffer:
+        """Return the tools, prompts and resources of a server, in its order."""
+        found = await self._ask("list", server)
+        return ServerOffer(
+            tuple(ServerTool(**one) for one in found["tools"]),
+            tuple(ServerPrompt(name, text, tuple(map(tuple, names))) for name, text, names in found["prompts"]),
+            tuple((uri, name) for uri, name in found["resources"]),
+        )
 
     async def call(
         self,
@@ -80,17 +93,9 @@ class McpHost:
         sent = {"tool": tool, "arguments": dict(arguments)}
         return _answer(await self._ask("call", server, sent, ask=ask, progress=progress))
 
-    async def list_resources(self, server: ServerEntry) -> list[tuple[str, str]]:
-        """Return URI and name of each resource."""
-        return [(uri, name) for uri, name in await self._ask("resources", server)]
-
     async def read_resource(self, server: ServerEntry, uri: str) -> ServerAnswer:
         """Read a resource."""
         return _answer(await self._ask("read", server, {"uri": uri}))
-
-    async def list_prompts(self, server: ServerEntry) -> list[tuple[str, str, tuple[str, ...]]]:
-        """Return name, description and the names of the arguments of each prompt."""
-        return [(name, text, tuple(names)) for name, text, names in await self._ask("prompts", server)]
 
     async def get_prompt(self, server: ServerEntry, name: str, arguments: Mapping[str, str]) -> ServerAnswer:
         """Return the text of a prompt."""
@@ -324,4 +329,4 @@ def _fill_in(server: ServerEntry, header: str, text: str) -> str:
             return found
         raise ServerError("start", f"{server.name}: the header {header} needs {match[1]}, which is not set")
 
-    return _VARIABLE.sub(value, text)
+    return text if server.source == "editor" else _VARIABLE.sub(value, text)

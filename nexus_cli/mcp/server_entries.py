@@ -49,8 +49,8 @@ class ServerFiles:
     """One line for each entry that is left out, and each file that cannot be read."""
 
 
-def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ) -> ServerFiles:
-    """Return the servers for work in `cwd`. Never raises."""
+def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iterable[ServerEntry] = ()) -> ServerFiles:
+    """Return the servers for work in `cwd`, with those that an editor has `added`. Never raises."""
     entries: dict[str, ServerEntry] = {}
     problems: list[str] = []
     taken: dict[str, str] = {}
@@ -74,6 +74,12 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ) -> ServerFi
                 continue
             if entry is not None:
                 entries[entry.name] = entry
+    for one in added:  # a rule for one of yours must not allow calls of the editor's
+        if (holder := taken.get(fit_name(one.name))) is not None:
+            whose = "the project has" if holder == "project" else "you have"
+            problems.append(f"MCP server {one.name} ({one.file}) is left out: {whose} a server of this name")
+        else:
+            entries[one.name] = one
     return ServerFiles(dict(sorted(entries.items())), tuple(problems))
 
 
@@ -291,6 +297,8 @@ def _parse_table(name: str, data: bytes, shown: str, problems: list[str]) -> Map
         else:
             value = json.loads(text) if text.strip() else {}
             key = SERVERS.get(name.removeprefix(ABOVE), "mcpServers")
+            if isinstance(value, dict) and name == FILE and key not in value:
+                key = "servers"  # the form of VS Code
             found = value.get(key, {}) if isinstance(value, dict) else None
         if isinstance(found, dict):
             return found

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import ServerFiles, fit_name, read_servers
-from nexus_cli.mcp.server_values import ServerEntry, ServerTool
+from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt, ServerTool
 from nexus_cli.mcp.tool_cache import ToolList, read_list
 
 MOST_TOKENS = 2000
@@ -52,9 +52,9 @@ class Catalogue:
     """By name of the server."""
 
     @classmethod
-    def read(cls, cwd: Path) -> Catalogue:
-        """Read entries and stored lists. Blocks."""
-        files = read_servers(cwd)
+    def read(cls, cwd: Path, added: Iterable[ServerEntry] = ()) -> Catalogue:
+        """Read entries and stored lists, with the servers that an editor has `added`. Blocks."""
+        files = read_servers(cwd, added=added)
         found = {name: read_list(entry) for name, entry in files.entries.items()}
         return cls(files, {name: one for name, one in found.items() if one is not None})
 
@@ -80,6 +80,14 @@ class Catalogue:
                 if (name := name_tool(server, tool.name)) not in taken:
                     taken.add(name)
                     yield name, server, tool
+
+    def prompts(self) -> dict[str, tuple[str, ServerPrompt]]:
+        """Return server and prompt by the name of its slash command. Of two with the same name the first stays."""
+        found: dict[str, tuple[str, ServerPrompt]] = {}
+        for server, listed in sorted(self.lists.items()):
+            for prompt in listed.prompts:
+                found.setdefault(name_tool(server, prompt.name), (server, prompt))
+        return found
 
     def tools(self) -> list[Tool]:
         """Return all tools, in an order that depends on nothing but their names; () without servers."""
@@ -165,9 +173,20 @@ class Catalogue:
         return f" Did you mean {near[0]}?" if near else ""
 
 
-def read_tools(cwd: Path) -> list[Tool]:
+def list_resources(cwd: Path) -> list[str]:
+    """Return `SERVER:URI` of each resource whose server has been listed. Blocks; starts no server."""
+    lists = Catalogue.read(cwd).lists.items()
+    return [f"{server}:{uri}" for server, listed in lists for uri, _ in listed.resources]
+
+
+def describe_arguments(prompt: ServerPrompt) -> str:
+    """Return the arguments in the form of `/help`: `FILE [DEPTH]`."""
+    return " ".join(name.upper() if required else f"[{name.upper()}]" for name, required in prompt.arguments)
+
+
+def read_tools(cwd: Path, added: Iterable[ServerEntry] = ()) -> list[Tool]:
     """Return the tools for a session in `cwd`. Blocks."""
-    return Catalogue.read(cwd).tools()
+    return Catalogue.read(cwd, added).tools()
 
 
 def name_tool(server: str, tool: str) -> str:

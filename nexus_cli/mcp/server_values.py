@@ -32,7 +32,7 @@ class ServerEntry:
     start_seconds: float = 10.0
     call_seconds: float = 60.0
     """Time limit of a call; progress extends it."""
-    source: Literal["personal", "plugin", "project"] = "personal"
+    source: Literal["personal", "plugin", "project", "editor"] = "personal"
     file: str = ""
     """The file that names it, in a form that can be shown."""
     shown: str = ""
@@ -55,6 +55,26 @@ class ServerTool:
     """JSON Schema of the arguments, as the server sent it."""
     hints: Mapping[str, bool] = field(default_factory=dict)
     """Annotations such as `readOnlyHint`: shown, never trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPrompt:
+    """A prompt of a server, which the person calls as a slash command."""
+
+    name: str
+    description: str
+    arguments: tuple[tuple[str, bool], ...] = ()
+    """Name of each, and True if the server requires it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOffer:
+    """Everything that a server lists."""
+
+    tools: tuple[ServerTool, ...]
+    prompts: tuple[ServerPrompt, ...] = ()
+    resources: tuple[tuple[str, str], ...] = ()
+    """URI and name of each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Keep the tool lists of servers between sessions, so that a request has them before any server is started.
+"""Keep what servers list (tools, prompts, resources) between sessions: a request has it before any server is started.
 
 One file for each server, named by the hash of its entry: another command or address has another list.
 """
@@ -6,9 +6,9 @@ One file for each server, named by the hash of its entry: another command or add
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.wire import canonical
-from nexus_cli.mcp.server_values import ServerEntry, ServerTool
+from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerPrompt, ServerTool
 
-VERSION = 1
+VERSION = 2
 MOST_TOOLS = 1000
 """Most tools of one server."""
+MOST_RESOURCES = 500
+"""Most resources of one server that are kept, for completion."""
 MOST_BYTES = 16 << 20
 """Most bytes of a list that is read."""
 ENCODING = "o200k_base"
@@ -30,7 +32,7 @@ ENCODING = "o200k_base"
 
 @dataclass(frozen=True, slots=True)
 class ToolList:
-    """The tools of one server."""
+    """What one server lists."""
 
     tools: tuple[ServerTool, ...]
     """Sorted by name, each name once."""
@@ -38,6 +40,9 @@ class ToolList:
     """Tokens of all their schemas."""
     at: str
     """When the server was asked, as an ISO time in UTC."""
+    prompts: tuple[ServerPrompt, ...] = ()
+    resources: tuple[tuple[str, str], ...] = ()
+    """URI and name of each."""
 
 
 def _path(entry: ServerEntry) -> Path:
@@ -51,7 +56,9 @@ def read_list(entry: ServerEntry) -> ToolList | None:
             value = json.loads(file.read(MOST_BYTES))
         if value["version"] != VERSION:
             return None
-        return ToolList(tuple(map(_read_tool, value["tools"])), int(value["tokens"]), str(value["at"]))
+        tools, prompts = tuple(map(_read_tool, value["tools"])), tuple(map(_read_prompt, value["prompts"]))
+        resources = tuple((str(uri), str(name)) for uri, name in value["resources"])
+        return ToolList(tools, int(value["tokens"]), str(value["at"]), prompts, resources)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -60,12 +67,19 @@ def _read_tool(value: Mapping[str, Any]) -> ServerTool:
     return ServerTool(str(value["name"]), str(value["description"]), dict(value["parameters"]), dict(value["hints"]))
 
 
-def make_list(tools: Iterable[ServerTool]) -> ToolList:
+def _read_prompt(value: Mapping[str, Any]) -> ServerPrompt:
+    arguments = tuple((str(name), bool(required)) for name, required in value["arguments"])
+    return ServerPrompt(str(value["name"]), str(value["description"]), arguments)
+
+
+def make_list(offer: ServerOffer) -> ToolList:
     """Return a list of tools in the order in which it is sent, with its tokens. Blocks: it loads an encoder."""
-    named = {tool.name: tool for tool in sorted(tools, key=lambda tool: (tool.name, tool.description))}
+    named = {tool.name: tool for tool in sorted(offer.tools, key=lambda tool: (tool.name, tool.description))}
     kept = tuple(list(named.values())[:MOST_TOOLS])
     count = TiktokenCounter(ENCODING).count
-    return ToolList(kept, sum(count(canonical(_as_sent(tool)).decode()) for tool in kept), format_utc(local_now()))
+    tokens = sum(count(canonical(_as_sent(tool)).decode()) for tool in kept)
+    prompts = tuple(sorted(offer.prompts, key=lambda one: one.name)[:MOST_TOOLS])
+    return ToolList(kept, tokens, format_utc(local_now()), prompts, tuple(sorted(offer.resources)[:MOST_RESOURCES]))
 
 
 def _as_sent(tool: ServerTool) -> dict[str, Any]:
@@ -75,17 +89,11 @@ def _as_sent(tool: ServerTool) -> dict[str, Any]:
 
 
 def store_list(entry: ServerEntry, found: ToolList) -> bool:
-    """Store the list of a server; return False if the same tools were stored before. A failed write is ignored."""
+    """Store the list of a server; return False if the same was stored before. A failed write is ignored."""
     before = read_list(entry)
-    if before is not None and before.tools == found.tools:
+    if before is not None and replace(before, at=found.at) == found:
         return False
-    value = {
-        "version": VERSION,
-        "tools": [asdict(tool) for tool in found.tools],
-        "tokens": found.tokens,
-        "at": found.at,
-    }
     with suppress(OSError):  # the server is asked again
         _path(entry).parent.mkdir(parents=True, exist_ok=True)
-        replace_private_file(_path(entry), json.dumps(value).encode())
+        replace_private_file(_path(entry), json.dumps({"version": VERSION, **asdict(found)}).encode())
     return True

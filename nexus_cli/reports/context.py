@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         LimitObject,
         SectionBudgetObject,
         SectionObject,
+        ServerTokens,
         ToolTokens,
     )
     from nexus_cli.session.session_state import SessionState
@@ -161,6 +162,7 @@ def request_value(view: RequestView) -> ContextReport:
         "history": _history(view),
         "attachments": _attachments(view),
         "tools": tools,
+        "servers": _servers(request, tools),
         "largest": largest_items(sections, tools, [*request.arranged, *request.waiting], scale),
         "waiting": {"texts": len(request.waiting), "tokens": round(waiting * scale), "counted": waiting},
         "cached": {"tokens": request.repeated},
@@ -202,6 +204,26 @@ def _tools(view: RequestView, total: int) -> list[ToolTokens]:
         {"name": name, "tokens": tokens, "counted": counted}
         for (name, counted), tokens in zip(named, parts, strict=True)
     ]
+
+
+def _servers(request: NextRequest, tools: Sequence[ToolTokens]) -> list[ServerTokens]:
+    """Return the tokens of each MCP server that has schemas or results in the request."""
+    found: dict[str, ServerTokens] = {}
+
+    def row(tool: str) -> ServerTokens | None:
+        name = tool.split("__")[1] if tool.startswith("mcp__") else ""
+        return found.setdefault(name, {"name": name, "schemas": 0, "results": 0}) if name else None
+
+    for tool in tools:
+        if one := row(tool["name"]):
+            one["schemas"] += tool["tokens"]
+    calls: dict[str, str] = {}
+    for item in (*request.arranged, *request.waiting):
+        for call in item.message.tool_calls:
+            calls[call.id] = str(call.arguments.get("tool", "")) if call.name == "mcp" else call.name
+        if one := row(calls.get(item.message.tool_call_id or "", "")):
+            one["results"] += round(item.tokens * request.messages_scale)
+    return sorted(found.values(), key=lambda one: one["name"])
 
 
 def _section_budget(view: RequestView, sections: Sequence[SectionObject]) -> SectionBudgetObject:
@@ -273,6 +295,11 @@ def context_text(value: Value, width: int) -> str:
     lines += section_rows(value, width)
     tools = [(str(tool["name"]), number(tool["tokens"]), "") for tool in value.get("tools", [])]
     lines += block("tools", [("name", "tokens", ""), *tools], width)
+    servers = [
+        (str(one["name"]), number(one["schemas"]), f"results {number(one['results'])}")
+        for one in value.get("servers", [])
+    ]
+    lines += block("MCP servers", [("name", "schemas", ""), *servers], width)
     drops = value.get("drops", [])
     left = [(str(d["id"]), number(d["tokens"]), name_cause(d["cause"]), describe_drop(d)) for d in drops]
     lines += block("left out", [("id", "tokens", "cause", "what"), *left], width)

@@ -155,6 +155,11 @@ def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
     if files := [measure_attached(one) for one in value.get("attachments", [])]:
         more = [f"{len(files) - ATTACHED} more"] if len(files) > ATTACHED else []
         yield "Attached", ["; ".join([*files[-ATTACHED:], *more])]
+    if servers := value.get("servers"):
+        spent = (
+            f"{one['name']}: schemas {number(one['schemas'])}, results {number(one['results'])}" for one in servers
+        )
+        yield "MCP", ["; ".join(spent)]
     yield "Left out", _left_out([drop for drop in value.get("drops", []) if not drop.get("back")])
     notices, rewrite = list(value.get("notices", [])), value.get("rewrite")
     if rewrite:

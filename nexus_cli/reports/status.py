@@ -40,10 +40,7 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "host", value["host"]
     yield "tools", join_names(value["tools"])
     if value["servers"]:
-        yield (
-            "MCP servers",
-            f"{join_names([one['name'] for one in value['servers']])}: not started, they give no tools",
-        )
+        yield "MCP servers", join_names([one["name"] for one in value["servers"]])
     if value.get("hooks"):
         yield "hooks", count_hooks(value["hooks"])
     yield "keys set", join_names(value["credentials"])

@@ -25,7 +25,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.limits import PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.services import Jobs, Log, ServerTools, Workers
+from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
@@ -41,7 +41,7 @@ from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
-from nexus_cli.session.start_lane import expand_trigger, find_rounds, start_lane
+from nexus_cli.session.start_lane import expand_trigger, find_rounds, prepare_servers, start_lane
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.admit_trigger import admit_trigger
 from nexus_cli.turn.turn import turn
@@ -428,9 +428,7 @@ class Session:
         await self.state.close()
 
     async def _open(self) -> None:
-        services = self.state.services
-        if ServerTools in services:
-            await services[ServerTools].prepare()
+        await prepare_servers(self.state)
         if not self._opened:
             await start_lane(self.state)
             self._opened = True

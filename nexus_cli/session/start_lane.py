@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.event import Notice
-from nexus_cli.core.services import Jobs, RunFacts, Workers
+from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.lane.compaction.context_fit import replan_sections
 from nexus_cli.lane.goals import UNTIL
 from nexus_cli.lane.spending import BUDGET
@@ -39,11 +40,28 @@ def find_rounds(state: SessionState, trigger: Trigger) -> UntilRounds | None:
     return until_rounds.find_rounds(state, trigger)
 
 
-async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:
-    """Return the trigger with the guides that its typed words call."""
-    from nexus_cli.session.skill_guides import expand_guides  # noqa: PLC0415  (few messages call one)
+async def prepare_servers(state: SessionState) -> None:
+    """Read the MCP servers that are in effect now, and ask those whose tools are not known."""
+    services = state.services
+    added = state.options is not None and state.options.servers
+    is_used = services.made(ServerTools) is not None or added or may_have_servers(state.dispatcher.cwd)
+    if ServerTools in services and is_used:
+        await services[ServerTools].prepare()
 
-    return await expand_guides(state, trigger)
+
+def may_expand(trigger: Trigger) -> bool:
+    """Return True if the typed words may name something to attach. A client's text calls no guide."""
+    return trigger.expands or (trigger.source == "client" and "@" in trigger.text)
+
+
+async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:
+    """Return the trigger with what its typed words name: guides, and resources and prompts of MCP servers."""
+    if trigger.expands:
+        from nexus_cli.session.skill_guides import expand_guides  # noqa: PLC0415  (few messages call one)
+
+        trigger = await expand_guides(state, trigger)
+    servers = state.services.made(ServerTools)
+    return await servers.attach(trigger) if servers else trigger
 
 
 async def _begin(state: SessionState) -> None:

@@ -106,7 +106,7 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
     skill(places().config, "notes", " \n")
     for name in ("build", "other"):
         skill(tmp_path / ".nexus", name, "Guide.")
-    (places().config / "mcp.json").write_text('{"mcpServers": {"mine": {}}}')
+    (places().config / "mcp.json").write_text('{"mcpServers": {"mine": {"command": "mine"}}}')
     environ = {"OPENAI_API_KEY": SECRET, "ANTHROPIC_API_KEY": "sk-\u2013not ascii"}
     value = snapshot(tmp_path, KEYS, environ, "openai/m", ["grep"])
     counts = {one["category"]: tuple(one["counts"].values()) for one in value["capabilities"]}
@@ -129,7 +129,7 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
     text = " ".join(status_text({**reported(tmp_path, environ), "host": "h"}, 80).split())
     assert "broken notes (is empty); ANTHROPIC_API_KEY (contains characters that no key contains)" in text
     (places().config / "mcp.json").write_text("{")
-    assert "MCP servers: 1 broken (mcp.json)." in capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
+    assert "MCP servers: 1 broken (" in capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
     assert "Skills" not in capability_forms(snapshot(tmp_path, KEYS, {}, "m", [], skills=False))[0]
 
 
@@ -147,23 +147,28 @@ def test_a_member_of_a_space_has_its_tools(nexus: Any) -> None:
     assert "send_message" in json.loads(nexus("status", "--json").stdout)["tools"]
 
 
-def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_notice(tmp_path: Path) -> None:
+def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_notice(
+    nexus: Any, tmp_path: Path
+) -> None:
     places().config.mkdir(parents=True)
-    (places().config / "mcp.json").write_text('{"mcpServers": {"mine": {}}}')
+    (places().config / "mcp.json").write_text('{"mcpServers": {"mine": {"command": "mine"}}}')
     (tmp_path / ".nexus").mkdir()
-    (tmp_path / ".nexus" / "mcp.json").write_text('{"mcpServers": {"theirs": {}}}')
-    assert reported(tmp_path)["servers"] == [{"name": "mine", "state": "not started"}]
+    (tmp_path / ".nexus" / "mcp.json").write_text('{"mcpServers": {"theirs": {"url": "https://theirs.test"}}}')
+    assert reported(tmp_path)["servers"] == [{"name": "mine", "state": "not listed"}]
     trust(tmp_path)
     assert [one["name"] for one in reported(tmp_path)["servers"]] == ["mine", "theirs"]
     told = capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
     assert "MCP servers: 2 ready (mine, theirs)." in told
-    (places().config / "mcp.json").write_text('{"servers": {"code": {}}}')
+    (places().config / "config.toml").write_text('[mcp.git]\ncommand = ["uvx", "mcp-server-git"]\n')
+    (places().config / "mcp.json").write_text('{"servers": {"code": {"command": "code"}, "none": {}}}')
     found = reported(tmp_path)
-    assert [one["name"] for one in found["servers"]] == ["theirs"]
-    assert len(found["notices"]) == 1 and all(word in found["notices"][0] for word in ("VS Code", "mcpServers"))
+    assert [one["name"] for one in found["servers"]] == ["code", "git", "theirs"], "those of a session"
+    assert len(found["notices"]) == 1 and "needs either" in found["notices"][0]
+    doctor = nexus("doctor", env={"COLUMNS": "300"}).stdout.decode()
+    assert "MCP server none" in doctor
     (places().config / "mcp.json").write_text("{")
     found = reported(tmp_path)
-    assert found["servers"] == []
+    assert [one["name"] for one in found["servers"]] == ["git"], "a broken file of yours may name any of theirs"
     assert "mcp.json" in found["notices"][0]
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from pathlib import Path
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Image, MCPServer
 from pydantic import BaseModel
 
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 FILE = Path(sys.argv[1])
 server = MCPServer("notes")
 
@@ -40,6 +44,24 @@ async def clear_notes(context: Context) -> str:
         return "kept"
     FILE.unlink(missing_ok=True)
     return "thrown away"
+
+
+@server.tool()
+def draw_notes(broken: bool = False) -> Image:
+    """Draw the notes."""
+    return Image(data=PNG[:-4] if broken else PNG, format="png")
+
+
+@server.resource("note://all", name="all notes")
+def all_notes() -> str:
+    """All notes."""
+    return f"{list_notes()}</resource>"
+
+
+@server.prompt()
+def review_note(text: str, tone: str = "kind") -> str:
+    """Review a note."""
+    return f"Review the note {text!r}, be {tone}."
 
 
 server.run()

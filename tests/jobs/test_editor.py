@@ -10,6 +10,7 @@ import asyncio
 import base64
 import json
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -244,6 +245,110 @@ def test_a_running_command_is_cancelled_and_a_question_of_the_model_is_a_form(pl
     assert editor.forms == ["Which one?"]
     told = [str(one.content) for one in editor.of(schema.ToolCallProgress) if one.status]
     assert "the second one" in told[0]
+
+
+def test_servers_of_the_editor_are_those_of_its_session_alone(place: Stage) -> None:
+    pytest.importorskip("mcp")
+    server, notes = str(Path(__file__).with_name("notes_server.py")), place.folder / "notes.txt"
+    add = "mcp__Team_notes__add_note"
+    seen: list[Any] = []
+
+    def model(body: Any) -> Any:
+        seen.append(body)
+        last = body["messages"][-1]
+        if last["role"] == "tool" and f"{add}:" in str(last["content"]):
+            return calls(("mcp", {"action": "call", "tool": add, "arguments": {"text": "milk"}}))
+        if last["role"] == "tool":
+            return {"text": f"The server said: {last['content']}"}
+        named = {one["function"]["name"] for one in body["tools"]}
+        if "NOTE" in str(last["content"]):  # a search waits until the tools are known
+            return calls((add, {"text": "milk"}) if add in named else ("mcp", {"action": "search", "query": "notes"}))
+        return {"text": "Done."}
+
+    place.script(model)
+    place.settings(
+        f'model = "{MODEL}"\n{QUICK}{PRICED}[mcp.mine]\ncommand = ["{place.folder}/none"]\nstart_seconds = 20\n'
+    )
+    editor = Editor()
+    stdio = schema.McpServerStdio(
+        name="Team notes",
+        command=sys.executable,
+        args=[server, str(notes)],
+        env=[schema.EnvVariable(name="TOKEN", value="${OPENAI_API_KEY}")],
+    )
+    mine = schema.HttpMcpServer(type="http", name="mine", url="http://127.0.0.1:9/", headers=[])
+    events = schema.SseMcpServer(type="sse", name="old", url="http://127.0.0.1:9/", headers=[])
+
+    async def work() -> None:
+        async with connected(place, editor) as (agent, _):
+            first = await agent.new_session(str(place.folder), mcp_servers=[stdio, mine, events])
+            await agent.prompt(first.session_id, [text("NOTE it")])
+            await agent.prompt(first.session_id, [text("what is in @Team_notes:note://all?")])
+            again = await agent.new_session(str(place.folder), mcp_servers=[stdio])
+            await editor.until(lambda: "mcp__Team_notes__review_note" in str(editor.of(schema.AvailableCommandsUpdate)))
+            await agent.prompt(again.session_id, [text("NOTE it")])
+            await agent.prompt(again.session_id, [text("/mcp__Team_notes__review_note bread")])
+            other = await agent.new_session(str(place.folder), mcp_servers=[])
+            await agent.prompt(other.session_id, [text("NOTE it")])
+
+    live(work)
+    assert notes.read_text() == "milk\nmilk\n", editor.said()
+    assert [one.title for one, _, _ in editor.questions] == [f"{add} milk"] * 2, editor.questions
+    told = editor.said(schema.AgentThoughtChunk)
+    assert "mine (the editor) is left out: you have a server of this name" in told and "no transport sse" in told
+    words = [str(body["messages"]) for body in seen]
+    assert any('<resource server="Team_notes" uri="note://all">' in one for one in words)
+    assert any("be kind." in one and "bread" in one for one in words), "a prompt, as a command of the editor"
+    assert "Team_notes" not in str(seen[-1]), "the other session has none of them"
+    assert "Team_notes" not in place.run("mcp", "list").text
+
+
+def test_prompts_at_once_run_one_after_the_other_and_a_cancel_ends_them_all(place: Stage) -> None:
+    steps = iter([calls(EDIT), {"text": "Second."}, calls(EDIT), {"text": "Third."}, {"text": "Fourth."}])
+    place.script(lambda body: next(steps))
+    editor = Editor()
+
+    async def work() -> None:
+        async with connected(place, editor) as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            editor.hangs = True
+            first = asyncio.ensure_future(agent.prompt(opened.session_id, [text("fix the price")]))
+            await editor.until(lambda: bool(editor.questions))
+            second = asyncio.ensure_future(agent.prompt(opened.session_id, [text("and this")]))
+            with pytest.raises(RequestError, match="a turn runs"):
+                await agent.set_config_option("model", opened.session_id, "openai/other")
+            await agent.cancel(opened.session_id)  # nobody ever answers the question
+            assert [(await one).stop_reason for one in (first, second)] == ["cancelled", "cancelled"]
+            editor.hangs = False
+            assert (await agent.prompt(opened.session_id, [text("go on")])).stop_reason == "end_turn"
+            third = asyncio.ensure_future(agent.prompt(opened.session_id, [text("fix it now")]))
+            fourth = asyncio.ensure_future(agent.prompt(opened.session_id, [text("anything else?")]))
+            assert [(await one).stop_reason for one in (third, fourth)] == ["end_turn", "end_turn"]
+
+    live(work)
+    assert editor.said() == "Second.Third.Fourth." and "return 2" in (place.folder / "price.py").read_text()
+
+
+def test_a_session_that_is_open_elsewhere_is_not_opened_twice(place: Stage) -> None:
+    place.script(lambda body: {"text": "Done."})
+    first, second = Editor(), Editor()
+
+    async def work() -> None:
+        async with connected(place, first) as (agent, _), connected(place, second) as (other, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            await agent.prompt(opened.session_id, [text("hello")])
+            for open_again in (other.load_session, other.resume_session):
+                with pytest.raises(RequestError, match="open") as refused:
+                    await open_again(session_id=opened.session_id, cwd=str(place.folder), mcp_servers=[])
+                assert (refused.value.data or {})["hint"], "what to do instead"
+            asked = await asyncio.to_thread(place.ask, "-r", opened.session_id, "and here?")
+            assert asked.status != 0 and "Traceback" not in "\n".join(asked.told), asked
+            assert (await agent.prompt(opened.session_id, [text("still here?")])).stop_reason == "end_turn"
+            await agent.close_session(opened.session_id)
+            await other.load_session(str(place.folder), opened.session_id, mcp_servers=[])
+            assert second.said(schema.UserMessageChunk) == "hellostill here?"
+
+    live(work)
 
 
 def test_garbage_and_what_libraries_print_harm_no_message(place: Stage) -> None:

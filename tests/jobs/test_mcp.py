@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import Stage, calls, stage
+from program.stage import MODEL, QUICK, Stage, calls, stage
 from terminal.repl import Place, Repl
 from terminal.terminal import ENTER, Terminal
 
@@ -32,8 +32,13 @@ def offered(body: Any) -> set[str]:
 
 def model(body: Any) -> dict[str, Any]:
     """Does what the newest message says, with the tools that it has been given."""
-    said = [str(one["content"]) for one in body["messages"] if one["role"] == "user"][-1]
-    place = max(index for index, one in enumerate(body["messages"]) if one["role"] == "user")
+    typed = [
+        index
+        for index, one in enumerate(body["messages"])
+        if one["role"] == "user" and "[Images in" not in str(one["content"])
+    ]
+    place = typed[-1]
+    said = str(body["messages"][place]["content"])
     got = [str(one["content"]) for one in body["messages"][place:] if one["role"] == "tool"]
     if "NOTE" in said:
         if got:
@@ -41,6 +46,8 @@ def model(body: Any) -> dict[str, Any]:
         return calls((ADD, {"text": "buy milk"})) if ADD in offered(body) else {"text": "I have no notes server."}
     if "CLEAR" in said:
         return {"text": f"Notes are {got[-1]}."} if got else calls((CLEAR, {}))
+    if "DRAW" in said:
+        return {"text": got[-1]} if got else calls(("mcp__notes__draw_notes", {"broken": "BROKEN" in said}))
     if "SEARCH" in said:
         found = "mcp__notes__list_notes" in "".join(got)
         steps = [
@@ -70,7 +77,7 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
     with stage(tmp_path, model) as place:
         notes = place.folder / "notes.txt"
         added = place.run("mcp", "add", "notes", sys.executable, str(SERVER), str(notes))
-        assert added.status == 0 and "3 tools" in added.text, added
+        assert added.status == 0 and "4 tools" in added.text, added
         dead = place.run("mcp", "add", "dead", "/bin/false")
         assert dead.status == 0 and "Try again with: nexus mcp test dead" in dead.told[-1], dead
         assert place.run("mcp", "test", "dead").status == 1
@@ -156,3 +163,84 @@ def test_what_a_model_writes_is_never_started_as_a_server(tmp_path: Path) -> Non
             script.write_text(SERVER.read_text())
         (place.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"notes": entry}}))
         assert place.ask("--allow", "all", "change", "none").text.startswith("note 1"), "as it was trusted it works"
+
+
+def last_message(place: Stage, role: str = "user") -> Any:
+    return [one for one in bodies(place)[-1]["messages"] if one["role"] == role][-1]["content"]
+
+
+def test_what_a_message_names_of_a_server_is_attached_with_its_source(tmp_path: Path) -> None:
+    with stage(tmp_path, model) as place:
+        notes = place.folder / "notes.txt"
+        notes.write_text("buy milk\n")
+        assert place.run("mcp", "add", "notes", sys.executable, str(SERVER), str(notes)).status == 0
+
+        asked = place.ask("--json", "what is in @notes:note://all, and in @other:note://x?")
+        sent = last_message(place)
+        assert "@notes:note://all, and" in sent and '<resource server="notes" uri="note://all">\nbuy milk' in sent
+        assert sent.count("</resource>") == 1, "a server's text cannot end its block"
+        notices = " ".join(asked.told)
+        assert "no MCP server other: sent as text" in notices and "Attached notes:note://all" in notices
+        attached = place.run("context", "--session", asked.result["session"], "--json").result["attachments"]
+        assert [one["path"] for one in attached] == ["@notes:note://all"]
+
+        assert place.ask("@notes:note://none is what?").status == 0
+        assert "<resource" not in last_message(place)
+        piped = place.ask(stdin=b"a log with @notes:note://all")
+        assert piped.status == 0 and "<resource" not in last_message(place), "piped text names nothing"
+
+        assert place.ask("/mcp__notes__review_note 'buy milk' tone=stern").status == 0
+        sent = last_message(place)
+        assert '<command name="mcp__notes__review_note" source="MCP server notes">' in sent
+        assert "Review the note 'buy milk', be stern." in sent
+        before = len(bodies(place))
+        missing = place.ask("/mcp__notes__review_note")
+        assert missing.status != 0 and "text is missing" in missing.told[0] and len(bodies(place)) == before
+
+
+def test_pictures_reach_a_model_that_takes_images_and_else_are_named_with_their_size(tmp_path: Path) -> None:
+    with stage(tmp_path, model) as place:
+        place.settings(f'model = "{MODEL}"\n{QUICK}[models."{MODEL}"]\nwindow = 128000\nimages = true\n')
+        place.run("mcp", "add", "notes", sys.executable, str(SERVER), str(place.folder / "notes.txt"))
+        place.run("rules", "add", "allow mcp__notes__*")
+        asked = place.ask("--json", "DRAW them")
+        assert "image/png" in asked.result["text"] and "attached" in asked.result["text"], asked
+        shown = last_message(place)
+        assert shown[0]["text"].endswith("[Images in the result of mcp__notes__draw_notes]")
+        assert shown[1]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+        servers = place.run("context", "--session", asked.result["session"], "--json").result["servers"]
+        assert [one["name"] for one in servers] == ["notes"] and servers[0]["schemas"] > servers[0]["results"] > 0
+        asked = place.ask("DRAW a BROKEN one")
+        assert "not shown, it is no whole PNG" in asked.text and isinstance(last_message(place), str)
+        place.settings((place.nexus_home / "config" / "config.toml").read_text().replace("images = true", ""))
+        asked = place.ask("DRAW them")
+        assert "bytes: not shown, this model takes no images" in asked.text, asked
+        assert isinstance(last_message(place), str)
+
+
+def test_a_server_that_is_added_while_a_session_is_open_is_told_and_works(tmp_path: Path) -> None:
+    with stage(tmp_path, model) as place:
+        notes = place.folder / "notes.txt"
+        with opened(place) as repl:
+            repl.say("hello")
+            added = place.run("mcp", "add", "notes", sys.executable, str(SERVER), str(notes))
+            assert added.status == 0
+            place.run("rules", "add", "allow mcp__notes__*")
+            repl.say("hello again")
+            told = str(bodies(place)[-1]["messages"])
+            assert "the MCP server notes now has the tools mcp__notes__add_note" in told, told
+            assert ADD not in offered(bodies(place)[-1]), "the schemas of an epoch stay"
+            repl.say("DRAW them")
+            repl.wait_for(shows("this model takes no images"))
+            repl.idle()
+            repl.send("/context" + ENTER)
+            repl.wait_for(shows("notes: schemas 0, results "))
+            repl.idle()
+            repl.send("/mcp__notes__rev")
+            repl.wait_for(shows("Review a note. (MCP server notes)"))
+            repl.send("iew_note milk" + ENTER)
+            repl.idle()
+            assert "Review the note 'milk', be kind." in last_message(place)
+            place.run("mcp", "remove", "notes")
+            repl.say("and now")
+            assert "the MCP server notes was removed" in str(bodies(place)[-1]["messages"][-1])

@@ -129,7 +129,7 @@ def test_its_server_is_used_with_its_own_folder(place: Stage, model: Model) -> N
     row = place.run("mcp", "list", "--json").result["servers"][0]
     assert (row["name"], row["source"], row["file"]) == ("notes", "plugin", "plugin hookify")
     done = place.run("mcp", "test", "notes")
-    assert done.status == 0 and "3 tools" in done.text, done
+    assert done.status == 0 and "4 tools" in done.text, done
     assert listed(place)["server notes"] == "active", "its process has left nothing in its folder"
     assert place.run("mcp", "add", "notes", "/bin/false").status == 0
     assert "you have a server of this name" in " ".join(place.run("mcp", "list").text.split())

@@ -36,7 +36,7 @@ def arguments_for(tool: ServerTool) -> dict[str, Any]:
 
 
 async def play(host: McpHost, server: ServerEntry) -> None:
-    tools = await host.list_tools(server)
+    tools = (await host.list_offer(server)).tools
     wanted = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")).get("toolCalls")
     calls = wanted or [{"name": tool.name, "arguments": arguments_for(tool)} for tool in tools]
     for call in calls:

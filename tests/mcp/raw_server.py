@@ -57,7 +57,8 @@ def begin(request: dict[str, Any]) -> None:
         write(b'Listening on everything\n{"level": "info"}\n[1, 2]\n\n')
     version = "1999-01-01" if MODE == "old" else request["params"]["protocolVersion"]
     info = {"name": "raw", "version": "1"}
-    answer(request, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
+    offers: dict[str, Any] = {"tools": {}} | ({"prompts": {}, "resources": {}} if MODE == "boaster" else {})
+    answer(request, {"protocolVersion": version, "capabilities": offers, "serverInfo": info})
 
 
 def list_tools(request: dict[str, Any]) -> None:

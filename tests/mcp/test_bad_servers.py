@@ -52,7 +52,7 @@ def test_a_call_that_may_have_taken_effect_is_not_repeated(play: Play, tmp_path:
 
 def test_a_list_is_asked_for_once_more_on_a_fresh_connection(play: Play, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    tools = play.run(play.host.list_tools(raw("dies_once", notes)))
+    tools = play.run(play.host.list_offer(raw("dies_once", notes))).tools
     assert [tool.name for tool in tools] == ["read_file"]
     assert notes.read_text().split() == ["begin", "list", "begin", "list"]
 
@@ -116,7 +116,7 @@ def test_notifications_without_end_harm_one_call_and_no_other_server(play: Play)
 
 def test_a_schema_that_refers_to_itself_is_handed_on_and_never_followed(play: Play) -> None:
     server = raw("loop")
-    (tool,) = play.run(play.host.list_tools(server))
+    (tool,) = play.run(play.host.list_offer(server)).tools
     assert tool.parameters["$ref"] == "#/$defs/a"
     assert tool.hints == {"readOnlyHint": True}
     assert play.call(server, text="hi") == "hi"
@@ -124,7 +124,7 @@ def test_a_schema_that_refers_to_itself_is_handed_on_and_never_followed(play: Pl
 
 def test_an_answer_that_breaks_its_own_schema_is_still_the_answer(play: Play) -> None:
     server = raw("liar")
-    play.run(play.host.list_tools(server))
+    play.run(play.host.list_offer(server))
     assert play.call(server) == '{"b": 1}'
 
 
@@ -133,17 +133,22 @@ def test_what_is_no_result_names_the_place(play: Play) -> None:
     assert error.fault == "protocol"
     assert "content" in str(error)
     with pytest.raises(ServerError, match="inputSchema"):
-        play.run(play.host.list_tools(raw("bad_tools")))
+        play.run(play.host.list_offer(raw("bad_tools")))
+
+
+def test_lists_that_a_server_announces_and_refuses_cost_no_tool(play: Play) -> None:
+    offer = play.run(play.host.list_offer(raw("boaster")))
+    assert len(offer.tools) == 1 and not offer.prompts and not offer.resources
 
 
 def test_a_list_without_end_is_cut(play: Play) -> None:
-    assert len(play.run(play.host.list_tools(raw("endless")))) == 100
+    assert len(play.run(play.host.list_offer(raw("endless"))).tools) == 100
 
 
 def test_a_list_of_hundreds_of_megabytes_harms_no_other_server(play: Play) -> None:
     first = play.call(raw("child"))
     with pytest.raises(ServerError, match="its list of tools has more than 10 MB") as caught:
-        play.run(play.host.list_tools(raw("pages")))
+        play.run(play.host.list_offer(raw("pages")))
     assert caught.value.fault == "protocol"
     assert play.call(raw("child")).split()[0] == first.split()[0], "the other one still runs"
 

@@ -16,7 +16,7 @@ import pytest
 from mcp_play import Play, is_gone, raw
 
 from nexus_cli.mcp.host_process import McpHost
-from nexus_cli.mcp.server_values import ServerEntry, ServerError, ServerQuestion
+from nexus_cli.mcp.server_values import ServerEntry, ServerError, ServerPrompt, ServerQuestion
 
 RIGHT = (sys.executable, str(Path(__file__).with_name("right_server.py")))
 
@@ -24,7 +24,8 @@ RIGHT = (sys.executable, str(Path(__file__).with_name("right_server.py")))
 def test_a_server_of_the_sdk_lists_calls_reads_and_prompts(play: Play) -> None:
     server = ServerEntry("right", RIGHT, start_seconds=20)
     host = play.host
-    tools = play.run(host.list_tools(server))
+    offer = play.run(host.list_offer(server))
+    tools = offer.tools
     assert [tool.name for tool in tools] == ["add", "picture", "refuse"]
     assert tools[0].parameters["required"] == ["a", "b"]
     assert play.run(host.call(server, "add", {"a": 1, "b": 2})).text == "3"
@@ -33,9 +34,9 @@ def test_a_server_of_the_sdk_lists_calls_reads_and_prompts(play: Play) -> None:
     refused = play.run(host.call(server, "refuse", {}))
     assert refused.is_error
     assert "refuse" in refused.text
-    assert play.run(host.list_resources(server)) == [("note://one", "one")]
+    assert offer.resources == (("note://one", "one"),)
     assert play.run(host.read_resource(server, "note://one")).text == "the note"
-    assert play.run(host.list_prompts(server)) == [("review", "Review code.", ("file",))]
+    assert offer.prompts == (ServerPrompt("review", "Review code.", (("file", True),)),)
     assert play.run(host.get_prompt(server, "review", {"file": "a.py"})).text == "Review a.py"
 
 
@@ -144,7 +145,7 @@ def test_a_server_gets_harmless_variables_and_those_that_are_named(
 def test_a_header_whose_variable_is_not_set_is_named_before_anything_is_sent(play: Play) -> None:
     server = ServerEntry("far", url="http://127.0.0.1:9/mcp", headers={"Authorization": "Bearer ${NOT_SET_ANYWHERE}"})
     with pytest.raises(ServerError, match="Authorization needs NOT_SET_ANYWHERE"):
-        play.run(play.host.list_tools(server))
+        play.run(play.host.list_offer(server))
 
 
 def test_servers_end_with_the_host() -> None:

@@ -135,7 +135,7 @@ def test_a_server_of_the_sdk_over_http(play: Play) -> None:
             wait_for_port(port)
             server = ServerEntry("right", url=f"http://127.0.0.1:{port}/mcp")
             assert play.run(play.host.call(server, "add", {"a": 1, "b": 2})).text == "3"
-            assert play.run(play.host.list_resources(server)) == [("note://one", "one")]
+            assert play.run(play.host.list_offer(server)).resources == (("note://one", "one"),)
         finally:
             process.kill()
     assert fails(play, server).fault in ("start", "died")

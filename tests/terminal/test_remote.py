@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -208,3 +209,19 @@ def test_wrong_places_are_one_line(repl: Opens, places: Callable[..., Place], op
         made: Repl = opened(Repl(here, *arguments))
         made.wait_for(said)
         assert made.text.count("nexus: ") == 1
+
+
+def test_a_resource_of_a_server_is_read_where_the_agent_runs(served: Any, repl: Opens) -> None:
+    pytest.importorskip("mcp")
+    here, url = served(["seen"])
+    notes = here.folder / "notes.txt"
+    notes.write_text("buy milk\n")
+    config = here.nexus_home / "config" / "config.toml"
+    server = [sys.executable, str(Path(__file__).parent.parent / "jobs" / "notes_server.py"), str(notes)]
+    config.write_text(f"{config.read_text()}\n[mcp.notes]\nstart_seconds = 30\ncommand = {json.dumps(server)}\n")
+    made = repl(at=here, arguments=("--connect", url))
+    made.say("what is in @notes:note://all?")
+    made.wait_for("seen")
+    (asked,) = here.server.requests
+    sent = str(asked.body["messages"][-1]["content"])
+    assert '<resource server="notes" uri="note://all">' in sent and "buy milk" in sent

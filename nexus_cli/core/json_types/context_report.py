@@ -89,6 +89,16 @@ class ToolTokens(TypedDict):
     counted: int
 
 
+class ServerTokens(TypedDict):
+    """The share of an MCP server in the request."""
+
+    name: str
+    schemas: int
+    """Tokens of those of its tools that are sent by themselves."""
+    results: int
+    """Tokens of the results of its calls in the window."""
+
+
 class LargestPart(TypedDict):
     """One of the largest parts of the request."""
 
@@ -150,6 +160,7 @@ class ContextReport(TypedDict):
     history: HistoryObject
     attachments: list[dict[str, Any]]
     tools: list[ToolTokens]
+    servers: list[ServerTokens]
     largest: list[LargestPart]
     waiting: WaitingTexts
     cached: dict[str, int]

@@ -509,7 +509,7 @@ class ServerRow(TypedDict):
     """An MCP server in a list."""
 
     name: str
-    source: Literal["personal", "plugin", "project"]
+    source: Literal["personal", "plugin", "project", "editor"]
     file: str
     """The file that names it."""
     transport: Literal["stdio", "http"]

@@ -213,7 +213,8 @@ class ServerState(TypedDict):
     """A configured MCP server."""
 
     name: str
-    state: str
+    state: Literal["listed", "not listed"]
+    """Whether its tools are known. No report starts a server."""
 
 
 class UnsupportedFile(TypedDict):

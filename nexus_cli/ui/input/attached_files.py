@@ -35,6 +35,8 @@ _LONGEST = 200
 """Most characters of a word that may look like a path."""
 _RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})-(?P<last>\d{1,9})", re.DOTALL)
 """Matches `a.py:3-5`: lines of a file, unless a file has that name."""
+_RESOURCE = re.compile(r"[A-Za-z0-9][\w.-]*:[A-Za-z][A-Za-z0-9+.-]*:")
+"""Matches `SERVER:URI`, which the session reads from an MCP server."""
 _PATH = re.compile(r"[~\w./ -]*(?:/[~\w. -]|\.[A-Za-z]\w{0,4}\Z)[~\w./ -]*")
 """Matches text that looks like a path although no such file exists: with a slash, or with a file suffix."""
 
@@ -205,6 +207,8 @@ class _Gathering:
                 self._add(written, path, lists=stat.S_ISDIR(status.st_mode) and lines is None)
             return
         named = _RANGE.sub(r"\g<path>", named)
+        if _RESOURCE.match(named):
+            return
         if len(named) <= _LONGEST and _PATH.fullmatch(named):
             near = nearest_path(str(self.folder), named)
             self.missing[f"{named} (did you mean {near}?)" if near else named] = None

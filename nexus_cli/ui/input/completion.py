@@ -22,6 +22,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Window
 
 from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.text.cells import cells, cut, cut_start
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.attached_files import quote_mention
@@ -127,6 +128,11 @@ class Completions(Completer):
             yield Completion(written, -place.length, display=sanitize(name))
 
     async def _names(self, place: CompletionTarget) -> Sequence[str]:
+        if place.kind == "file" and ":" in place.text and may_have_servers(self._folder):
+            from nexus_cli.mcp.server_tools import list_resources  # noqa: PLC0415  (few sessions have servers)
+
+            if named := _fitting(place.text, await asyncio.to_thread(list_resources, self._folder)):
+                return named[:SHOWN]
         if place.kind == "file":
             found = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
             return found if found else await asyncio.to_thread(list_folder, place.text, self._folder)

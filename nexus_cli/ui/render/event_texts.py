@@ -81,11 +81,14 @@ def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
 
 def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
     """Return the ways to allow them, or the reason that there is none, each as a sentence."""
-    levels = [call["allow"] for call in denied if call.get("allow")]
+    of_servers = [call["tool"] for call in denied if call.get("allow") and call.get("tool", "").startswith("mcp__")]
+    levels = [call["allow"] for call in denied if call.get("allow") and call.get("tool") not in of_servers]
     others = [call.get("hint") or call.get("why", "") for call in denied if not call.get("allow")]
     told = []
+    if of_servers:  # a level that lets them run lets everything run
+        told.append(f"A rule allows it: nexus rules add 'allow {of_servers[0]}'.")
     if levels:
-        which = f"{len(levels)} of them" if others else "it" if len(denied) == 1 else "them"
+        which = f"{len(levels)} of them" if others or of_servers else "it" if len(denied) == 1 else "them"
         told.append(f"{switch} {name_level(max(levels, key=LEVELS.index))} lets {which} run.")
     if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
         text = "; ".join(others)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.approval import PersonQuestion
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import ToolResult
@@ -23,9 +24,10 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.tool_selection import select_tools
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
-from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue, is_server_tool
+from nexus_cli.mcp.server_tools import MOST_TOKENS, ONE, Catalogue, is_server_tool, name_tool
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion
-from nexus_cli.mcp.tool_cache import ToolList, make_list, store_list
+from nexus_cli.mcp.tool_cache import make_list, store_list
+from nexus_cli.session.server_inputs import attach_named, choose_images
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ServerRow, ServersReport
@@ -79,12 +81,16 @@ class SessionServers(ServerTools):
         self._asked: set[str] = set()
         """Hashes of the entries whose tools were asked for in this process."""
         self._told: set[str] = set()
+        self._known: dict[str, str] | None = None
+        """Hashes of the entries at the last turn, by name."""
         self._has_waited = False
         self._project = str(project_root(session.folder))
 
     async def prepare(self) -> None:
         """See `ServerTools`. Also takes over what has changed in the files since the last turn."""
-        self._catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder)
+        options = self._session.state.options
+        added = options.servers if options is not None else ()
+        self._catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder, added)
         for line in self._catalogue.files.problems:
             self._tell(line)
         for entry in self._catalogue.unlisted:
@@ -95,13 +101,15 @@ class SessionServers(ServerTools):
             await asyncio.wait(waiting, timeout=PATIENCE)
         self._has_waited = True
         self._offer()
+        before, self._known = self._known, {name: one.sha256 for name, one in self._catalogue.entries.items()}
+        self._announce_changes(before)
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """See `ServerTools`."""
         entry = self._catalogue.entries.get(server)
         if entry is None:
             return ToolResult(error=f"there is no MCP server {server} any more", ran=False)
-        if entry.source == "project" and await self._is_changed(entry):
+        if entry.source in ("project", "plugin") and await self._is_changed(entry):
             why = "it, or a file that its command names, has changed since it was trusted: nexus trust"
             self._tell(f"MCP server {server}: {why}")
             return ToolResult(error=f"MCP server {server} is not used: {why}", ran=False)
@@ -117,9 +125,29 @@ class SessionServers(ServerTools):
             return ToolResult(error=describe_error(server, error))
         if entry.sha256 not in self._asked and entry.sha256 not in self._tasks:
             self._tasks[entry.sha256] = asyncio.create_task(self._list(entry))
-        text = "\n".join([answer.text, *(f"[{kind}, {len(data):,} bytes: not shown]" for kind, data in answer.images)])
-        text = text.strip("\n")
+        lane_state = self._session.state.lane_state
+        parts, lines = choose_images(answer.images, takes_images=lane_state.model.info.images)
+        if parts:
+            lane_state.control.images.append((f"[Images in the result of {name_tool(server, tool)}]", tuple(parts)))
+        text = "\n".join([answer.text, *lines]).strip("\n")
         return ToolResult(error=text or "the tool failed and did not say why") if answer.is_error else ToolResult(text)
+
+    async def attach(self, trigger: Trigger) -> Trigger:
+        """See `ServerTools`."""
+        return await attach_named(self._session.state, self._catalogue, self, trigger)
+
+    async def read_resource(self, server: str, uri: str) -> ServerAnswer:
+        """See `InputSource`."""
+        answer: ServerAnswer = await open_host(self).read_resource(
+            self._set_folder(self._catalogue.entries[server]), uri
+        )
+        return answer
+
+    async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> ServerAnswer:
+        """See `InputSource`."""
+        entry = self._set_folder(self._catalogue.entries[server])
+        answer: ServerAnswer = await open_host(self).get_prompt(entry, name, arguments)
+        return answer
 
     async def look_up(self, action: str, query: str, tool: str) -> ToolResult:
         """See `ServerTools`."""
@@ -161,8 +189,8 @@ class SessionServers(ServerTools):
     async def _list(self, entry: ServerEntry) -> None:
         """Ask a server for its tools; offer them, with a notice to the model if a request was sent without them."""
         try:
-            tools = await open_host(self).list_tools(self._set_folder(entry))
-            found = await asyncio.to_thread(make_list, tools)
+            offer = await open_host(self).list_offer(self._set_folder(entry))
+            found = await asyncio.to_thread(make_list, offer)
             is_new = await asyncio.to_thread(store_list, entry, found)
         except ServerError as error:
             self._failed[entry.sha256] = describe_error(entry.name, error)
@@ -171,16 +199,42 @@ class SessionServers(ServerTools):
         self._asked.add(entry.sha256)
         if not is_new or self._catalogue.entries.get(entry.name) != entry:
             return  # the stored list stays, whose bytes were sent
+        is_changed = entry.name not in self._catalogue.lists or self._catalogue.lists[entry.name].tools != found.tools
         self._catalogue.lists[entry.name] = found
         self._offer()
-        record = self._session.state.record
-        if record is not None and record.current_epoch() is not None:
-            self._session.state.lane_state.upcoming.notices.append(self._describe_arrival(entry.name, found))
+        if is_changed:
+            self._announce(entry.name)
 
-    def _describe_arrival(self, server: str, found: ToolList) -> str:
-        names = [name for name, owner, _ in self._catalogue.named() if owner == server]
+    def _announce_changes(self, before: Mapping[str, str] | None) -> None:
+        """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""
+        if not self._has_epoch():
+            return
+        sent = {one["function"]["name"] for one in self._session.state.lane_state.lane.epoch.tools}
+        for name, sha256 in (self._known or {}).items():
+            is_new = before is not None and before.get(name) != sha256
+            if name in self._catalogue.lists and (is_new or not sent.intersection([ONE, *self._names(name)])):
+                self._announce(name)
+                count = len(self._names(name))
+                self._tell(f"MCP server {name}: {count} tool{'s' * (count != 1)}, in every request after a compaction")
+        for name in (before or {}).keys() - (self._known or {}).keys():
+            self._announce(name)
+
+    def _has_epoch(self) -> bool:
+        record = self._session.state.record
+        return record is not None and record.current_epoch() is not None
+
+    def _names(self, server: str) -> list[str]:
+        return [name for name, owner, _ in self._catalogue.named() if owner == server]
+
+    def _announce(self, server: str) -> None:
+        """Tell the model with the next request what a server offers now, if a request was sent before."""
+        if not self._has_epoch():
+            return
+        names = self._names(server)
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        return f"the MCP server {server} now has the tools {', '.join(names[:MOST_NAMED])}{more}"
+        now = f"now has the tools {', '.join(names[:MOST_NAMED])}{more}"
+        now = now if server in self._catalogue.entries else "was removed"
+        self._session.state.lane_state.upcoming.notices.append(f"the MCP server {server} {now}")
 
     def _offer(self) -> None:
         """Register the tools as they are known now. Their schemas change with the next epoch."""

@@ -1,0 +1,176 @@
+"""Attach what a message names of MCP servers: resources as `@SERVER:URI`, and the prompt of `/mcp__SERVER__PROMPT`.
+
+Each follows the typed text as a block with its source, like an attached file. Its words are the server's, not the
+person's: our own forms in them are made harmless.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Protocol
+
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core import event
+from nexus_cli.core.attachment import IMAGE_NAMES, TEXT, AttachedFile, Part, Trigger, image_type
+from nexus_cli.core.entry import Cause
+from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.mcp.server_tools import PREFIX, Catalogue, describe_arguments
+from nexus_cli.mcp.server_values import ServerAnswer, ServerError, ServerPrompt
+from nexus_cli.session.session_state import SessionState
+
+RESOURCE = re.compile(r"(?<![\w.@+/\\-])@([A-Za-z0-9][\w.-]*):([A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"'`|]+)")
+CALL = re.compile(rf"/({PREFIX}[\w-]+)(?:\s+(.*))?\s*", re.DOTALL)
+BEHIND = ".,;:!?)]}*_"
+"""Characters that may follow a URI in a sentence without being part of it."""
+BLOCK_END = re.compile(r"<\s*/\s*(resource|command)\b", re.IGNORECASE)
+MOST_NAMED = 20
+"""Most resources of one message."""
+MOST_IMAGES = 10
+"""Most images of one answer."""
+MOST_IMAGE = 5_000_000
+"""Most bytes of an image of a server: one that a provider refuses would be refused again with every request."""
+_ENDS = {"image/png": b"IEND\xaeB`\x82", "image/jpeg": b"\xff\xd9", "image/gif": b";"}
+
+
+class InputSource(Protocol):
+    """Reads from servers. Raises `ServerError`."""
+
+    def read_resource(self, server: str, uri: str) -> Awaitable[ServerAnswer]:
+        """Read a resource."""
+
+    def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> Awaitable[ServerAnswer]:
+        """Return the text of a prompt."""
+
+
+async def attach_named(state: SessionState, catalogue: Catalogue, source: InputSource, trigger: Trigger) -> Trigger:
+    """Return the trigger with what its typed words name. A resource that cannot be read is named in a notice; raise
+    `NexusError` for a prompt that cannot, because the message would be without its text."""
+    words = split_attachments(trigger.text)[0]
+    for pasted in trigger.pasted:
+        words = words.replace(pasted, " ")
+    found = _Inputs(state, catalogue, source)
+    if called := CALL.fullmatch(words):
+        await found.call_prompt(called[1], (called[2] or "").strip())
+    named = list(dict.fromkeys(RESOURCE.findall(words)))
+    for server, uri in named[:MOST_NAMED]:
+        await found.add_resource(server, uri)
+    if len(named) > MOST_NAMED:
+        found.tell(f"only the first {MOST_NAMED} resources were attached")
+    return found.add_to(trigger)
+
+
+@dataclass
+class _Inputs:
+    state: SessionState
+    catalogue: Catalogue
+    source: InputSource
+    blocks: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    files: list[AttachedFile] = field(default_factory=list)
+
+    def tell(self, line: str, *, warning: bool = True) -> None:
+        self.state.lane_state.emit(event.Notice(line, warning=warning))
+
+    def add_to(self, trigger: Trigger) -> Trigger:
+        if not self.blocks:
+            return trigger
+        text = "\n\n".join([trigger.text, *self.blocks])
+        parts, files = (*trigger.parts, *self.parts), (*trigger.files, *self.files)
+        return replace(trigger, text=text, parts=parts, files=files)
+
+    async def add_resource(self, server: str, uri: str) -> None:
+        if server not in self.catalogue.entries:
+            near = nearest_name(server, self.catalogue.entries)
+            self.tell(f"no MCP server {server}: sent as text{f'. The nearest is {near}' if near else ''}")
+            return
+        listed = self.catalogue.lists.get(server)
+        if not listed or uri not in dict(listed.resources):
+            uri = uri.rstrip(BEHIND)
+        try:
+            answer = await self.source.read_resource(server, uri)
+        except ServerError as error:
+            self.tell(f"@{server}:{uri} was not attached: {error}")
+            return
+        await self._add(answer, "resource", f'server="{escape(server)}" uri="{escape(uri)}"', f"{server}:{uri}")
+
+    async def call_prompt(self, name: str, arguments: str) -> None:
+        prompts = self.catalogue.prompts()
+        if name not in prompts:
+            near = nearest_name(name, prompts)
+            self.tell(f"no MCP server has a prompt {name}: sent as text{f'. The nearest is /{near}' if near else ''}")
+            return
+        server, prompt = prompts[name]
+        given = read_arguments(prompt, arguments)
+        if missing := [one for one, required in prompt.arguments if required and one not in given]:
+            usage = f"/{name} {describe_arguments(prompt)}"
+            raise NexusError("usage", f"/{name}", f"{missing[0]} is missing", f"Usage: {usage}")
+        try:
+            answer = await self.source.get_prompt(server, prompt.name, given)
+        except ServerError as error:
+            raise NexusError("usage", f"/{name}", str(error), "The message was not sent") from error
+        await self._add(answer, "command", f'name="{name}" source="MCP server {escape(server)}"', name)
+
+    async def _add(self, answer: ServerAnswer, tag: str, attributes: str, path: str) -> None:
+        state = self.state
+        taken, lines = choose_images(answer.images, takes_images=state.lane_state.model.info.images)
+        text = BLOCK_END.sub(r"< /\1", neutralize("\n".join(filter(None, [answer.text, *lines]))))
+        window = state.lane_state.window
+        clipped, drop = await clip_with_drop(window, text, window.budget.file_cap, f"{tag} {path}", Cause.INPUT_CAP)
+        if drop:
+            state.lane_state.control.emit_drop(drop)
+        self.blocks.append(f"<{tag} {attributes}>\n{clipped.text.removesuffix(chr(10))}\n</{tag}>")
+        count = text.count("\n") + 1 if text else 0
+        self.files.append(AttachedFile(f"@{path}", TEXT, len(text.encode(errors="replace")), 1, count))
+        self.files += [AttachedFile(f"@{path}", part.media_type, len(part.data)) for part in taken]
+        self.parts += taken
+        self.tell(f"Attached {path}, {count:,} line{'s' * (count != 1)}", warning=False)
+
+
+def read_arguments(prompt: ServerPrompt, text: str) -> dict[str, str]:
+    """Return the arguments of a prompt by name: `NAME=VALUE` anywhere, other words in the order of the names; what is
+    left over belongs to the last one."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    names = [name for name, _ in prompt.arguments]
+    given: dict[str, str] = {}
+    rest: list[str] = []
+    for word in words:
+        name, has_value, value = word.partition("=")
+        if has_value and name in names:
+            given[name] = value
+        else:
+            rest.append(word)
+    free = [name for name in names if name not in given]
+    for place, name in enumerate(free):
+        if rest:
+            given[name] = " ".join(rest) if place == len(free) - 1 else rest.pop(0)
+    return given
+
+
+def choose_images(images: Sequence[tuple[str, bytes]], *, takes_images: bool) -> tuple[list[Part], list[str]]:
+    """Return the images that the model gets, and a line for each: what it is, and why it is not sent if so."""
+    parts: list[Part] = []
+    lines: list[str] = []
+    for kind, data in images:
+        found = image_type(data[:12])
+        why = ""
+        if not takes_images:
+            why = "this model takes no images"
+        elif not found or not data.rstrip(b"\0\r\n").endswith(_ENDS.get(found, b"")):
+            why = f"it is no whole {', '.join(IMAGE_NAMES.values())}"
+        elif len(data) > MOST_IMAGE:
+            why = f"more than {MOST_IMAGE:,} bytes"
+        elif len(parts) >= MOST_IMAGES:
+            why = f"more than {MOST_IMAGES} images"
+        if not why:
+            parts.append(Part(found, data, f"image {len(parts) + 1}"))
+        lines.append(f"[{found or kind}, {len(data):,} bytes: {f'not shown, {why}' if why else 'attached'}]")
+    return parts, lines

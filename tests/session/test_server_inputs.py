@@ -1,0 +1,64 @@
+"""Arguments of prompts, and the images of servers that a model gets."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pytest
+
+from nexus_cli.mcp.server_tools import describe_arguments
+from nexus_cli.mcp.server_values import ServerPrompt
+from nexus_cli.session.server_inputs import CALL, MOST_IMAGE, MOST_IMAGES, RESOURCE, choose_images, read_arguments
+
+REVIEW = ServerPrompt("review", "Review it.", (("file", True), ("tone", False)))
+
+
+def png(extra: int = 0) -> bytes:
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)), (b"tEXt", b"x" * extra), (b"IEND", b"")]
+    made = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(made)
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        ("", {}),
+        ("a.py", {"file": "a.py"}),
+        ("'my file.py' very kind", {"file": "my file.py", "tone": "very kind"}),
+        ("tone=stern a.py", {"tone": "stern", "file": "a.py"}),
+        ("other=1 kind", {"file": "other=1", "tone": "kind"}),
+        ("it's fine", {"file": "it's", "tone": "fine"}),
+    ],
+)
+def test_arguments_of_a_prompt_are_given_in_order_or_by_name(typed: str, given: dict[str, str]) -> None:
+    assert read_arguments(REVIEW, typed) == given
+    assert describe_arguments(REVIEW) == "FILE [TONE]"
+
+
+def test_words_without_arguments_are_left_out() -> None:
+    assert read_arguments(ServerPrompt("all", ""), "whatever this is") == {}
+
+
+def test_only_a_server_with_a_uri_is_a_resource() -> None:
+    text = "see @notes:note://all, git@host:file:x, @a.py:3-5, @other and (@db:postgres://h/t)"
+    assert RESOURCE.findall(text) == [("notes", "note://all,"), ("db", "postgres://h/t)")]
+    assert CALL.fullmatch("/mcp__git__review a b") and not CALL.fullmatch("/mcp") and not CALL.fullmatch("x /mcp__a__b")
+
+
+def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
+    good = png()
+    parts, lines = choose_images([("image/jpg", good)], takes_images=True)
+    assert [(one.media_type, one.data) for one in parts] == [("image/png", good)], "its bytes say what it is"
+    assert lines == [f"[image/png, {len(good)} bytes: attached]"]
+    for kind, data, why in (
+        ("image/png", good[:-3], "no whole PNG"),
+        ("image/svg+xml", b"<svg/>", "no whole PNG"),
+        ("image/png", png(MOST_IMAGE), "more than 5,000,000 bytes"),
+    ):
+        parts, lines = choose_images([(kind, data)], takes_images=True)
+        assert not parts and why in lines[0] and f"{len(data):,} bytes" in lines[0]
+    assert choose_images([("image/png", good)], takes_images=False)[0] == []
+    assert len(choose_images([("image/png", good)] * 20, takes_images=True)[0]) == MOST_IMAGES
