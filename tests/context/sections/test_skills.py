@@ -60,7 +60,9 @@ def test_a_hint_of_arguments_is_text_as_other_programs_write_it(line: str, value
     assert not found.problem and dict(found.fields) == {"argument-hint": value, "description": "Fix: an issue"}
 
 
-@pytest.mark.parametrize("value", ["*Important* work", "@file first", "%d things", "`x` runs", "[WIP] not done", "a: b: c"])
+@pytest.mark.parametrize(
+    "value", ["*Important* work", "@file first", "%d things", "`x` runs", "[WIP] not done", "a: b: c"]
+)
 def test_a_value_that_nobody_quoted_is_text(value: str) -> None:
     found = read_front_matter(f"---\nname: a\ndescription: {value}\nmodel: [x, y]\n---\nText\n")
     assert not found.problem and found.fields["description"] == value and found.fields["model"] == "x, y"
