@@ -23,13 +23,23 @@ from nexus_cli.acp.prompt_blocks import Block, make_trigger
 from nexus_cli.acp.questions import AskingApprover, EditorApprover
 from nexus_cli.acp.updates import UpdateStream, message, note, turn_usage, usage_update
 from nexus_cli.commands import discover
+from nexus_cli.commands.own_guides import own_commands
 from nexus_cli.config.added_folders import check_folders
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, Event, Notice, Outcome, TurnEnd, WorkerState
+from nexus_cli.core.event import (
+    AgentEvent,
+    CompactionDone,
+    CompactionStart,
+    Event,
+    Notice,
+    Outcome,
+    TurnEnd,
+    WorkerState,
+)
 from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level, require_level
 from nexus_cli.lane.available_models import resolve_alias, unnamed_model
 from nexus_cli.lane.open_session import open_ledger
@@ -172,7 +182,7 @@ class EditorAgent:
     ) -> schema.LoadSessionResponse:
         """Open a session of the ledger, and send its conversation as it was shown."""
         one = await self._open_session(cwd, additional_directories, mcp_servers, session_id)
-        stream = one.stream()
+        stream = UpdateStream(one.session.state.dispatcher.registry, one.session.folder, replays=True)
         for turn in reversed(list(newest_turns(one.session))):
             for past in turn:
                 await self._send(one, stream.translate(past))
@@ -270,6 +280,7 @@ class EditorAgent:
 
     async def _greet(self, one: EditorSession, has_servers: bool) -> None:
         """Send the commands and the notices of a session that was opened."""
+        own = await asyncio.to_thread(own_commands, one.session.folder, discover())
         commands = [
             schema.AvailableCommand(
                 name=command.name,
@@ -278,8 +289,7 @@ class EditorAgent:
                 if command.usage
                 else None,
             )
-            for command in discover().values()
-            if command.served is not None
+            for command in (*own.values(), *(one for one in discover().values() if one.served is not None))
         ]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
         await self._client.session_update(one.session.id, update)
@@ -432,9 +442,9 @@ class EditorAgent:
                 await self._send(one, [update])
 
     def _tell_beside(self, one: EditorSession, event: Event) -> None:
-        """Send an event of a worker or a job that comes while no turn runs."""
+        """Send an event of a worker, a job or a command that comes while no turn runs."""
         inner = event.event if isinstance(event, AgentEvent) else event
-        if isinstance(inner, Notice | WorkerState):
+        if isinstance(inner, Notice | WorkerState | CompactionStart | CompactionDone):
             self._spawn(self._send(one, list(one.stream().translate(event))))
 
     def _spawn(self, work: Any) -> None:
