@@ -153,6 +153,20 @@ def test_a_guide_that_is_called_and_not_active_is_named_with_its_reason(place: S
     assert "sent as text" not in "\n".join(place.ask("/inspect shop.py with $release, $5").told)
 
 
+def test_what_waits_for_trust_is_said_once_and_again_when_it_has_changed(place: Stage) -> None:
+    place.script(lambda body: {"text": "Fine."})
+    waiting = "1 skill and 3 commands for agents, not in effect"
+    assert waiting in "\n".join(place.ask("hello").told)
+    assert "not in effect" not in "\n".join(place.ask("hello").told)
+    (place.folder / ".claude/settings.json").write_text(
+        '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}'
+    )
+    assert "1 hook for agents, not in effect" in "\n".join(place.ask("hello").told)
+    assert "not in effect" not in "\n".join(place.ask("hello", "--quiet").told)
+    with opened(place) as repl:  # somebody else may have read the lines of a script
+        repl.wait_for(lambda one: "not in effect" in one.text, 30, back=False)
+
+
 def test_skills_are_listed_and_checked_line_by_line(place: Stage) -> None:
     checked = place.run("skill", "check")
     assert checked.status == 0, checked
